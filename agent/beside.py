@@ -1,4 +1,4 @@
-"""A one-shot run beside a running agent: what the agent knows, and what the agent must be told of the run."""
+"""A one-shot run beside a running agent: it reads the journal of the agent, and reports each change to the agent."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from holdfast.agent.control.account import repeat
-from holdfast.agent.control.remote import Line, OtherStates, RemoteJournal, Unreachable, connected, known
+from holdfast.agent.control.journal_session import repeat
+from holdfast.agent.control.remote import AgentConnection, OtherStates, RemoteJournal, Unreachable, connected, known
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
@@ -24,24 +24,25 @@ from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journ
 from holdfast.resources.errors import HoldfastError
 
 PATIENCE = 10.0
-"""Seconds within which an agent that has gone away must be back, or have left its journal, for what a run has done to be written there."""
+"""Seconds to wait until an agent that has gone away is back, or has left its journal, to record what the run has
+done."""
 PAUSE = 0.1
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 
 class Agent:
-    """The running agent, which keeps account of what the run does. Made with `joined`."""
+    """The running agent, which records what the run does. `joined` makes it."""
 
-    def __init__(self, line: Line, settings: Settings, emit: Callable[[Event], None]) -> None:
+    def __init__(self, line: AgentConnection, settings: Settings, emit: Callable[[Event], None]) -> None:
         self._line, self._settings, self._emit = line, settings, emit
 
     @property
     def gone(self) -> bool:
-        """Whether it is told nothing any more."""
+        """Whether the connection to the agent is lost."""
         return bool(self._line.broken)
 
     def tend(self, engine: Engine) -> None:
-        """When the agent goes away, what runs ends and nothing more is started: nobody would keep account of it."""
+        """End the run when the agent goes away: running resources may finish, but none are started without a journal."""
         line, emit = self._line, self._emit
         stopping: list[asyncio.Task[None]] = []
 
@@ -63,7 +64,10 @@ class Agent:
         line.lost, line.waits = lost, waits
 
     async def end(self, directory: Path) -> None:
-        """What was done is on record, or it is said that it may not be. When the agent is gone it goes to the next one, or to the file."""
+        """End the run beside the agent: what was done is recorded, or the run reports that it may not be.
+
+        If the agent is gone, the next agent or the file gets the record.
+        """
         settings, left, why = self._settings, await self._line.end(), self._line.broken
         until = time.monotonic() + PATIENCE
         while left and time.monotonic() < until:
@@ -85,16 +89,17 @@ class Agent:
             if left:
                 await asyncio.sleep(PAUSE)
         if left:
-            text = f"cannot write down what was done: {why}; the agent finds out itself, and may do some of it again"
+            text = f"cannot record what was done: {why}; the agent finds out itself, and may repeat some of it"
             self._emit(Notice("warning", "agent-gone", "", text))
 
 
 async def joined(
     settings: Settings, emit: Callable[[Event], None], locked: LockedError
 ) -> tuple[Journal, Agent | None]:
-    """A copy of the journal of the agent that holds the state directory, and that agent, which must be told of every change.
+    """A copy of the journal of the agent that holds the state directory, and that agent.
 
-    Without the agent, and in memory alone, if it keeps other states: nothing done here concerns it. Raises `locked` where no agent answers.
+    If the agent manages other states, the journal is only in memory and there is no agent: nothing done here concerns
+    it. Raises `locked` if no agent answers.
     """
     try:
         line, rows = await connected(settings.socket, "apply", settings.tree)
@@ -108,7 +113,7 @@ async def joined(
 
 
 async def copied(settings: Settings, emit: Callable[[Event], None]) -> Journal:
-    """What is known now, for a run that only looks: to the agent, or by the file, or nothing where neither is ours to ask."""
+    """A journal for a run that changes nothing: the agent's, or the file's, or an empty one if neither may be read."""
     try:
         return Journal(copied=await known(settings.socket, settings.tree))
     except (ControlError, OSError):
@@ -122,7 +127,7 @@ async def copied(settings: Settings, emit: Callable[[Event], None]) -> Journal:
                     "warning",
                     "journal-unread",
                     "",
-                    f"cannot read {path}: {error}; refreshes that are owed are not known",
+                    f"cannot read {path}: {error}; pending refreshes are unknown",
                 )
             )
     return Journal()

@@ -1,11 +1,11 @@
-"""Notices changes of the configuration: settings, states, pillar, own kinds, grains.
+"""Detects changes of the configuration: settings, states, pillar, the operator's kinds, grains.
 
-watchdog tells that something happened, from threads of its own; what has really changed is found by comparing files.
-That makes events cheap to lose: after an overflow of the kernel's queue, or where nothing can be watched, the same
-comparison runs at an interval. watchdog gets one recursive watch, because each costs a thread: in the usual layout that
-of the whole configuration, else that of the states; what lies elsewhere is left to the path watcher of the resources.
+watchdog reports from its own threads that something happened; comparing files shows what has changed. So lost events do
+little harm: after an overflow of the kernel's queue, or where nothing can be watched, the same comparison runs at an
+interval. watchdog gets one recursive watch, because each watch costs a thread. In the usual layout it covers the whole
+configuration, else the states; the path watcher of the resources watches the rest.
 
-Whatever walks through a tree runs in a thread, one call at a time.
+Everything that walks through a directory tree runs in a thread, one call at a time.
 """
 
 from __future__ import annotations
@@ -14,26 +14,37 @@ import asyncio
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 
+from holdfast.agent.configuration_files import (
+    SHORTAGE,
+    ConfigurationFiles,
+    ExtraPaths,
+    MadeFrom,
+    Signature,
+    Survey,
+    WatchRoots,
+)
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.pathnodes import Subscription
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.path_nodes import Subscription
+from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.agent.observer import Observer
 from holdfast.agent.settings import WatchSettings
-from holdfast.agent.watched import SHORTAGE, Beyond, MadeFrom, Reach, Signature, Survey, Watched
 
 POLL = 2.0
-"""Seconds between two looks while something cannot be watched."""
+"""Seconds between two comparisons while something cannot be watched."""
 PATIENCE = 1.0
-"""Seconds to wait at the end for watchdog, which may be waiting for a file system itself."""
+"""Seconds to wait at the end for watchdog, which may itself be waiting for a file system."""
 
 
 class ConfigWatch:
-    """Calls `changed` with the paths that have changed, a moment after the last of them did. Looks at all of them when it is made: that blocks."""
+    """Calls `changed` with the paths that have changed, after a quiet moment.
+
+    Creating it reads all files, which blocks.
+    """
 
     def __init__(
         self,
-        watched: Watched,
+        watched: ConfigurationFiles,
         settings: WatchSettings,
         changed: Callable[[list[str]], None],
         health: Health,
@@ -49,24 +60,24 @@ class ConfigWatch:
         self._observer = Observer(self._touch)
         self._elsewhere: list[Subscription] = []
         self._told = True
-        """Events led to the present look, not the time."""
+        """Whether events led to the present comparison, not the interval."""
         self._made = MadeFrom(tuple)
         self._following = False
-        """The graph has just been made from something else: what is new to us has not changed."""
+        """Whether the graph was just made from other files: files that are new to the watch have then not changed."""
         self._apart: list[Subscription] = []
-        self._reach: Reach | None = None
-        """What is watched now; None: it cannot be."""
-        self._seen = Survey(watched.signature(), {}, Beyond())
+        self._reach: WatchRoots | None = None
+        """What is watched now; None if watching failed."""
+        self._seen = Survey(watched.signature(), {}, ExtraPaths())
 
-    async def update(self, watched: Watched, settings: WatchSettings) -> None:
-        """Watch something else from now on: any change that is made after this has returned is noticed."""
+    async def update(self, watched: ConfigurationFiles, settings: WatchSettings) -> None:
+        """Watch other files from now on: every change after the return of this call is noticed."""
         if (watched, settings) == (self._watched, self._settings):
             return
         if watched != self._watched:
             now: Signature = await self._blocking(watched.signature)
             same = {
                 str(file) for file in watched.files if file in self._watched.files
-            }  # settings were read from them already
+            }  # the settings were already read from these
             earlier = {path: looks for path, looks in self._seen.named.items() if path in same}
             self._seen = self._seen._replace(
                 named={path: looks for path, looks in now.items() if path not in same} | earlier
@@ -75,15 +86,15 @@ class ConfigWatch:
         self._touched.set()
 
     def follow(self, made: MadeFrom) -> None:
-        """Watch also what the graph was made from, wherever it lies."""
+        """Also watch the files that the graph was made from, wherever they are."""
         self._made, self._following = made, True
         self._touched.set()
 
     async def run(self) -> None:
-        """Watch for the life of the agent; ends by being cancelled."""
+        """Watch until cancelled."""
         try:
             await self._arm()
-            self._touched.set()  # what has changed before that no event has told
+            self._touched.set()  # earlier changes have caused no event
             while True:
                 await self._wait()
                 await self._look()
@@ -94,7 +105,7 @@ class ConfigWatch:
                     await self._blocking(self._observer.stop)
 
     async def _wait(self) -> None:
-        """Until something happened and it is quiet again, or until the next look is due."""
+        """Wait until something happened and it is quiet again, or until the next comparison is due."""
         self._told = True
         try:
             async with asyncio.timeout(self._settings.rescan if self._reach else POLL):
@@ -108,7 +119,10 @@ class ConfigWatch:
             await asyncio.sleep(self._settings.settle)
 
     async def _look(self) -> None:
-        """See what has changed. Whatever vanishes or cannot be read meanwhile, the watch goes on, and looks again soon."""
+        """Find what has changed.
+
+        If files vanish or cannot be read meanwhile, the watch continues and compares again soon.
+        """
         await self._arm()
         try:
             await self._compare()
@@ -118,10 +132,10 @@ class ConfigWatch:
             self._health.clear("config-polling")
 
     async def _arm(self, *, anew: bool = False) -> None:
-        """Watch, or look again soon where that cannot be."""
+        """Watch; if that fails, compare again soon."""
         try:
             await self._watch(anew=anew)
-        except (OSError, RuntimeError) as error:  # a thread that cannot be started is a RuntimeError
+        except (OSError, RuntimeError) as error:  # RuntimeError: a thread cannot be started
             self._poll(error)
 
     async def _compare(self) -> None:
@@ -137,15 +151,15 @@ class ConfigWatch:
         if changed and not self._told:
             await self._arm(
                 anew=True
-            )  # no event told of this: part of the tree is not watched, so all of it is watched anew
+            )  # no event reported this: part of the tree is not watched, so watch all of it again
         if changed:
             self._changed(changed)
 
-    def _watch_apart(self, beyond: Beyond) -> None:
-        """Have that watched which the watch of the main directory does not reach."""
+    def _watch_apart(self, beyond: ExtraPaths) -> None:
+        """Watch the paths that the watch of the main directory does not reach."""
         _close(self._apart)
         self._apart = self._subscribed(beyond.trees, beyond.files)
-        self._touched.set()  # what happened before the watch began is seen by another look
+        self._touched.set()  # another comparison finds changes from before the watch
 
     def _subscribed(self, trees: Iterable[str], files: Iterable[str]) -> list[Subscription]:
         return [
@@ -154,13 +168,13 @@ class ConfigWatch:
         ]
 
     def _touch(self) -> None:
-        """Something happened; called from watchdog's threads."""
+        """Record that something happened; called from watchdog's threads."""
         if not self._touched.is_set() and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._touched.set)
 
     async def _watch(self, *, anew: bool) -> None:
-        """Have the right directories watched; they change when one appears, vanishes, or a link points elsewhere."""
-        reach: Reach = await self._blocking(self._watched.reach)
+        """Watch the right directories. They change when one appears or vanishes, or a link gets another target."""
+        reach: WatchRoots = await self._blocking(self._watched.reach)
         if reach == self._reach and not anew and (reach.main is None or self._observer.alive):
             return
         self._leave()
@@ -172,17 +186,17 @@ class ConfigWatch:
         self._reach = reach
 
     def _leave(self) -> None:
-        """Count as not watching."""
+        """Mark the configuration as not watched."""
         _close(self._elsewhere)
         self._elsewhere, self._reach = [], None
 
     def _poll(self, error: OSError | RuntimeError) -> None:
-        """Say that the configuration is looked at, and why it is not watched; the next look tries to watch it anew."""
+        """Report that the configuration is polled and why; the next comparison tries to watch it again."""
         self._leave()
         number = error.errno if isinstance(error, OSError) else 0
         limit = "a limit of inotify (fs.inotify.*) or of open files is reached"
         why = limit if number in SHORTAGE else error.strerror if isinstance(error, OSError) else str(error)
-        self._health.set("config-polling", f"cannot watch the configuration: {why}; looking at it every {POLL:g} s")
+        self._health.set("config-polling", f"cannot watch the configuration: {why}; checking it every {POLL:g} s")
 
 
 def _close(subscriptions: Iterable[Subscription]) -> None:

@@ -1,4 +1,4 @@
-"""Connections of those who ask the agent something: each is a task of its own, bounded in number, and none outlives the server that took it."""
+"""Connections of clients: each is a task of its own, they are bounded in number, and they end with their server."""
 
 from __future__ import annotations
 
@@ -11,25 +11,27 @@ from typing import Any, Generic, TypeVar
 from holdfast.agent.health import Health
 
 Asked = TypeVar("Asked")
-"""A request, or what is wrong with it."""
+"""A request, or the error in an invalid one."""
 
 BACKLOG = 64
-"""Connections that asyncio accepts before the loop goes on, and so how many can be open beyond the limit for a moment."""
+"""Most connections that asyncio accepts in one go, and so the number by which the limit can be exceeded for a
+moment."""
 SHARE = 8
-"""Clients of one server may have one in so many of the descriptors of the process: the others are for repairs."""
+"""The clients of one server may use one in this many descriptors of the process; the others are for repairs."""
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-"""Why a connection cannot be accepted now, though it can be later."""
+"""Errors for which accepting a connection may succeed later."""
 NO_DESCRIPTORS = "descriptors-exhausted"
-"""Code of the health condition that says that the process, or the machine, has no more of them."""
+"""Code of the health condition for a lack of descriptors in the process or the machine."""
 CALM = 5.0
-"""Seconds after the last refusal when that condition ends; asyncio tries to accept again each second."""
+"""Seconds from the last refusal to the end of that condition; asyncio tries to accept again each second."""
 
 
 class Connections(Generic[Asked]):
-    """Those that are open to one server: at most `most` clients.
+    """Open connections of one server, at most `most`.
 
-    `read` reads one request, `talk` answers it; `OSError` and `TimeoutError` from either end the connection. When all places are taken, a new client gets that of the one that has been silent for longest: whoever only connects
-    keeps nobody out. If all have sent a request, the new one is sent `refusal` and let go.
+    `read` reads one request, `talk` answers it; `OSError` and `TimeoutError` from either end the connection. When all
+    slots are taken, a new client takes the slot of the client that has been silent longest, so idle connections do not
+    block others. If all clients have sent a request, the new one gets `refusal` and is disconnected.
     """
 
     def __init__(
@@ -43,28 +45,28 @@ class Connections(Generic[Asked]):
         self._most = most
         self._open: set[asyncio.Task[None]] = set()
         self._silent: dict[asyncio.Task[None], None] = {}
-        """Those that have not sent their request yet, oldest first."""
+        """Connections that have not sent their request yet, oldest first."""
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Serve a new connection and close it: what asyncio's servers call, in a task made for that."""
+        """Serve a new connection and close it. asyncio's servers call this in a task of its own."""
         try:
             if self._place():
                 await self._serve(reader, writer)
             else:
                 writer.write(self._refusal())
         except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client is gone, or its place is another's, or we stop: there is nobody to tell
+            pass  # the client is gone, has lost its slot, or the server stops: no client to inform
         finally:
             writer.close()
 
     async def stop(self) -> None:
-        """Let go of all of them."""
+        """Disconnect all clients."""
         for task in self._open:
             task.cancel()
         await asyncio.gather(*self._open, return_exceptions=True)
 
     def _place(self) -> bool:
-        """Whether there is a place for one more; takes it from one that is silent if need be."""
+        """Take a slot, if necessary that of a silent connection; return whether there was one."""
         if len(self._open) < affordable(self._most):
             return True
         silent = next(iter(self._silent), None)
@@ -90,20 +92,20 @@ class Connections(Generic[Asked]):
 
 
 def affordable(most: int) -> int:
-    """How many of `most` clients a process with this limit of descriptors can have; at least one."""
+    """How many of `most` clients the process can have with its limit of descriptors; at least one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // SHARE))
 
 
 class Exhaustion:
-    """The event loop's handler of errors that nobody awaits: that no connection can be accepted is a condition of health, said once."""
+    """The event loop's handler of uncaught errors. If no connection can be accepted, health says so once."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
         self._end: asyncio.TimerHandle | None = None
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """What asyncio calls; all other errors are logged as ever."""
+        """Called by asyncio; other errors are logged as by default."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in SCARCE or "socket" not in context:
             loop.default_exception_handler(context)

@@ -1,4 +1,4 @@
-"""Lines of the log for people, and as JSON; whoever only reads the log needs no more than this."""
+"""Lines of the log for people, and as JSON. A client that only reads the log needs no other module."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from holdfast.agent.widths import flow
 from holdfast.resources import visible
 from holdfast.resources.visible import clean, escaped
 
-Entry = MutableMapping[str, Any]
-"""One line with its fields: time, level, event (the sentence), logger, and those of `narrate.Line`."""
+LogEntry = MutableMapping[str, Any]
+"""One line with its fields: time, level, event (the sentence), logger, and those of `narrate.LogLine`."""
 
 _KNOWN = frozenset(
     {
@@ -20,7 +20,7 @@ _KNOWN = frozenset(
         *("changes", "diff", "details", "because", "undone", "code", "converged", "exception"),
     }
 )
-"""Fields that the sentence already says, or that are shown in a form of their own."""
+"""Fields that the sentence contains, or that are shown in a form of their own."""
 _COLOURS = {
     "ok": "32",
     "converged": "1;32",
@@ -49,18 +49,18 @@ _DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
 
 
 def coloured(descriptor: int) -> bool:
-    """Whether a person looks at a terminal that can do colours, and wants them."""
+    """Whether the descriptor is a terminal with colours and the user has not turned them off (`NO_COLOR`)."""
     return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def clock(at: float) -> str:
-    """The time of day of a Unix time; with the day, if that is not today."""
+    """The time of day of a Unix time; with the date unless it is today."""
     then, now = time.localtime(at), time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M:%S", then)
 
 
 def width_of(descriptor: int) -> int | None:
-    """Columns of the terminal at a descriptor; None where there is none, or none that knows."""
+    """Columns of the terminal at a descriptor; None if it is no terminal or its width is unknown."""
     try:
         return os.get_terminal_size(descriptor).columns or None
     except OSError:
@@ -68,27 +68,31 @@ def width_of(descriptor: int) -> int | None:
 
 
 class Console:
-    """Lines for people: time, sentence, and the details indented below it. `width` tells how many columns there are now."""
+    """Lines for people: time, sentence, and the details indented below.
+
+    `width` returns the current number of columns.
+    """
 
     def __init__(self, colour: bool, width: Callable[[], int | None] = lambda: None) -> None:
         self._colour, self._width = colour, width
 
     @classmethod
     def at(cls, descriptor: int) -> Console:
-        """For what is at a descriptor: a terminal, perhaps."""
+        """A console for a descriptor, which may be a terminal."""
         return cls(coloured(descriptor), lambda: width_of(descriptor))
 
-    def render(self, entry: Entry) -> bytes:
+    def render(self, entry: LogEntry) -> bytes:
         """One entry as the lines of a terminal, with its time."""
         stamp = clock(entry.get("time") or time.time())
         return f"{self._paint('2', stamp)} {self.text(entry, indent=len(stamp) + 1)}\n".encode(
             "utf-8", "backslashreplace"
         )
 
-    def text(self, entry: Entry, indent: int = 4) -> str:
-        """The sentence, and below it, `indent` columns to the right, the details. Control characters are shown, never obeyed.
+    def text(self, entry: LogEntry, indent: int = 4) -> str:
+        """The sentence, and below it the details, indented by `indent` columns. Control characters are escaped.
 
-        Sentences are broken between words to fit the terminal. Details are not: what is copied from a diff had better be what stood there.
+        Sentences are wrapped between words to fit the terminal. Details are not wrapped, so that a copied diff is
+        exact.
         """
         columns = self._width()
         room = None if columns is None else max(20, columns - indent)
@@ -101,7 +105,7 @@ class Console:
                 lines += [self._detail(line) for line in clean(str(entry[name])).split("\n")]
         return ("\n" + " " * indent).join(lines)
 
-    def _sentence(self, text: str, entry: Entry, room: int | None) -> list[str]:
+    def _sentence(self, text: str, entry: LogEntry, room: int | None) -> list[str]:
         resource = escaped(str(entry.get("resource") or ""))
         if resource and resource not in text:
             text = f"{resource}: {text}"
@@ -118,7 +122,7 @@ class Console:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text
 
 
-def to_json(entry: Entry) -> bytes:
+def to_json(entry: LogEntry) -> bytes:
     """One entry as a JSON object in one line; `message` is the sentence, `time` is UTC."""
     entry = dict(entry)
     seconds = entry.pop("time", 0.0)

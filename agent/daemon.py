@@ -1,8 +1,9 @@
-"""The daemon: makes the parts, ties them together, starts them, and stops them in order. Nothing else happens here.
+"""The daemon: makes the parts, connects them, starts them, and stops them in order. It has no other logic.
 
     settings -> lock -> journal -> host -> engine -> control socket -> watch of the configuration -> states
 
-States that do not compile, at the start or later, are reported and waited for; the last good graph keeps running.
+If states do not compile, at the start or later, the daemon reports the errors and waits for a change; the last good
+graph keeps running.
 """
 
 from __future__ import annotations
@@ -20,55 +21,55 @@ from typing import Any
 
 from holdfast import __version__
 from holdfast.agent.config_watch import ConfigWatch
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
+from holdfast.agent.configuration_files import ConfigurationFiles, made_from
 from holdfast.agent.connections import Exhaustion
-from holdfast.agent.control.account import Account
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.journal_session import JournalSession
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.engine.status import paused, rows
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.grain_watch import GrainWatch
-from holdfast.agent.guard import Guard
 from holdfast.agent.health import Condition, Health
-from holdfast.agent.host import descriptors, holds
-from holdfast.agent.host.administrator import Administrator
+from holdfast.agent.host import containment, descriptors
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server as forkserver
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.host.package_changes import PackageChanges
 from holdfast.agent.host.power import Power
 from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight import process
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight, find
-from holdfast.agent.loggers import Late
+from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator, duration
 from holdfast.agent.notify import Notifier
+from holdfast.agent.paths import CONFIG
 from holdfast.agent.pausing import PAUSED, Pausing
-from holdfast.agent.places import CONFIG
+from holdfast.agent.phrases import first_of, number_of
 from holdfast.agent.presence import Presence
+from holdfast.agent.self_check import SelfCheck
 from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
-from holdfast.agent.tree import Compiled, Trees
-from holdfast.agent.watched import Watched, made_from
-from holdfast.agent.words import first_of, number_of
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.memory import Collector
+from holdfast.states.gc_pause import GcPolicy
 
-log = Late("holdfast")
+log = LazyLogger("holdfast")
 
 FIXED = ("state_dir", "control", "providers")
-"""Settings that are read at the start only."""
+"""Settings that are read only at the start."""
 BOOTED = Path("/run/systemd/system")
-"""It is there where systemd runs the system, which then tells of a shutdown."""
+"""Exists where systemd runs the system and therefore announces a shutdown."""
 NEWS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
-"""Why states are taken over: where there are several reasons, the first of these is told."""
+"""Reasons to compile the states; if there are several, the first of these is reported."""
 BROKEN = "states-broken"
-"""Code of the health condition that says that the configuration cannot be used as it is."""
+"""Code of the health condition for a configuration that cannot be used."""
 UNWATCHED = "watch-broken"
-"""Code of the health condition that says that watches of resources have failed."""
+"""Code of the health condition for failed watches of resources."""
 
 
 class Daemon:
@@ -81,43 +82,49 @@ class Daemon:
         self._tasks = Tasks(self.health)
         self._logs = Logs(self.settings.log)
         self._notifier = Notifier()
-        self._trees = Trees()
+        self._compiler = ConfigurationCompiler()
         self._presence = Presence()
         self._blocking = Blocking(1)
-        self._collector = Collector()
+        self._collector = GcPolicy()
         self._started = time.time()
         self._reloaded: float | None = None
-        """Unix time at which settings and states were last taken over."""
+        """Unix time at which settings and states were last applied."""
         self._stop = asyncio.Event()
         self._stops = 0
-        """How often it was asked to stop by a signal."""
+        """Number of signals to stop so far."""
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[list[Problem]]] = []
-        """Those who asked for a reload and wait for what came of it."""
+        """Callers of `reload` that wait for its result."""
         self._news: set[Cause] = set()
-        """Why states are to be taken over, since that has succeeded last."""
+        """Reasons to compile the states since that last succeeded."""
         self._taken_over = False
-        """The first states are."""
+        """Whether the first states were applied."""
         self._outdated: set[str] = set()
-        """Resources that have read grains or pillar which have changed since, until the engine looks at them again."""
+        """Resources that have read grains or pillar that changed since, until the engine checks these resources
+        again."""
         self._resources = 0
         self._failing: set[str] = set()
         self._warned: frozenset[Problem] = frozenset()
         self._conditions: dict[str, Condition] = {}
         self._insight = Insight(self._state)
         self._exporter = Exporter(lambda: self._insight.text(self._engine.view), self.health, process.text)
-        self._account: Account | None = None
-        """Of the last one-shot run beside this agent."""
+        self._journal_session: JournalSession | None = None
+        """The session of the last one-shot run beside this agent."""
         self._triggered: dict[str, list[asyncio.Future[Outcome]]] = {}
-        """Resource -> those who wait for what comes of its run."""
+        """Resource -> callers that wait for the outcome of its run."""
 
     async def run(self) -> None:
-        """Run until SIGTERM or SIGINT (a second one is more urgent, a third kills). Raises `HoldfastError` or `OSError` when it cannot even start."""
+        """Run until SIGTERM or SIGINT. The second signal cancels what runs, the third kills.
+
+        Raises `HoldfastError` or `OSError` if the agent cannot start.
+        """
         async with AsyncExitStack() as stack:
             stack.callback(self._logs.close)
             stack.enter_context(self._collector.installed())
             await self._start(stack)
-            log.info("holdfast %s keeps this host as %s says (pid %d)", __version__, self.settings.states, os.getpid())
+            log.info(
+                "holdfast %s keeps this host as declared in %s (pid %d)", __version__, self.settings.states, os.getpid()
+            )
             self._want("start")
             self._notifier.ready()
             self._say()
@@ -127,11 +134,11 @@ class Daemon:
             self._notifier.stopping()
 
     async def _start(self, stack: AsyncExitStack) -> None:
-        """Make and start the parts; `stack` stops them in reverse order."""
+        """Create and start the parts; `stack` stops them in reverse order."""
         settings = self.settings
         asyncio.get_running_loop().set_exception_handler(Exhaustion(self.health).handle)
         descriptors.raise_limit()
-        holds.prepare()
+        containment.prepare()
         stack.callback(forkserver.stop)
         directory = private_directory(settings.state_dir)
         lock = stack.enter_context(Lock(directory / LOCK, "start the agent"))
@@ -143,12 +150,12 @@ class Daemon:
         if self._journal.known:
             self._presence.expect(settings.states)
         self._host = await stack.enter_async_context(self._make_host())
-        administrator = Administrator(self._host.interface, self.health)
-        self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=administrator.obstacle)
+        package_changes = PackageChanges(self._host.interface, self.health)
+        self._engine = Engine(self._host, settings.engine, self._journal, self._emit, obstacle=package_changes.obstacle)
         self._pausing = Pausing(self._engine, self.health)
         stack.push_async_callback(self._stop_engine)
         self._grains = GrainWatch(
-            lambda: self._blocking(self._trees.grains, self.settings), self._grains_changed, self._host.paths.watch
+            lambda: self._blocking(self._compiler.grains, self.settings), self._grains_changed, self._host.paths.watch
         )
         stack.push_async_callback(self._grains.close)
         self._watch = ConfigWatch(
@@ -157,7 +164,7 @@ class Daemon:
         works = {
             "watch of the configuration": self._watch.run(),
             "reconciling": self._reconcile(),
-            "administrator": administrator.run(),
+            "package changes": package_changes.run(),
         }
         if BOOTED.is_dir():
             works["power"] = Power(self._host.bus(), self._goes_down, self._awake).run()
@@ -167,27 +174,30 @@ class Daemon:
         server = ControlServer(settings.socket, self, self._logs)
         await server.start()
         stack.push_async_callback(server.stop)
-        guard = Guard(directory, lock, self._journal, server, self.health)
-        stack.push_async_callback(_end, self._tasks.start("guard of the state directory", guard.run()))
+        self_check = SelfCheck(directory, lock, self._journal, server, self.health)
+        stack.push_async_callback(_end, self._tasks.start("check of the agent's own files", self_check.run()))
         stack.push_async_callback(self._exporter.stop)
         await self._exporter.use(settings.metrics)
         self.health.listen = self._health_changed
         self._health_changed()
         self._listen_to_signals()
 
-    # -- what can be asked of it (control.server.Agent) --------------------------------------------------------
+    # -- requests of clients (control.server.Agent) ------------------------------------------------------------
 
     def status(self, most: int | None) -> dict[str, Any]:
-        """The agent and its health, ready for JSON, and an iterator over the rows of its resources: all, or `most` and how many there are."""
+        """The agent and its health, ready for JSON, with an iterator over the rows of its resources.
+
+        `most` limits the rows and adds the number of resources in each state; None means all rows.
+        """
         counts = {} if most is None else {"counts": dict(self._engine.view.census.states())}
         return {**self._state(), **counts, "resources": rows(lambda: self._engine.view, most)}
 
-    def look(self, request: Request) -> Any:
-        """What a verb that only looks asks for. Raises `ControlError`."""
+    def look(self, request: ControlRequest) -> Any:
+        """The answer to a read-only verb. Raises `ControlError`."""
         return self._insight.answer(request, self._engine.view)
 
     def frame(self) -> dict[str, Any]:
-        """What is now, for the live view."""
+        """The present state, for the live view."""
         return self._insight.frame(self._engine.view)
 
     def _state(self) -> dict[str, Any]:
@@ -200,7 +210,7 @@ class Daemon:
             "states": str(self.settings.states),
             "noop": self.settings.engine.noop,
             "paused": self._engine.paused,
-            "pauses": self._logs.cover([paused(each) for each in self._engine.pauses]),
+            "pauses": self._logs.redactor([paused(each) for each in self._engine.pauses]),
             "reload": {"successful": BROKEN not in self._conditions, "at": self._reloaded},
             "converged": self._engine.converged and self._taken_over and BROKEN not in self._conditions,
             "status": self._summary(),
@@ -213,31 +223,31 @@ class Daemon:
         ]
         return {**agent, "health": health}
 
-    async def pause(self, request: Request) -> dict[str, Any]:
-        """Repair nothing of what the request names, until `resume` or for a time. Raises `ControlError`."""
+    async def pause(self, request: ControlRequest) -> dict[str, Any]:
+        """Stop repairing what the request names, until `resume` or for some time. Raises `ControlError`."""
         return await self._pausing.pause(request)
 
-    async def resume(self, request: Request) -> dict[str, Any]:
-        """Go on after a pause. Raises `ControlError`."""
+    async def resume(self, request: ControlRequest) -> dict[str, Any]:
+        """Resume repairs after a pause. Raises `ControlError`."""
         return await self._pausing.resume(request)
 
     def _goes_down(self, down: bool) -> None:
-        """The system goes down, or stays up after all."""
+        """React to the start of a shutdown, or to its cancellation."""
         (self._engine.pause if down else self._engine.resume)("going-down")
         self._say()
 
     def _awake(self) -> None:
-        """The system has slept: nobody knows what has changed meanwhile."""
+        """React to the end of a sleep: anything may have changed meanwhile."""
         log.info("the system has slept: checking everything")
         self._engine.recheck("recheck")
 
     def recheck(self) -> dict[str, Any]:
-        """Look at every resource now; when `paused`, after that."""
+        """Check every resource now, or after the pause if `paused`."""
         self._engine.recheck()
         return {"paused": self._engine.paused}
 
     async def trigger(self, identity: str) -> dict[str, Any]:
-        """Run one resource now, and say what came of it. Raises `ControlError` when there is no such resource."""
+        """Run one resource now and return its outcome. Raises `ControlError` if there is no such resource."""
         vertex = find(identity, self._engine.view, "trigger")
         identity = vertex.identity
         if by := self._engine.pauses.named(vertex):
@@ -256,26 +266,30 @@ class Daemon:
         return {"text": line.text if line else "", "result": outcome.result}
 
     def keeps(self) -> str:
-        """Which states this agent keeps."""
+        """The states that this agent manages, in the form of `Settings.tree`."""
         return self.settings.tree
 
     def rows(self, tree: str) -> Rows | None:
-        """What the journal knows, for a one-shot run beside this agent; None when that works on other states."""
+        """The content of the journal for a one-shot run beside this agent; None if the run is of other states."""
         return self._journal.rows() if tree == self.settings.tree else None
 
-    def account(self, pid: int) -> Account:
-        """For a one-shot run of this process. Raises `ControlError` while there is another one: each could undo what the other does."""
-        other = self._account
+    def journal_session(self, pid: int) -> JournalSession:
+        """A session for a one-shot run by this process.
+
+        Raises `ControlError` while there is another run: each could undo what the other does.
+        """
+        other = self._journal_session
         if other and not other.closed:
             since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(other.since))
             raise ControlError(
-                f"another apply (process {other.pid}) has been at work since {since}; wait until it has ended, or end it"
+                f"another apply (process {other.pid}) has been at work since {since}; "
+                "wait until it has ended, or stop it"
             )
-        self._account = Account(self._journal, self._engine, pid)
-        return self._account
+        self._journal_session = JournalSession(self._journal, self._engine, pid)
+        return self._journal_session
 
     async def reload(self) -> dict[str, Any]:
-        """Read settings and states again, and wait until that is done; `problems` says what is wrong with them."""
+        """Read settings and states again, and wait until that is done; `problems` lists what is wrong with them."""
         problems = await self._request_reload()
         return {"problems": [problem.as_dict() for problem in problems], "resources": self._resources}
 
@@ -288,8 +302,8 @@ class Daemon:
 
     # -- settings and states -----------------------------------------------------------------------------------
 
-    def _watched(self, settings: Settings) -> Watched:
-        return Watched.of(settings, (self._config or CONFIG).absolute())
+    def _watched(self, settings: Settings) -> ConfigurationFiles:
+        return ConfigurationFiles.of(settings, (self._config or CONFIG).absolute())
 
     def _config_changed(self, paths: list[str]) -> None:
         self._host.sources.touched(paths)
@@ -304,7 +318,7 @@ class Daemon:
         self._wanted.set()
 
     async def _reconcile(self) -> None:
-        """Make the engine's graph what the configuration says, each time somebody wants it."""
+        """Apply the configuration whenever there is a reason to."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -319,13 +333,11 @@ class Daemon:
                 problems = list(error.problems)
             except (OSError, sqlite3.Error) as error:
                 problems = [
-                    Problem(
-                        Place(str(self.settings.state_dir)), "agent-trouble", f"cannot take the states over: {error}"
-                    )
+                    Problem(Place(str(self.settings.state_dir)), "agent-trouble", f"cannot apply the states: {error}")
                 ]
             except Exception as error:
-                log.exception("cannot take the states over")
-                text = f"cannot take the states over: {type(error).__name__}: {error}"
+                log.exception("cannot apply the states")
+                text = f"cannot apply the states: {type(error).__name__}: {error}"
                 problems = [
                     Problem(
                         Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast"
@@ -340,9 +352,9 @@ class Daemon:
             self._say()
 
     async def _take_over(self, cause: Cause) -> None:
-        """Read settings, compile, swap. Raises `CompileError` before anything has changed."""
+        """Read settings, compile, swap the graph. Raises `CompileError` before anything has changed."""
         settings: Settings = await self._blocking(load, self._config, self._overrides)
-        # Before states and pillar are read: what is mended, or changed meanwhile, is noticed.
+        # Before states and pillar are read: later fixes and changes are noticed.
         await self._watch.update(self._watched(settings), settings.watch)
         began = time.monotonic()
         compiled: Compiled = await self._blocking(self._compile, settings)
@@ -356,19 +368,19 @@ class Daemon:
         self._outdated |= self._host.update(
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
-        self._logs.cover = self._host.cover
+        self._logs.redactor = self._host.redactor
         declared = {call.identity for call in compiled.compilation.calls}
         self._failing &= declared
         self._host.forget_all_but(declared)
-        async with self._host.taken_over(compiled.compilation.calls, settings.states) as edition:
+        async with self._host.taken_over(compiled.compilation.calls, settings.states) as snapshot:
             options = settings.engine
             swap = self._engine.swap(
-                compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=edition.anew
+                compiled.compilation, cause=cause, options=options, outdated=self._outdated, anew=snapshot.anew
             )
             left = await swap
         self._outdated = set()
         self._collector.replaced(left, self._resources)
-        self._watch.follow(made_from(compiled, edition))
+        self._watch.follow(made_from(compiled, snapshot))
         self._tell_of_watches()
         self._taken_over = True
         read = compiled.read | (frozenset() if settings.id else {"id"})
@@ -376,52 +388,52 @@ class Daemon:
         self._presence.note(self._read_from(settings))
 
     def _compile(self, settings: Settings) -> Compiled:
-        """Compile, unless a directory of the configuration is gone. Raises `CompileError`. Blocks."""
+        """Compile, unless a directory of the configuration has disappeared. Raises `CompileError`. Blocks."""
         self._presence.demand(self._read_from(settings))
-        compiled = self._trees.compile(settings)
-        self._presence.demand(self._read_from(settings))  # it may have gone meanwhile
+        compiled = self._compiler.compile(settings)
+        self._presence.demand(self._read_from(settings))  # it may have disappeared meanwhile
         return compiled
 
     def _read_from(self, settings: Settings) -> tuple[Path, ...]:
-        """What has to be there once it was: agent.yaml, its directory, states and pillar."""
+        """Paths that must exist once they have existed: agent.yaml, its directory, states and pillar."""
         config = (self._config or CONFIG).absolute()
         return tuple(filter(None, (config, config.parent, settings.states, settings.pillar)))
 
     def _apply_settings(self, settings: Settings) -> None:
-        """Take over settings that have changed."""
+        """Apply settings that have changed."""
         before, self.settings = self.settings, settings
         if settings == before:
             return
         late = [name for name in FIXED if getattr(settings, name) != getattr(before, name)]
         if late:
-            log.warning("the change of %s takes effect when the agent is started again", ", ".join(late))
+            log.warning("the change of %s takes effect when the agent is restarted", ", ".join(late))
         self._logs.configure(settings.log)
         self._host.states, self._host.durable = settings.states, settings.durable
 
     def _report(self, problems: list[Problem]) -> None:
-        """Say what is wrong, all of it, and what goes on in spite of it."""
+        """Log all problems, and say what keeps running in spite of them."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
-        running = "the last good graph keeps running" if self._taken_over else "nothing runs until it is mended"
+        running = "the last good graph keeps running" if self._taken_over else "nothing runs until it is fixed"
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
         hint = f" ({problems[0].hint})" if problems[0].hint else ""
         self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}{hint}; {text}", "error")
 
     def _warn(self, warnings: tuple[Problem, ...]) -> None:
-        """Say each thing that is only strange once."""
+        """Log each warning once."""
         for problem in warnings:
             if problem not in self._warned:
                 log.warning(str(problem), code=problem.code)
         self._warned = frozenset(warnings)
 
-    # -- what it says ------------------------------------------------------------------------------------------
+    # -- reports -----------------------------------------------------------------------------------------------
 
     def _emit(self, event: Event) -> None:
         if not isinstance(event, Started):
             self._logs.emit(event)
         self._insight.tell(event)
-        if isinstance(event, (Started, PassStarted)):  # told before each repair, and nobody else wants to know
+        if isinstance(event, (Started, PassStarted)):  # sent before each repair; only the insight uses them
             return
         self._grains.tell(event)
         if isinstance(event, Ran):
@@ -429,7 +441,7 @@ class Daemon:
         elif isinstance(event, Notice) and event.code == "left":
             for waiting in self._triggered.pop(event.identity, ()):
                 if not waiting.done():
-                    waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is declared no more"))
+                    waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is no longer declared"))
         elif isinstance(event, Notice) and event.code in ("watch-failed", "watched-again"):
             self._tell_of_watches()
         elif isinstance(event, Notice) and event.code in ("paused", "resumed"):
@@ -446,7 +458,7 @@ class Daemon:
                 waiting.set_result(outcome)
 
     def _tell_of_watches(self) -> None:
-        """Say which resources are not watched, and why."""
+        """Report which resources are not watched, and why."""
         broken = self._engine.view.unwatched
         if not broken:
             self.health.clear(UNWATCHED)
@@ -459,21 +471,21 @@ class Daemon:
         )
 
     def _health_changed(self) -> None:
-        """Log conditions that begin and end; of broken states more was said already."""
+        """Log conditions that begin and end; broken states were logged in detail before."""
         now = {condition.code: condition for condition in self.health.conditions}
         for code in now.keys() - self._conditions.keys() - {BROKEN, PAUSED}:
             log.warning(now[code].text, code=code)
         if BROKEN in self._conditions and BROKEN not in now:
-            log.info("mended: states and settings can be used again", code=BROKEN)
+            log.info("fixed: states and settings can be used again", code=BROKEN)
         for code in self._conditions.keys() - now.keys() - {BROKEN, PAUSED}:
             log.info(
-                "no longer: %s", self._conditions[code].text.partition("; ")[0], code=code
-            )  # without what to do about it
+                "no longer true: %s", self._conditions[code].text.partition("; ")[0], code=code
+            )  # without the advice
         self._conditions = now
         self._say()
 
     def _summary(self) -> str:
-        """The state of things in one line."""
+        """The state of the agent in one line."""
         if BROKEN in self._conditions:
             return self._conditions[BROKEN].text
         if not self._taken_over:
@@ -497,13 +509,13 @@ class Daemon:
         return f"{'converged' if self._engine.converged else 'at work'}: {total}{looking}"
 
     def _say(self) -> None:
-        self._notifier.status(self._logs.cover(self._summary()))
+        self._notifier.status(self._logs.redactor(self._summary()))
 
     # -- start and end -----------------------------------------------------------------------------------------
 
-    def _make_host(self) -> Host:
+    def _make_host(self) -> LocalHost:
         settings = self.settings
-        return Host(
+        return LocalHost(
             states=settings.states,
             var_dir=settings.state_dir,
             providers=settings.providers,
@@ -513,7 +525,7 @@ class Daemon:
         )
 
     async def _stop_engine(self) -> None:
-        """Let what runs finish for `stop_timeout`, then cancel it."""
+        """Let running resources finish for `stop_timeout` seconds, then cancel them."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.settings.engine.stop_timeout + 0.7):
                 await self._engine.stop(self.settings.engine.stop_timeout)
@@ -526,15 +538,15 @@ class Daemon:
         loop.add_signal_handler(signal.SIGUSR1, self._recheck_by_signal)
 
     def _stop_by_signal(self) -> None:
-        """The first time what runs may finish, for a while; the second time it is cancelled; the third time all ends, whatever it does."""
+        """Stop: the first signal lets resources finish for a while, the second cancels them, the third kills."""
         self._stops += 1
         if self._stops == 1:
             self._stop.set()
         elif self._stops == 2:
-            log.warning("stopping at once: what runs is cancelled; once more kills it")
+            log.warning("stopping at once: running resources are cancelled; a third signal kills them")
             self._engine.hurry()
         else:
-            log.error("killed: what runs has no chance to tidy up")
+            log.error("killed: running resources cannot clean up")
             self._logs.close()
             kill_all()
             os._exit(128 + signal.SIGKILL)
@@ -550,13 +562,13 @@ class Daemon:
 
 
 async def _end(task: asyncio.Task[Any]) -> None:
-    """Cancel a task and wait until it is over."""
+    """Cancel a task and wait until it has ended."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
 def run(config: Path | None, overrides: Mapping[str, Any]) -> None:
-    """Run the agent in the foreground. Raises `HoldfastError` or `OSError` when it cannot start."""
+    """Run the agent in the foreground. Raises `HoldfastError` or `OSError` if it cannot start."""
     asyncio.run(_run(config, overrides))
 
 

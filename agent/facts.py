@@ -1,6 +1,7 @@
-"""What the agent knows of its host without asking anybody: the grains, under Salt's names and with Salt's values.
+"""The grains of this host, under Salt's names and with Salt's values, without queries to other machines.
 
-Only local files and system calls: no name service, no command, nothing that can hang. Costs a few milliseconds.
+Only local files and system calls are used: no name service, no command, nothing that can hang. This takes a few
+milliseconds.
 """
 
 from __future__ import annotations
@@ -19,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.host.addresses import addresses
-from holdfast.agent.places import read_mapping
+from holdfast.agent.paths import read_mapping
 from holdfast.agent.settings import Settings
-from holdfast.resources.errors import PASSING
+from holdfast.resources.errors import TRANSIENT
 from holdfast.states.marks import plain
 from holdfast.states.source import exists
 
@@ -63,9 +64,9 @@ NAMES = {
 }
 """ID of os-release -> Salt's `os`."""
 SHORT_FINGER = ("debian", "raspbian")
-"""Distributions whose `osfinger` has the short name instead of the full one."""
+"""Distributions whose `osfinger` uses the short name instead of the full one."""
 DEB_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "i686": "i386", "ppc64le": "ppc64el"}
-"""Machine -> what apt calls it; other architectures have one name."""
+"""Machine -> apt's name of the architecture; other architectures have one name for both."""
 HYPERVISORS = {
     "kvm": "kvm",
     "qemu": "kvm",
@@ -75,13 +76,14 @@ HYPERVISORS = {
     "xen": "xen",
     "amazon ec2": "kvm",
 }
-"""What firmware says of the machine (in lower case) -> Salt's `virtual`."""
+"""Names of the machine in the firmware, in lower case -> Salt's `virtual`."""
 
 
 def gather(settings: Settings, parts: Parts | None = None) -> Grains:
-    """The host's grains with those that the operator set on top.
+    """The host's grains, overridden by those that the operator has set.
 
-    Raises `CompileError` when the grains file is broken, `OSError` for what cannot be read, unless `parts` know it from before.
+    Raises `CompileError` if the grains file is broken, `OSError` for a part that cannot be read and that `parts` does
+    not know.
     """
     grains = (Parts() if parts is None else parts).read()
     if settings.grains_file is not None and exists(settings.grains_file):
@@ -93,32 +95,35 @@ def gather(settings: Settings, parts: Parts | None = None) -> Grains:
 
 
 def stand_in(file: Path, settings: Settings) -> Grains:
-    """Another host's grains, read from a YAML or JSON file, in place of this one's. Raises `CompileError`."""
+    """Another host's grains, from a YAML or JSON file, to use in place of this host's. Raises `CompileError`."""
     grains = plain(read_mapping(file)[1])
     grains["id"] = settings.id or grains.get("id") or grains.get("fqdn") or "unknown"
     return dict(grains)
 
 
 class Parts:
-    """The grains of the machine itself, read again and again: a part that cannot be read is what it was. `root` is where its files are looked for."""
+    """The grains of the machine. They can be read repeatedly: a part that cannot be read keeps its value.
+
+    `root` is the directory below which the files are looked up.
+    """
 
     def __init__(self, root: Path = Path("/")) -> None:
         self._root = root
         self._known: dict[Callable[[Path], Grains], Grains] = {}
 
     def read(self) -> Grains:
-        """All of them. Raises `OSError` when one cannot be read and never could."""
+        """All grains. Raises `OSError` if a part cannot be read and never could."""
         for part in PARTS:
             try:
                 self._known[part] = part(self._root)
-            except OSError:  # there are no more descriptors, perhaps
+            except OSError:  # for example for lack of descriptors
                 if part not in self._known:
                     raise
         return copy.deepcopy({name: value for part in PARTS for name, value in self._known[part].items()})
 
 
 def _names(root: Path) -> Grains:
-    """Names as the host itself has them: /etc/hostname and /etc/hosts, never a query."""
+    """Names from the host's own files: /etc/hostname and /etc/hosts, never a query."""
     node = socket.gethostname()
     short = node.partition(".")[0]
     fqdn = node if "." in node else next((name for name in _hosts_names(root, short) if "." in name), node)
@@ -133,7 +138,7 @@ def _names(root: Path) -> Grains:
 
 
 def _hosts_names(root: Path, short: str) -> list[str]:
-    """The names on the line of /etc/hosts that has this host's."""
+    """The names on the line of /etc/hosts that contains this host's name."""
     for line in _text(root / "etc/hosts").splitlines():
         names = line.partition("#")[0].split()[1:]
         if any(name.partition(".")[0] == short for name in names):
@@ -203,7 +208,7 @@ def _init(root: Path) -> str:
 
 
 def _systemd(root: Path) -> Grains:
-    """The version of systemd, read from the name of its library: asking it would take a process."""
+    """The version of systemd, read from the name of its library: running systemctl would take a process."""
     for place in ("usr/lib/systemd", "lib/systemd"):
         for library in sorted((root / place).glob("libsystemd-shared-*.so")):
             version = library.stem.removeprefix("libsystemd-shared-").partition("-")[0].partition(".")[0]
@@ -235,7 +240,7 @@ def _hardware(root: Path) -> Grains:
 
 
 def _virtual(root: Path) -> Grains:
-    """Whether this is a virtual machine or a container, from what firmware and PID 1 leave in files."""
+    """The virtualisation of this machine, from what firmware and PID 1 leave in files."""
     container = _line(root / "run/systemd/container") or ("docker" if (root / ".dockerenv").exists() else "")
     if container:
         return {"virtual": "container", "virtual_subtype": {"docker": "Docker", "lxc": "LXC"}.get(container, container)}
@@ -262,7 +267,7 @@ def _network(_: Path) -> Grains:
 
 
 def _routes(root: Path) -> Grains:
-    """The gateways of the default routes, as Salt has them: an address, true for a route without one, false for none."""
+    """Gateways of the default routes as in Salt: an address, true for a route without a gateway, false for no route."""
     four = next((_four(fields[2]) for fields in _table(root, "route") if fields[1] == fields[7] == "0" * 8), False)
     zero = "0" * 32
     rows = (
@@ -277,7 +282,7 @@ def _table(root: Path, name: str) -> list[list[str]]:
 
 
 def _four(number: str) -> str | bool:
-    """An address of the kernel's table: a number in the byte order of the machine."""
+    """An address from the kernel's table: a number in the byte order of the machine."""
     return socket.inet_ntop(socket.AF_INET, int(number, 16).to_bytes(4, sys.byteorder)) if int(number, 16) else True
 
 
@@ -286,7 +291,7 @@ def _six(number: str) -> str | bool:
 
 
 def _disks(root: Path) -> Grains:
-    """Block devices that turn, and those that do not."""
+    """Rotating and other block devices."""
     turning = {queue.parents[1].name: _line(queue) for queue in (root / "sys/block").glob("*/queue/rotational")}
     return {
         name: sorted(device for device, turns in turning.items() if turns == is_)
@@ -295,8 +300,8 @@ def _disks(root: Path) -> Grains:
 
 
 def _process(_: Path) -> Grains:
-    """The agent's own process and Python."""
-    from holdfast import __version__  # noqa: PLC0415 - the package's own top imports nothing
+    """The agent's own process, and Python."""
+    from holdfast import __version__  # noqa: PLC0415 - the package itself imports nothing
 
     uid, gid = os.geteuid(), os.getegid()
     return {
@@ -317,7 +322,7 @@ def _process(_: Path) -> Grains:
 
 
 def _try(call: Callable[[], str]) -> str:
-    """What the call says, or nothing: a vanished directory or an unknown uid is no reason to stop."""
+    """The result of a call; empty if it fails: a vanished directory or an unknown uid is no reason to stop."""
     try:
         return call()
     except (OSError, KeyError):
@@ -325,11 +330,14 @@ def _try(call: Callable[[], str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """Content of a small file; empty when there is none, or none for us. Raises `OSError` when it cannot be read now."""
+    """Content of a small file; empty if it is missing or not readable for us.
+
+    Raises `OSError` for temporary failures.
+    """
     try:
         return path.read_text(encoding="utf-8", errors="replace")
     except OSError as error:
-        if error.errno in PASSING or error.errno == errno.EIO:
+        if error.errno in TRANSIENT or error.errno == errno.EIO:
             raise
         return ""
 
@@ -344,4 +352,4 @@ def _kibibytes(value: str) -> int:
 
 
 PARTS = (_names, _kernel, _system, _hardware, _network, _routes, _disks, _process)
-"""What reads a part of them."""
+"""Functions that each read a part of the grains."""

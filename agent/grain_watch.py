@@ -1,4 +1,4 @@
-"""Notices when grains that somebody has read are others than those that the graph was made with."""
+"""Notices when grains that templates or resources have read differ from those that the graph was made with."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import Any
 
 from holdfast.agent.engine.report import Event, Notice, PassEnded
 from holdfast.agent.facts import Grains
-from holdfast.agent.host.surroundings import Surroundings, Topic
-from holdfast.agent.loggers import Late
+from holdfast.agent.host.system_events import SystemEvents, Topic
+from holdfast.agent.loggers import LazyLogger
 from holdfast.states.errors import CompileError
 from holdfast.states.grains import ALL, CALLS, seen
 
-log = Late("holdfast")
+log = LazyLogger("holdfast")
 
 _TOPICS = {
     **dict.fromkeys(
@@ -26,13 +26,13 @@ _TOPICS = {
     **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (Topic.ADDRESSES, Topic.ROUTES)),
     **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (Topic.MOUNTS,)),
 }
-"""Grain, or module of calls, that templates may read -> the news after which it may be another."""
+"""Grain, or module of calls, that templates may read -> topics that may change its value."""
 
 
 class GrainWatch:
-    """Follows the machine for as long as it is open. `gather` reads all grains; `changed` is called when those that matter differ.
+    """Follows the machine until closed. `gather` reads all grains; `changed` is called when grains in use differ.
 
-    `watch` watches paths, as `PathWatcher.watch` does.
+    `watch` watches paths like `PathWatcher.watch`.
     """
 
     def __init__(
@@ -43,20 +43,20 @@ class GrainWatch:
     ) -> None:
         self._gather = gather
         self._changed = changed
-        self._surroundings = Surroundings(self._heard, watch)
+        self._events = SystemEvents(self._heard, watch)
         self._grains: Mapping[str, Any] = {}
         self._read: Callable[[], Collection[str]] = tuple
         self._again = False
-        """Somebody wants to know while a look is under way."""
+        """Whether to read the grains again after the present reading."""
         self._looking: asyncio.Task[None] | None = None
 
     def use(self, grains: Mapping[str, Any], read: Callable[[], Collection[str]]) -> None:
-        """The graph was made with these grains; `read` gives the names of those, and of modules, that were read so far."""
+        """Set the grains of the graph. `read` returns the names of the grains and modules that were read so far."""
         self._grains, self._read = grains, read
         self._follow()
 
     def tell(self, event: Event) -> None:
-        """Of the engine: at each recheck grains are read again, and when much has run, others may have been read than before."""
+        """Handle an event of the engine: read grains again at each recheck; update the topics after runs."""
         if isinstance(event, Notice) and event.code == "recheck":
             self.look()
         elif isinstance(event, PassEnded) and event.record.cause in (
@@ -68,25 +68,25 @@ class GrainWatch:
             self._follow()
 
     def _follow(self) -> None:
-        self._surroundings.follow(topics(self._read()))
+        self._events.follow(topics(self._read()))
 
     def look(self) -> None:
-        """Read them again, soon."""
+        """Read the grains again soon."""
         if self._looking is not None:
             self._again = True
         elif self._grains:
             self._looking = asyncio.create_task(self._look(), name="grains")
 
     async def close(self) -> None:
-        """Follow nothing any more."""
-        await self._surroundings.close()
+        """Stop following."""
+        await self._events.close()
         if self._looking is not None:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
 
     def _heard(self, news: frozenset[Topic]) -> None:
         if any(topics([name]) & news for name in self._read() if name.startswith(CALLS)):
-            self._changed()  # what a call has returned is not known any more: all that is rendered again
+            self._changed()  # results of calls may differ: render everything again
         else:
             self.look()
 
@@ -96,7 +96,7 @@ class GrainWatch:
                 self._again = False
                 try:
                     found = await self._gather()
-                except (CompileError, OSError):  # the next compilation says so, or the next look finds it readable
+                except (CompileError, OSError):  # the next compilation reports it, or the next reading succeeds
                     found = None
                 read = self._read()
                 before = seen(self._grains, read)
@@ -115,5 +115,5 @@ class GrainWatch:
 
 
 def topics(read: Iterable[str]) -> frozenset[Topic]:
-    """The news of the machine that somebody depends on who has read these grains."""
+    """The topics to follow for these grains and modules."""
     return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

@@ -1,6 +1,6 @@
-"""What is wrong with the agent itself, as a registry of coded conditions.
+"""Problems of the agent itself, as a registry of coded conditions.
 
-`holdfast status`, the service manager's STATUS line and the tests read the same registry; nobody greps logs.
+`holdfast status`, systemd's STATUS line and the tests read the same registry, so no log has to be searched.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ Severity = Literal["warning", "error"]
 
 
 class Condition(NamedTuple):
-    """One thing that is wrong now."""
+    """One present problem."""
 
     code: str
     """Stable name: `states-broken`, `watch-polling`, `task-died`, ..."""
@@ -25,7 +25,7 @@ class Condition(NamedTuple):
 
 
 class Health:
-    """The conditions that hold now; `listen` is called after each change."""
+    """The present conditions; `listen` is called after each change."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -34,7 +34,10 @@ class Health:
         self.listen: Callable[[], None] = lambda: None
 
     def set(self, code: str, text: str, severity: Severity = "warning", *, lasts: float | None = None) -> None:
-        """Say that a condition holds; the time it began is kept while its text changes. One that `lasts` ends after so many seconds."""
+        """Set a condition. Its start time is kept while its text changes.
+
+        With `lasts` it ends after so many seconds.
+        """
         if (ending := self._endings.pop(code, None)) is not None:
             ending.cancel()
         if lasts is not None:
@@ -46,11 +49,11 @@ class Health:
             self.listen()
 
     def clear(self, code: str) -> None:
-        """Say that a condition holds no more; harmless when it did not."""
+        """Remove a condition, if it is set."""
         if self._conditions.pop(code, None) is not None:
             self.listen()
 
     @property
     def conditions(self) -> tuple[Condition, ...]:
-        """All that hold now, oldest first."""
+        """All conditions, oldest first."""
         return tuple(sorted(self._conditions.values(), key=lambda c: (c.since, c.code)))

@@ -1,6 +1,6 @@
-"""Makes the agent a service of this host, and takes it away again. What an operator has written or changed is kept.
+"""Installs the agent as a service of this host, and removes it. Files that an operator has written or edited are kept.
 
-Works on any root directory; only on the running system's own is systemd told.
+Works on any root directory; systemd is called only for the root of the running system.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from holdfast.agent import placed
+from holdfast.agent import installed_files
 from holdfast.agent.cli.pages import PAGES
-from holdfast.agent.places import demand_safe
+from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import is_directory
@@ -25,7 +25,7 @@ UNIT = "holdfast.service"
 
 
 class InstallError(HoldfastError):
-    """The host could not be changed as wanted."""
+    """The host could not be changed as requested."""
 
 
 class NotRoot(InstallError, PermissionError):
@@ -33,11 +33,11 @@ class NotRoot(InstallError, PermissionError):
 
 
 def install(root: Path, *, start: bool) -> Iterator[str]:
-    """Write settings, directories, unit, completion and manual page below `root`, then (on `/`, with `start`) enable and start the service.
+    """Write settings, directories, unit, completion and manual page below `root`; on `/` with `start`, start the agent.
 
-    Yields what was done. Raises `InstallError` and `OSError`.
+    Yields a line for each step. Raises `InstallError` and `OSError`.
     """
-    root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - removes ".."
     _require_root(root)
     if root == Path("/"):
         _require_safe(*_programs())
@@ -52,12 +52,12 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
         if not is_directory(directory):
             paths.make_parents(str(directory))
             paths.at(str(directory)).mkdir(mode=mode)
-            yield f"made {directory}"
+            yield f"created {directory}"
     settings = config / "agent.yaml"
     if is_there(settings):
         yield f"kept {settings}"
     else:
-        placed.write(settings, _shipped("config", "agent.yaml"))
+        installed_files.write(settings, _shipped("config", "agent.yaml"))
         yield f"wrote {settings}"
     yield _install_unit(root)
     yield from _install_pages(root)
@@ -72,8 +72,11 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
 
 
 def uninstall(root: Path) -> Iterator[str]:
-    """Stop and remove the service, its memory, and settings and pages that were never edited. Yields what was done and what was kept."""
-    root = Path(os.path.abspath(root))  # noqa: PTH100 - it takes ".." away
+    """Stop and remove the service, its state, and settings and pages that were never edited.
+
+    Yields a line for each step, and for what was kept.
+    """
+    root = Path(os.path.abspath(root))  # noqa: PTH100 - removes ".."
     _require_root(root)
     unit = _unit(root)
     _demand_safe(root / "etc/holdfast/states", unit, root / "var/lib/holdfast", root / "run/holdfast")
@@ -105,25 +108,25 @@ def _remove_config(config: Path) -> Iterator[str]:
             yield f"removed {directory}, which was empty"
     if is_directory(config):
         kept = ", ".join(sorted(str(config / name) for name in paths.directory(str(config)).names()))
-        yield f"kept what is yours: {kept}"
+        yield f"kept your files: {kept}"
 
 
 def _install_unit(root: Path) -> str:
-    """Write the unit, unless somebody has edited the one that is there."""
+    """Write the unit, unless the existing one was edited."""
     unit = _unit(root)
     text = _shipped("systemd", UNIT).replace("/usr/bin/holdfast run", f"{_program()} run")
-    done = placed.place(root, unit, text, "#", "; make changes with `systemctl edit holdfast`")
-    return done or f"kept {unit}, which was edited; ours says: ExecStart={_program()} run"
+    done = installed_files.place(root, unit, text, "#", "; make changes with `systemctl edit holdfast`")
+    return done or f"kept {unit}, which was edited; the default is: ExecStart={_program()} run"
 
 
 def _install_pages(root: Path) -> Iterator[str]:
-    """Write what shells and `man` look for. The agent does without them: where that cannot be done, it is told, and that is all."""
+    """Write the files for shells and `man`. The agent works without them, so failures are only reported."""
     for page in PAGES:
         path = root / page.path
         try:
             _demand_safe(path)
             yield (
-                placed.place(root, path, page.text(), page.comment)
+                installed_files.place(root, path, page.text(), page.comment)
                 or f"kept {path}, which was edited or belongs to a package"
             )
         except (OSError, HoldfastError) as error:
@@ -131,13 +134,13 @@ def _install_pages(root: Path) -> Iterator[str]:
 
 
 def _remove_pages(root: Path) -> Iterator[str]:
-    """Remove what is ours of them."""
+    """Remove the pages that `install` has written."""
     for page in PAGES:
         path = root / page.path
         try:
             _demand_safe(path)
             if is_there(path):
-                yield placed.remove(root, path) or f"kept {path}, which was edited or belongs to a package"
+                yield installed_files.remove(root, path) or f"kept {path}, which was edited or belongs to a package"
         except (OSError, HoldfastError) as error:
             yield f"kept {path}: {getattr(error, 'strerror', None) or error}"
 
@@ -147,19 +150,19 @@ def _unit(root: Path) -> Path:
 
 
 def _program() -> str:
-    """How systemd starts this very installation: its script by absolute path, else its module."""
+    """The command line with which systemd starts this installation: its script by absolute path, else its module."""
     script = Path(sys.executable).with_name("holdfast")
     return str(script) if os.access(script, os.X_OK) else f"{sys.executable} -m holdfast.agent.cli.main"
 
 
 def _programs() -> tuple[Path, ...]:
-    """The directories of all that the agent runs: its environment, the interpreter that this was made with, and the packages of both."""
+    """Directories of all code that the agent runs: its environment, the base interpreter, and the packages of both."""
     interpreter = Path(os.path.realpath(sys.executable))
     return Path(sys.executable).parent, interpreter.parent, Path(os.__file__).parent, Path(__file__).parent
 
 
 def _shipped(package: str, name: str) -> str:
-    """A file that comes with the package."""
+    """A file that is part of the package."""
     return (resources.files("holdfast") / package / name).read_text(encoding="utf-8")
 
 
@@ -169,7 +172,7 @@ def _require_root(root: Path) -> None:
 
 
 def _demand_safe(*targets: Path) -> None:
-    """Refuse to write or remove what an untrusted user could exchange. Raises `InstallError`."""
+    """Raise `InstallError` if an untrusted user could replace a path that is to be written or removed."""
     for target in targets:
         try:
             demand_safe(target, "install or remove", "chown it to root and chmod it go-w, or use another --root")
@@ -178,8 +181,8 @@ def _demand_safe(*targets: Path) -> None:
 
 
 def _require_safe(*programs: Path) -> None:
-    """Refuse to have root run what others can change, here or where a link leads. Raises `InstallError`."""
-    hint = "install Holdfast as root, in /opt/holdfast say"
+    """Raise `InstallError` if root would run code that others can change, here or at the target of a link."""
+    hint = "install Holdfast as root, for example in /opt/holdfast"
     for program in programs:
         try:
             found = paths.directory(str(program))
@@ -192,7 +195,7 @@ def _require_safe(*programs: Path) -> None:
 
 
 def _systemctl(*words: str) -> None:
-    """Tell systemd. Raises `InstallError` with what it said."""
+    """Run systemctl. Raises `InstallError` with its message."""
     try:
         done = subprocess.run(["systemctl", *words], capture_output=True, text=True, timeout=90, check=False)
     except (FileNotFoundError, subprocess.TimeoutExpired) as error:

@@ -1,4 +1,4 @@
-"""Loggers of our modules. structlog is imported when something is logged, which a one-shot run seldom does."""
+"""Loggers of our modules. structlog is imported when something is first logged, which a one-shot run seldom does."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from typing import Any
 
 _lock = Lock()
 _prepare: list[Callable[[ModuleType], None]] = []
-"""What sets structlog up, until that is done; one at most."""
+"""The function that configures structlog, until it was called; at most one."""
 
 
 def prepared_by(prepare: Callable[[ModuleType], None]) -> None:
-    """Have structlog set up by this before something is logged the next time; at once where it is imported already, by others perhaps."""
+    """Configure structlog with this function before the next line is logged, or now if structlog is imported."""
     _prepare[:] = [prepare]
     if "structlog" in sys.modules:
         _structlog()
 
 
-class Late:
-    """A logger with the methods of structlog's, looked up anew for each line: settings may change where it goes."""
+class LazyLogger:
+    """A logger with structlog's methods. It is looked up for each line, because settings may change the output."""
 
     def __init__(self, name: str, **bound: Any) -> None:
         self._name, self._bound = name, bound
@@ -33,7 +33,7 @@ class Late:
 
 
 def _structlog() -> Any:
-    """The library, set up. It does not see rich, which it would import to draw tracebacks: 50 ms and 8 MB."""
+    """structlog, configured. rich is hidden from it: structlog would import rich for tracebacks, at 50 ms and 8 MB."""
     with _lock:
         hide = "rich" not in sys.modules
         if hide:

@@ -1,6 +1,6 @@
-"""What the engine tells, put into sentences: one event in, one line (or none) out. Pure, but for a memory of what failed.
+"""Puts the engine's events into sentences: one event in, one line (or none) out. The only state is what failed before.
 
-`repaired file.managed[motd] in 3 ms (drift)`: a verb, the identity, how long, why. The same values travel as fields,
+`repaired file.managed[motd] in 3 ms (drift)`: verb, identity, duration, cause. The same values are fields of the entry,
 for journald and for programs.
 """
 
@@ -22,7 +22,7 @@ from holdfast.agent.engine.report import (
     Tally,
     result_of,
 )
-from holdfast.agent.words import as_declared
+from holdfast.agent.phrases import as_declared
 from holdfast.resources.context import CUT
 from holdfast.resources.visible import escaped
 
@@ -30,16 +30,16 @@ Level = Literal["debug", "info", "warning", "error"]
 
 NOTHING: tuple[Any, ...] = ("", None, (), [])
 DETAIL_LINES = 400
-"""Lines of details (diff, output of a command) that one line of the log carries at most."""
+"""Most lines of details (diff, output of a command) in one line of the log."""
 _SEEN = ("start", "states changed", "grains changed")
-"""Causes of a run that is the first of its declaration: what is right is then worth a line."""
+"""Causes of the first run of a declaration: the log then also mentions resources that need no change."""
 WOULD = "would have "
-"""How a comment of noop begins that can be made one sentence with the identity."""
+"""Start of a noop comment that can be joined with the identity into one sentence."""
 _DONE = re.compile(r"(?:.* was )?(created|removed|installed|started|stopped|enabled|linked)\b", re.IGNORECASE)
 """A comment that says what was done: `created /etc/motd`, `user web was created`."""
 
 
-class Line(NamedTuple):
+class LogLine(NamedTuple):
     """One line of the log."""
 
     level: Level
@@ -54,10 +54,13 @@ class Narrator:
     def __init__(self, unsaid: str = "") -> None:
         self._failing: dict[str, str] = {}
         self._unsaid = unsaid
-        """A cause that goes without saying."""
+        """A cause that lines do not mention."""
 
-    def tell(self, event: Event, *, debug: bool = True) -> Line | None:
-        """The line for one event; None when it is not worth any. Without `debug`, looks that found nothing new and beginnings of passes are not."""
+    def tell(self, event: Event, *, debug: bool = True) -> LogLine | None:
+        """The line for one event; None if it needs none.
+
+        Without `debug`, checks that found nothing new and starts of passes need none.
+        """
         match event:
             case Ran(number, outcome):
                 return self._ran(number, outcome, debug=debug)
@@ -65,7 +68,7 @@ class Narrator:
                 return _ended(record)
             case PassStarted(number, cause):
                 return (
-                    Line("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
+                    LogLine("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
                     if debug
                     else None
                 )
@@ -74,7 +77,7 @@ class Narrator:
             case Started():
                 return None
 
-    def _ran(self, number: int, outcome: Outcome, *, debug: bool) -> Line | None:
+    def _ran(self, number: int, outcome: Outcome, *, debug: bool) -> LogLine | None:
         level, what = self._judged(outcome)
         if level == "debug" and not debug:
             return None
@@ -95,10 +98,10 @@ class Narrator:
             fields["because"] = list(outcome.because)
         if outcome.undone:
             fields["undone"] = outcome.undone
-        return Line(level, self._sentence(what, outcome), fields)
+        return LogLine(level, self._sentence(what, outcome), fields)
 
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
-        """How important an outcome is, and what it is in a word or two."""
+        """The level of an outcome, and its description in one or two words."""
         identity, first = outcome.identity, outcome.cause in _SEEN
         if outcome.result is False and outcome.ran:
             again = self._failing.get(identity) == outcome.comment
@@ -116,7 +119,7 @@ class Narrator:
         return ("info" if first else "debug"), "ok"
 
     def _sentence(self, what: str, outcome: Outcome) -> str:
-        """Verb, identity, time, cause; and the comment where the details do not say it already."""
+        """Verb, identity, duration and cause; also the comment, unless the details contain it."""
         if what == "skipped":
             return skipped(outcome)
         if what == "unknown":
@@ -135,13 +138,13 @@ class Narrator:
 
 
 def verb(outcome: Outcome) -> str:
-    """What was done, in one word; `would ...` for what would be."""
+    """What was done, in one word; `would ...` for what would be done."""
     done, do = _verb(outcome)
     return f"would {do}" if outcome.result is None else done
 
 
 def _verb(outcome: Outcome) -> tuple[str, str]:
-    """What was done, and what there is to do, in a word each."""
+    """What was done, and the infinitive of it, one word each."""
     if outcome.refreshed:
         return "refreshed", "refresh"
     if outcome.identity.startswith("cmd."):
@@ -157,18 +160,18 @@ def _id(outcome: Outcome) -> str:
 
 
 def _is_plain(outcome: Outcome) -> bool:
-    """Whether its comment says nothing that its identity and "ok" do not."""
+    """Whether the comment adds nothing to the identity and "ok"."""
     return outcome.comment in ("", as_declared(_id(outcome)))
 
 
 def _rest(what: str, outcome: Outcome) -> str:
-    """What the comment says after "verb identity": where a link leads to, say."""
+    """The rest of a comment that starts with "verb identity", for example the target of a link."""
     said, path, rest = outcome.comment.partition(f" {_id(outcome)}")
     return rest if path and said == what and rest[:1] == " " else ""
 
 
 def _noop(outcome: Outcome) -> str:
-    """What would have been done: verb and identity, then what else the comment says; its path is made the identity where it can be."""
+    """What would have been done: verb and identity, then the rest of the comment. The identity replaces the path."""
     before, path, after = outcome.comment.partition(f" {_id(outcome)}")
     if path and before.startswith(WOULD) and after[:1] in ("", " "):
         return f"{before} {outcome.identity}{after}"
@@ -180,14 +183,14 @@ def _noop(outcome: Outcome) -> str:
 
 
 def skipped(outcome: Outcome) -> str:
-    """Why a resource did not run; whose fault that is was reported where it happened."""
+    """Why a resource did not run; the failure behind it was reported where it happened."""
     if outcome.because and outcome.blocked:
         return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
     return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"
 
 
 def details(outcome: Outcome) -> Iterator[str]:
-    """The diff, then every other change that tells a person something new, one a line; at most `DETAIL_LINES`."""
+    """The diff, then each other change that is news to a person, one per line; at most `DETAIL_LINES`."""
     lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
     for name, change in outcome.changes.items():
         if not _is_said(name, change, outcome):
@@ -199,7 +202,7 @@ def details(outcome: Outcome) -> Iterator[str]:
 
 
 def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
-    """Whether a change says nothing that stands there already, or only what programs want to know."""
+    """Whether a change repeats what the line says, or is only of interest to programs."""
     match name:
         case "diff":
             return bool(outcome.diff)
@@ -215,7 +218,7 @@ def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
 
 
 def _change(name: str, change: Any) -> Iterator[str]:
-    name = escaped(name)  # it may be of a file whose user chose it
+    name = escaped(name)  # a user may have chosen the name
     if isinstance(change, Mapping) and set(change) == {"old", "new"}:
         yield f"{name}: {_value(change['old'])} -> {_value(change['new'])}"
     elif isinstance(change, Mapping):
@@ -229,7 +232,7 @@ def _change(name: str, change: Any) -> Iterator[str]:
 
 
 def _is_diff(name: str, change: Any) -> bool:
-    """Whether this is the diff of one file of several, which stands in the diff of the whole."""
+    """Whether this is the diff of one of several files, which is part of the whole diff."""
     return name == "diff" and "\n" in str(change).rstrip("\n")
 
 
@@ -242,8 +245,8 @@ def _value(value: Any) -> str:
     return text if len(text) <= 200 else f"{text[:200]}..."
 
 
-def _ended(record: PassRecord) -> Line:
-    """The end of a pass: whether all is right now, and what it took."""
+def _ended(record: PassRecord) -> LogLine:
+    """The end of a pass: whether the host is converged, and the work done."""
     text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
     fields = {
         "pass": record.number,
@@ -252,15 +255,15 @@ def _ended(record: PassRecord) -> Line:
         "converged": record.converged,
     }
     if record.tally.any_failed:
-        return Line("warning", text, fields)
+        return LogLine("warning", text, fields)
     worth = record.asked or record.cause in (*_SEEN, "command") or record.tally.any_changed
-    return Line("info" if worth else "debug", text, fields)
+    return LogLine("info" if worth else "debug", text, fields)
 
 
 def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> str:
-    """How a whole run went: converged or not (or only looked), how long it took, what there was. A resource counts once, however often it ran.
+    """The result of a whole run: converged or not (or only checked), duration, counts. A resource counts once.
 
-    `record`: of a pass of a daemon, after which others may be failing still, and which may have been broken off.
+    `record` is the pass of a daemon: other resources may still be failing, and the pass may have been interrupted.
     """
     waiting, failed, would, unknown = (
         tally.blocked,
@@ -272,23 +275,23 @@ def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> s
         "checked": tally.ran,
         "changed": len(tally.changed),
         "would change": would,
-        "cannot be told": unknown,
+        "unknown": unknown,
         "failed": failed,
         "skipped because of that": waiting,
         "skipped": tally.count("skipped") - waiting,
-        "failing still": max(0, record.failing - failed - waiting) if record else 0,
-        "would change still": max(0, record.differing - would - unknown) if record else 0,
+        "still failing": max(0, record.failing - failed - waiting) if record else 0,
+        "would still change": max(0, record.differing - would - unknown) if record else 0,
     }
     told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
     if record and record.broken_off:
-        return f"broken off after {duration(seconds)}: {told or 'nothing was finished'}"
-    wrong = failed or waiting or counts["failing still"]
-    differ = would or unknown or counts["would change still"]
-    state = "not converged" if wrong or (differ and counts["changed"]) else "looked" if differ else "converged"
+        return f"interrupted after {duration(seconds)}: {told or 'nothing was finished'}"
+    wrong = failed or waiting or counts["still failing"]
+    differ = would or unknown or counts["would still change"]
+    state = "not converged" if wrong or (differ and counts["changed"]) else "checked" if differ else "converged"
     return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
 
 
-def _notice(notice: Notice) -> Line:
+def _notice(notice: Notice) -> LogLine:
     said = not notice.identity or notice.text.startswith(notice.identity)
     text = notice.text if said else f"{notice.identity}: {notice.text}"
     fields: dict[str, Any] = {"code": notice.code}
@@ -296,11 +299,11 @@ def _notice(notice: Notice) -> Line:
         fields["resource"] = notice.identity
     if notice.error is not None:
         fields["exc_info"] = notice.error
-    return Line(notice.level, text, fields)
+    return LogLine(notice.level, text, fields)
 
 
 def duration(seconds: float) -> str:
-    """A span of time as a person says it: `<0.1 ms`, `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
+    """A time span for people: `<0.1 ms`, `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
     if seconds < 0.00005:
         return "<0.1 ms"
     if seconds < 0.001:

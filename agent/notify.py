@@ -1,7 +1,7 @@
-"""What the agent tells its service manager: ready, reloading, stopping, status, and that its loop still turns.
+"""Notifies systemd: ready, reloading, stopping, status, and that the event loop runs.
 
-The watchdog is fed from the event loop itself, so a loop that hangs misses it, which is the point. Without NOTIFY_SOCKET
-everything here does nothing.
+The event loop itself feeds the watchdog, so that a hanging loop misses it. Without NOTIFY_SOCKET this module does
+nothing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from holdfast.resources.visible import escaped
 
 
 class Notifier:
-    """The connection to the service manager. What it says is best effort: systemd being away is no error of ours."""
+    """The connection to systemd. Messages are best effort: a missing systemd is not an error of the agent."""
 
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         path = environment.get("NOTIFY_SOCKET", "")
@@ -29,25 +29,25 @@ class Notifier:
         self._status = ""
 
     def ready(self) -> None:
-        """Up, or up again after a reload."""
+        """Report that the agent is up, or up again after a reload."""
         self._send("READY=1")
 
     def reloading(self) -> None:
-        """A reload begins; `ready` ends it."""
+        """Report the start of a reload; `ready` ends it."""
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The end begins."""
+        """Report that the agent is stopping."""
         self._send("STOPPING=1")
 
     def status(self, text: str) -> None:
-        """One line for `systemctl status`; said only when it is new."""
+        """Set the line for `systemctl status`; sent only if it is new."""
         if text != self._status:
             self._status = text
             self._send("STATUS=" + escaped(text.replace("\n", " ")))
 
     def start_watchdog(self) -> None:
-        """Feed the watchdog from the running loop, twice in each period that the service manager allows."""
+        """Feed the watchdog from the running loop, twice in each period that systemd allows."""
         if self._interval is not None and self._socket is not None:
             self._send("WATCHDOG=1")
             self._timer = asyncio.get_running_loop().call_later(self._interval, self.start_watchdog)
@@ -66,11 +66,11 @@ class Notifier:
         try:
             self._socket.sendto(message.encode(), self._address)
         except OSError:
-            return  # nobody listens, or its queue is full: the next message may get through
+            return  # no listener, or its queue is full: the next message may get through
 
 
 def _watchdog_interval(environment: Mapping[str, str]) -> float | None:
-    """Seconds between two signs of life: half of what is allowed; None when none are wanted from this process."""
+    """Seconds between two signs of life: half of what systemd allows; None if it wants none from this process."""
     allowed = environment.get("WATCHDOG_USEC", "")
     if not allowed.isdigit() or int(allowed) == 0:
         return None

@@ -12,7 +12,8 @@ from watchdog.observers.api import BaseObserver
 from watchdog.observers.inotify import InotifyObserver
 
 SPARE = 8
-"""Pipes that can be opened before a watch begins: with fewer descriptors watchdog loses some, or leaves directories out without an error."""
+"""Pipes that can be opened before a watch begins: with fewer descriptors watchdog loses events or directories
+silently."""
 _FILTER: list[type[events.FileSystemEvent]] = [
     events.FileCreatedEvent,
     events.FileModifiedEvent,
@@ -25,28 +26,31 @@ _FILTER: list[type[events.FileSystemEvent]] = [
     events.DirMovedEvent,
     events.DirAttribEvent,
 ]
-"""All but opening and closing unchanged: those are our own reads."""
+"""All events but opening, and closing without changes: our own reads cause those."""
 
 
 class Observer:
-    """Calls `touched`, from threads of its own, when something happens below one directory, or when events were lost.
+    """Calls `touched`, from threads of its own, when something happens below one directory or events were lost.
 
-    `watch` and `stop` block: watchdog walks through the whole tree, and waits for its threads.
+    `watch` and `stop` block: watchdog walks through the whole tree and waits for its threads.
     """
 
     def __init__(self, touched: Callable[[], None]) -> None:
         self._handler, self._overflow = _Handler(touched), _OverflowHandler(touched)
         self._observer: BaseObserver | None = None
-        # Watchdog's way of saying that it met a new directory twice, by its event and by its own walk: harmless.
+        # A warning that a new directory was found twice, by its event and by a walk: harmless.
         warnings.filterwarnings("ignore", "Callback with id .* already exists", RuntimeWarning)
 
     @property
     def alive(self) -> bool:
-        """Whether it watches."""
+        """Whether the watch works."""
         return self._observer is not None and self._observer.is_alive()
 
     def watch(self, directory: str) -> None:
-        """Watch this directory with all below, and no other. Raises `OSError` or `RuntimeError` when it cannot, and leaves nothing open."""
+        """Watch this directory recursively, and no other.
+
+        Raises `OSError` or `RuntimeError`; then nothing is left open.
+        """
         self.stop()
         _demand_descriptors()
         observer = InotifyObserver()
@@ -60,7 +64,7 @@ class Observer:
         self._observer = observer
 
     def stop(self) -> None:
-        """Watch nothing any more."""
+        """Stop watching."""
         logging.getLogger("watchdog").removeHandler(self._overflow)
         observer, self._observer = self._observer, None
         if observer is not None:
@@ -69,7 +73,7 @@ class Observer:
 
 
 def _demand_descriptors() -> None:
-    """Raise `OSError` when there are not enough descriptors left for a watch."""
+    """Raise `OSError` if too few descriptors are left for a watch."""
     taken: list[int] = []
     try:
         for _ in range(SPARE):
@@ -80,23 +84,23 @@ def _demand_descriptors() -> None:
 
 
 class _Handler(events.FileSystemEventHandler):
-    """Takes watchdog's events; which they are does not matter."""
+    """Receives watchdog's events; their details do not matter."""
 
     def __init__(self, touch: Callable[[], None]) -> None:
         self._touch = touch
 
     def dispatch(self, event: events.FileSystemEvent) -> None:  # noqa: ARG002 - watchdog's signature
-        """One event."""
+        """Handle one event."""
         self._touch()
 
 
 class _OverflowHandler(logging.Handler):
-    """Watchdog tells that events were lost in its log, and nowhere else."""
+    """Receives watchdog's log, the only place where watchdog reports lost events."""
 
     def __init__(self, touch: Callable[[], None]) -> None:
         super().__init__(logging.WARNING)
         self._touch = touch
 
     def emit(self, record: logging.LogRecord) -> None:  # noqa: ARG002 - the standard library's signature
-        """One line of watchdog's log."""
+        """Handle one log line."""
         self._touch()

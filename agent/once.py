@@ -1,4 +1,4 @@
-"""One-shot: converge once, without watches and without a daemon."""
+"""One-shot runs: converge once, without watches and without a daemon."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from holdfast.agent.configuration import Compiled
 from holdfast.agent.engine.ends import SPELLINGS
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event, Notice, PassRecord
 from holdfast.agent.health import Health
-from holdfast.agent.host.administrator import Administrator
-from holdfast.agent.host.host import Host
-from holdfast.agent.places import STATE_DIR
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.host.package_changes import PackageChanges
+from holdfast.agent.paths import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
-from holdfast.agent.tree import Compiled
 from holdfast.resources.contract import acts
-from holdfast.states.memory import collector_patient
+from holdfast.states.gc_pause import gc_deferred
 
 if TYPE_CHECKING:
     from holdfast.agent.beside import Agent
@@ -41,12 +41,13 @@ def converge(
     only: Collection[str] | None = None,
     onlooker: Callable[[str, str, bytes], None] | None = None,
 ) -> PassRecord | None:
-    """Bring the host to what was compiled (with `engine.noop`: only look); None when `timeout` seconds did not suffice.
+    """Converge the host (with `engine.noop`: only check); None if `timeout` seconds did not suffice.
 
-    `whole`: these are all states that the settings name, for this host. `only`: identities of those that are to run. `onlooker`: called with
-    what commands write, see `Host.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM and SIGHUP, when all that ran is ended.
+    `whole`: the compiled states are all that the settings name for this host. `only`: identities to run, None for all.
+    `onlooker`: called with output of commands, see `LocalHost.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
+    and SIGHUP, after everything that ran was ended.
     """
-    with collector_patient():
+    with gc_deferred():
         return asyncio.run(
             _converge(settings, compiled, emit, timeout=timeout, whole=whole, only=only, onlooker=onlooker)
         )
@@ -63,7 +64,7 @@ async def _converge(
     onlooker: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
     async with _memory(settings, emit) as (journal, directory, agent):
-        host = Host(
+        host = LocalHost(
             states=settings.states,
             var_dir=directory,
             facts=compiled.grains,
@@ -77,24 +78,17 @@ async def _converge(
             host.onlooker = onlooker
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
-            administrator = Administrator(host.interface, health)
-            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=administrator.obstacle)
+            package_changes = PackageChanges(host.interface, health)
+            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone
             if agent:
                 agent.tend(engine)
             with _interruptible():
-                follower = asyncio.create_task(administrator.run(), name="administrator")
+                follower = asyncio.create_task(package_changes.run(), name="package changes")
                 try:
                     async with asyncio.timeout(timeout):
-                        compilation = compiled.compilation
-                        scripts = [call for call in compilation.calls if acts(call.resource)]
-                        async with host.taken_over(
-                            scripts, settings.states
-                        ) as edition:  # the journal knows them by their content
-                            edition.closed = True
-                            whole = whole and bool(compilation.calls)  # no states are no order to forget
-                            await engine.swap(compilation, cause="start", whole=whole, only=only)
-                        declared = {call.identity for call in compilation.calls}
+                        await _swap(host, engine, settings, compiled, whole=whole, only=only)
+                        declared = {call.identity for call in compiled.compilation.calls}
                         if settings.engine.noop:
                             _tell_what_is_owed(journal, declared if only is None else only, emit)
                         record = await engine.settle()
@@ -112,6 +106,24 @@ async def _converge(
                     await engine.stop(0)
 
 
+async def _swap(
+    host: LocalHost,
+    engine: Engine,
+    settings: Settings,
+    compiled: Compiled,
+    *,
+    whole: bool,
+    only: Collection[str] | None,
+) -> None:
+    """Give the engine the compiled graph. The journal identifies actions by the content of their sources."""
+    compilation = compiled.compilation
+    scripts = [call for call in compilation.calls if acts(call.resource)]
+    async with host.taken_over(scripts, settings.states) as snapshot:
+        snapshot.closed = True
+        whole = whole and bool(compilation.calls)  # an empty configuration does not mean to forget everything
+        await engine.swap(compilation, cause="start", whole=whole, only=only)
+
+
 def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
     emit(
         Notice(
@@ -124,13 +136,13 @@ def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
-    """What keeps the run waiting, and that it waits no longer."""
+    """Report what the run waits for, and the end of the wait."""
     for condition in health.conditions:
         emit(Notice("warning", condition.code, "", condition.text))
 
 
 def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
-    """Each delivery that is due to one of these states."""
+    """Report each delivery that is due to one of these states."""
     for upstream, downstream, kind in journal.owed():
         if downstream in identities:
             what = "refreshed" if kind in SPELLINGS else "run"
@@ -140,7 +152,10 @@ def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Call
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGINT, SIGTERM and SIGHUP (unless `nohup` says to ignore it) cancel what runs, so that it is ended in order, and come out as `KeyboardInterrupt`."""
+    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel what runs, so that it ends in order.
+
+    They are raised as `KeyboardInterrupt`.
+    """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupted = False
 
@@ -172,10 +187,11 @@ def _interruptible() -> Iterator[None]:
 async def _memory(
     settings: Settings, emit: Callable[[Event], None]
 ) -> AsyncIterator[tuple[Journal, Path, Agent | None]]:
-    """The journal, the directory for what must last, and the agent beside which the run works, if there is one.
+    """The journal, the directory for persistent data, and the agent beside which the run works, if there is one.
 
-    Where an agent runs, its journal, which it goes on writing itself. A run that only looks has a copy, if it may read the journal.
-    Without a state directory of its own (an ordinary user, the default place) a run remembers nothing.
+    If an agent runs, the journal is a copy of the agent's, which keeps writing it. A run that changes nothing has a
+    copy, if it may read the journal. Without a state directory (an ordinary user, the default location) nothing is
+    remembered.
     """
     async with AsyncExitStack() as stack:
         directory = None if settings.engine.noop else _state_dir(settings.state_dir)
@@ -196,7 +212,7 @@ async def _memory(
 async def _journal(
     settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
 ) -> tuple[Journal, Agent | None]:
-    """The one of this directory: by the lock, or beside the agent that holds it."""
+    """The journal of this directory: opened under the lock, or shared with the agent that holds the lock."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
     except LockedError as locked:
@@ -213,7 +229,7 @@ async def _journal(
 
 
 def _state_dir(path: Path) -> Path | None:
-    """The state directory, made if need be; None for the default one when it is not ours to make."""
+    """The state directory, created if needed; None for the default one if we may not create it."""
     if path == STATE_DIR and os.geteuid() != 0:
         return None
     return private_directory(path)

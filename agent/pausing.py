@@ -1,4 +1,4 @@
-"""`pause` and `resume` as operators ask for them: their words become patterns, and health tells what is paused."""
+"""`pause` and `resume` for operators: words become patterns, and health reports what is paused."""
 
 from __future__ import annotations
 
@@ -6,63 +6,67 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.pauses import EVERYTHING, MOST, covers
 from holdfast.agent.engine.rounds import SLICE
 from holdfast.agent.engine.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.insight.insight import find
-from holdfast.agent.words import first_of, number_of
+from holdfast.agent.phrases import first_of, number_of
 
 PAUSED = "paused"
-"""Code of the health condition that says what is paused."""
+"""Code of the health condition that reports what is paused."""
 REASON = 200
-"""Characters that a reason may have."""
+"""Most characters of a reason."""
 
 
 class Pausing:
-    """For one engine."""
+    """The pauses of one engine."""
 
     def __init__(self, engine: Engine, health: Health) -> None:
         self._engine, self._health = engine, health
 
-    async def pause(self, request: Request) -> dict[str, Any]:
-        """Pause what the request names, everything if it names nothing; it is on the disk then. Raises `ControlError`."""
+    async def pause(self, request: ControlRequest) -> dict[str, Any]:
+        """Pause what the request names, or everything; when this returns, the pause is on the disk.
+
+        Raises `ControlError`.
+        """
         if len(request.reason) > REASON:
             raise ControlError(f"cannot pause: a reason has at most {REASON} characters")
         patterns = [self._pattern(word) for word in request.patterns]
         known = {each.pattern for each in self._engine.pauses}
         if len(known.union(patterns)) > MOST:
             raise ControlError(
-                f"cannot pause: there are at most {MOST} pauses at once; use patterns, or end some with `holdfast resume`"
+                f"cannot pause: at most {MOST} pauses are possible at once; "
+                "use patterns, or end some with `holdfast resume`"
             )
         try:
             await self._engine.pauses.begin(patterns, " ".join(request.reason.split()), request.seconds)
         except Unwritable as error:
             raise ControlError(
-                f"it is paused, but not yet kept over a restart: cannot write the journal: {error}"
+                f"it is paused, but a restart would end the pause: cannot write the journal: {error}"
             ) from error
         told = [each for each in self._engine.pauses if each.pattern in (patterns or (EVERYTHING,))]
         count = f" ({number_of(await self._count(patterns), 'resource')} now)" if patterns else ""
         return {"text": "; ".join(each.whole for each in told) + count}
 
-    async def resume(self, request: Request) -> dict[str, Any]:
-        """End the pauses that the request names, all if it names none. Raises `ControlError`."""
+    async def resume(self, request: ControlRequest) -> dict[str, Any]:
+        """End the pauses that the request names, or all. Raises `ControlError`."""
         known = [each.pattern for each in self._engine.pauses]
         patterns = [self._known(word, known) for word in request.patterns] or known
         try:
             await self._engine.pauses.end(patterns)
         except Unwritable as error:
             raise ControlError(
-                f"it goes on, but is paused again after a restart: cannot write the journal: {error}"
+                f"it is resumed, but paused again after a restart: cannot write the journal: {error}"
             ) from error
         left = [each.whole for each in self._engine.pauses]
         done = "resumed" if patterns else "nothing was paused"
         return {"text": f"{done}; still {'; '.join(left)}" if left else done}
 
     def tell(self) -> None:
-        """Have health say what is paused, until when, and why."""
+        """Have health report what is paused, until when, and why."""
         said = [each.whole for each in self._engine.pauses]
         if said:
             self._health.set(PAUSED, f"{first_of(said)}: drift is noticed, and not repaired")
@@ -79,7 +83,10 @@ class Pausing:
         return count
 
     def _pattern(self, word: str) -> str:
-        """A pattern as it is, also the name of an SLS; another word names a resource. Raises `ControlError` where it names none, or several."""
+        """The pattern for a word: patterns and names of SLS stay as they are, other words name one resource.
+
+        Raises `ControlError` if a word names no resource, or several.
+        """
         view = self._engine.view
         if not word:
             raise ControlError("cannot pause: a name is empty")
@@ -90,7 +97,7 @@ class Pausing:
         return find(word, view, "pause").identity
 
     def _known(self, word: str, known: Collection[str]) -> str:
-        """The pattern of the pause that a word means. Raises `ControlError`."""
+        """The pattern of the pause that a word names. Raises `ControlError`."""
         if word in known and word:
             return word
         try:

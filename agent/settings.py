@@ -1,7 +1,7 @@
 """The agent's settings: `agent.yaml` as frozen models, each setting documented beside its default.
 
-Relative paths in the file start at the directory it is in. What is wrong with it is reported like a mistake in a state file:
-all at once, each with file, line and the nearest right name.
+Relative paths in the file start at its directory. Mistakes are reported as in state files: all at once, each with file,
+line and the nearest valid name.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.places import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
+from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.refusals import said
 from holdfast.resources.registry import nearest
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.marks import Document, Map, descend, plain
@@ -28,31 +28,32 @@ from holdfast.states.source import exists
 
 def _parse_location(value: object) -> object:
     if isinstance(value, str) and not is_location(value):
-        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default holds")
+        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default applies")
     return value
 
 
 Location = Annotated[Path, BeforeValidator(_parse_location)]
-"""A path that there can be."""
+"""A path; not empty, without NUL."""
 
 
 class SettingsError(CompileError):
-    """`agent.yaml` cannot be used; `problems` holds every mistake in it."""
+    """`agent.yaml` cannot be used; `problems` lists every mistake in it."""
 
 
 class _Strict(BaseModel):
-    """A group of settings: immutable, and no unknown name is swallowed."""
+    """A group of settings: immutable, and unknown names are refused."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
 
 class LogSettings(_Strict):
-    """What the agent tells, and how."""
+    """What the agent logs, and how."""
 
     format: Literal["auto", "console", "json", "journal"] = "auto"
-    """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a line."""
+    """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a
+    line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is less important than this is not logged. Resources that are unchanged are `debug` after the first pass."""
+    """Less important lines are not logged. Resources that are unchanged are `debug` after the first pass."""
     recent: int = Field(500, ge=0)
     """Lines kept in memory for `holdfast log`."""
 
@@ -61,18 +62,18 @@ class WatchSettings(_Strict):
     """How changes of the configuration are noticed. Times are in seconds."""
 
     settle: float = Field(0.05, ge=0)
-    """Quiet time after an event before the states are compiled anew: an editor or git writes many files."""
+    """Quiet time after an event before the states are compiled again: an editor or git writes many files."""
     settle_limit: float = Field(1.0, gt=0)
     """The longest wait for that quiet."""
     rescan: float = Field(60.0, ge=1)
-    """Period of a look at all files that finds what no event told."""
+    """Period of a comparison of all files, which finds changes without an event."""
 
 
 class LintSettings(_Strict):
-    """What `holdfast check` tells."""
+    """What `holdfast check` reports."""
 
     ignore: tuple[str, ...] = ()
-    """Codes of warnings that are not wanted anywhere; a comment `# holdfast: ignore CODE` does so for one place."""
+    """Codes of warnings to leave out everywhere; a comment `# holdfast: ignore CODE` does so in one place."""
 
     @field_validator("ignore")
     @classmethod
@@ -83,14 +84,15 @@ class LintSettings(_Strict):
 
 
 class MetricsSettings(_Strict):
-    """Figures for Prometheus. `holdfast metrics` prints them always; both of these are off unless they are set."""
+    """Metrics for Prometheus. `holdfast metrics` always prints them; both of these settings are off by default."""
 
     listen: str | None = None
-    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the loopback."""
+    """Address and port at which GET /metrics is answered, as `127.0.0.1:9464`. There is no password: keep it on the
+    loopback."""
     textfile: Location | None = None
     """File for node_exporter's textfile collector; its name ends in `.prom`."""
     period: float = Field(15.0, ge=1)
-    """Seconds between two writings of that file."""
+    """Seconds between two updates of that file."""
 
     @field_validator("listen")
     @classmethod
@@ -124,28 +126,31 @@ class Settings(_Strict):
     states: Location = Path("states")
     """Directory of the state files."""
     pillar: Location | None = Path("pillar")
-    """Directory of the pillar: data for this host, kept apart from the states. None: there is none."""
+    """Directory of the pillar: data for this host, separate from the states. None: no pillar."""
     environment: str = "base"
-    """The environment that this host is in: its section of the top files counts, and no other."""
+    """The environment of this host: only its section of the top files is used."""
     environments: dict[str, Directories] = Field(default_factory=dict)
-    """Environment -> its directories, where they are not the two above."""
+    """Environment -> its directories, if they differ from the two above."""
     resources: Location = Path("resources")
     """Directory of kinds of your own, one Python file each."""
     grains_file: Location | None = Path("grains")
-    """A YAML mapping of grains of your own; it may be missing. None: there is none."""
+    """A YAML file with a mapping of grains of your own; it may be missing. None: no file."""
     grains: dict[str, Any] = Field(default_factory=dict)
-    """More grains of your own; they win over `grains_file` and over what is found out about the host."""
+    """More grains of your own; they take precedence over `grains_file` and over the host's own grains."""
     state_dir: Location = STATE_DIR
-    """What the agent must remember across restarts; private to it."""
+    """Directory of the agent's state, kept across restarts and private to the agent."""
     control: Location | None = None
-    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of your own."""
+    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of
+    your own."""
     providers: dict[str, str] = Field(default_factory=dict)
-    """Virtual module -> the provider to use instead of the one that fits by itself (`pkg: apt`)."""
+    """Virtual module -> provider to use instead of the one that is chosen automatically (`pkg: apt`)."""
     durable: bool = True
-    """Flush each written file, and intents, to the disk first; without it a power cut may leave an old file, or a service untold."""
+    """Flush each written file, and intents, to the disk first. Without it, a power cut may leave an old file or lose a
+    refresh."""
     pillar_source_merging_strategy: Literal["smart", "recurse", "aggregate", "overwrite", "list", "none"] = "smart"
-    """How pillar files are laid upon each other. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what stands at the first
-    level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`, lists always replaced."""
+    """How pillar files are merged. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what
+    stands at the first level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`,
+    lists always replaced."""
     pillar_merge_lists: bool = False
     """Join lists of the pillar instead of replacing them, also by `pillar.get(merge=True)`."""
     state_auto_order: bool = True
@@ -153,21 +158,22 @@ class Settings(_Strict):
     disabled_requisites: tuple[str, ...] = ()
     """Requisites that have no effect, as `listen`."""
     lenient: tuple[str, ...] = ()
-    """Globs of SLS names: what is wrong in these states, and accepted by Salt, is a warning (`[nginx, nginx.*]`)."""
+    """Globs of SLS names: in these states, errors that Salt accepts are only warnings (`[nginx, nginx.*]`)."""
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
     salt_names: bool = False
-    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters, banners."""
+    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters,
+    banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
     log: LogSettings = Field(default_factory=LogSettings.model_construct)
-    """What the agent tells, and how."""
+    """What the agent logs, and how."""
     watch: WatchSettings = Field(default_factory=WatchSettings.model_construct)
     """How changes of the configuration are noticed."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings.model_construct)
-    """Figures for Prometheus."""
+    """Metrics for Prometheus."""
     lint: LintSettings = Field(default_factory=LintSettings.model_construct)
-    """What `holdfast check` tells."""
+    """What `holdfast check` reports."""
     engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
     """When and how resources run."""
 
@@ -185,8 +191,8 @@ class Settings(_Strict):
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, optional: bool = False) -> Settings:
     """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.
 
-    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as missing, with the grains
-    beside it. Raises `SettingsError`.
+    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as
+    missing, with the grains beside it. Raises `SettingsError`.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()
@@ -201,8 +207,10 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
     try:
         settings = Settings.model_validate({**plain(values), **given})
     except ValidationError as error:
-        cover = Cover(values)
-        raise SettingsError(_problem(document, values, detail).covered(cover) for detail in error.errors()) from None
+        redactor = Redactor(values)
+        raise SettingsError(
+            _problem(document, values, detail).redacted(redactor) for detail in error.errors()
+        ) from None
     return _in_environment(_anchored(settings, file.parent), document, given)
 
 

@@ -1,4 +1,4 @@
-"""The directory in which the agent remembers: private, locked by one process, and its journal readable or put aside."""
+"""The agent's state directory: private, locked by one process, with a journal that is readable or set aside."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.places import demand_safe
+from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.hostfiles import absolute
@@ -29,15 +29,15 @@ from holdfast.states.hostfiles import absolute
 CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""
 ASKERS = 128
-"""Processes that can ask who holds a lock, between two looks of its holder."""
+"""Most queued processes that ask who holds a lock, between two checks of the holder."""
 JOURNAL, LOCK = "journal.db", "lock"
 """Names of the files in a state directory."""
 APART = ("apply.db", "apply.db-wal", "apply.db-shm", "apply.lock")
-"""Those in which one-shot runs of older versions remembered."""
+"""Files of one-shot runs of older versions."""
 UNWRITABLE = "journal-unwritable"
-"""Code of the health condition that holds while the journal cannot be written."""
+"""Code of the health condition for a journal that cannot be written."""
 TOLD = 3600.0
-"""Seconds for which health tells what the agent has mended by itself."""
+"""Seconds for which health reports what the agent has repaired by itself."""
 FIXES = {
     "locked": "end the program that has it open",
     "full": "make room on its file system",
@@ -46,29 +46,29 @@ FIXES = {
     "readonly": "make its file system writable",
     "Read-only": "make its file system writable",
 }
-"""Words of an error -> what to do about it."""
+"""Words in an error -> advice."""
 
 
 class LockedError(HoldfastError):
-    """Somebody else holds the lock."""
+    """Another process holds the lock."""
 
 
 class Lock:
-    """One process at a time: the kernel drops it with the process, however that ends; the file has the holder's pid.
+    """A lock for one process. The kernel releases it when the process ends; the file contains the holder's pid.
 
-    A file can be removed, and another process could lock a new one: so a name is held, too, that stands for no file (`_claim`). Raises
-    `LockedError`, and `OSError` when the file cannot be made.
+    If the file were removed, another process could lock a new one. So the lock also holds an abstract socket name
+    (`_claim`). Raises `LockedError`, and `OSError` if the file cannot be made.
     """
 
     def __init__(self, path: Path, what: str) -> None:
         self.path = path
         self._what = what
-        """What is refused, as in `start`."""
+        """The operation to refuse, for example `start`."""
         self._descriptor = -1
         self._name: socket.socket | None = None
 
     def __enter__(self) -> Self:
-        """Take it, or say who has it."""
+        """Take the lock, or raise an error that names the holder."""
         self._name = self._claim()
         try:
             self._descriptor = self._take()
@@ -80,12 +80,15 @@ class Lock:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Let it go; the file stays, so that nobody locks one that is being removed."""
+        """Release the lock. The file stays: removing it could leave another process with a lock on a removed file."""
         os.close(self._descriptor)
         self._unclaim()
 
     def renew(self) -> bool:
-        """Take it again, if its file is not the one that is held any more; whether that was so. Blocks. Raises as `with` does."""
+        """Take the lock again if its file was replaced; return whether that was so. Blocks.
+
+        Raises the errors of `with`.
+        """
         self._forget_askers()
         held = os.fstat(self._descriptor)
         found = self.path.lstat() if os.path.lexists(self.path) else None
@@ -98,7 +101,7 @@ class Lock:
         return True
 
     def _take(self) -> int:
-        """The descriptor of the file, locked."""
+        """The descriptor of the locked file."""
         place = paths.at(absolute(self.path))
         descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
         try:
@@ -107,13 +110,16 @@ class Lock:
             pid = os.pread(descriptor, 20, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(descriptor)
             raise self._locked(pid) from None
-        with suppress(OSError):  # the disk is full: nobody needs the pid so much
+        with suppress(OSError):  # the disk is full; the pid is not essential
             os.ftruncate(descriptor, 0)
             os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
         return descriptor
 
     def _claim(self) -> socket.socket | None:
-        """A socket in the kernel's own name space, by the path of the lock. Any user can take such a name: an untrusted one keeps nobody from starting."""
+        """A socket with an abstract name made from the lock's path.
+
+        Any user can take such a name, so a name held by an untrusted user does not keep the agent from starting.
+        """
         real = os.path.realpath(self.path.parent)
         name = f"\0holdfast/{hashlib.sha256(os.fsencode(real) + b'/' + os.fsencode(self.path.name)).hexdigest()}"
         claim = socket.socket(socket.AF_UNIX)
@@ -133,9 +139,9 @@ class Lock:
             self._name.close()
 
     def _forget_askers(self) -> None:
-        """Let go of those who have asked who holds the name, or nobody could ask any more.
+        """Close the connections of processes that asked for the holder, so that others can ask.
 
-        Any user may ask as fast as this lets go: it ends when as many are gone as can wait at once.
+        Any user may ask as fast as connections are closed: so this stops after as many as can wait at once.
         """
         if self._name is not None:
             with suppress(OSError):
@@ -144,7 +150,7 @@ class Lock:
 
     def _locked(self, pid: object) -> LockedError:
         since = ""
-        with suppress(OSError):  # whoever took it wrote his pid then
+        with suppress(OSError):  # the holder wrote its pid when it took the lock
             since = time.strftime(" since %Y-%m-%d %H:%M:%S", time.localtime(self.path.lstat().st_mtime))
         return LockedError(
             f"cannot {self._what}: process {pid} holds {self.path}{since}; use another --state-dir, or end it"
@@ -154,7 +160,7 @@ class Lock:
 def _holder(name: str) -> int:
     """The process that holds a name, if a trusted user runs it; else 0."""
     with socket.socket(socket.AF_UNIX) as asker:
-        asker.setblocking(False)  # a queue that somebody has filled is not waited for
+        asker.setblocking(False)  # do not wait for a queue that an attacker has filled
         try:
             asker.connect(name)
         except OSError:
@@ -164,7 +170,10 @@ def _holder(name: str) -> int:
 
 
 def private_directory(path: Path) -> Path:
-    """Make a directory for the agent alone. Raises `HoldfastError` when others may write to it, or exchange it, `OSError` when it cannot be made."""
+    """Make a directory for the agent alone.
+
+    Raises `HoldfastError` if others may write to it or replace it, `OSError` if it cannot be made.
+    """
     text = absolute(path)
     try:
         demand_safe(path, "keep state in", "use another --state-dir")
@@ -188,9 +197,12 @@ def private_directory(path: Path) -> Path:
 
 
 def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
-    """The engine's memory, whose troubles are told by `health`. One that is damaged is put aside: an agent that does not start repairs nothing.
+    """The journal; `health` reports its problems.
 
-    Raises `HoldfastError` when it cannot be opened for another reason, as when it is locked; it is left as it is.
+    A damaged journal is set aside, because an agent must start to repair.
+
+    Raises `HoldfastError` if the journal cannot be opened for another reason, for example a lock; the file is left as
+    it is.
     """
     damage = "it is not a file" if path.is_symlink() or (path.exists() and not path.is_file()) else ""
     try:
@@ -213,7 +225,10 @@ def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
 
 
 async def absorb(directory: Path, journal: Journal, health: Health) -> None:
-    """Take over what one-shot runs of older versions kept apart, unless one is under way. Whatever ends this early, it is done again."""
+    """Import the journals of one-shot runs of older versions, unless such a run is active.
+
+    Can be repeated at any point.
+    """
     if not paths.exists(absolute(directory / APART[0])):
         return
     with suppress(LockedError, Unwritable), Lock(directory / APART[-1], "apply"):
@@ -225,23 +240,26 @@ async def absorb(directory: Path, journal: Journal, health: Health) -> None:
 
 
 def _tell(journal: Journal, path: Path, health: Health) -> None:
-    """Say what the journal says of its file."""
+    """Report the journal's problems with its file."""
     if journal.renewed:
         health.set(
             "journal-renewed",
-            f"{journal.renewed} while the agent ran; it was made anew from memory, and nothing is lost",
+            f"{journal.renewed} while the agent ran; it was restored from memory, and nothing is lost",
             lasts=TOLD,
         )
     if journal.trouble:
-        text = f"cannot write the journal {path}: {journal.trouble}; until then nothing is changed that another state watches; {_fix(journal.trouble)}"
+        text = (
+            f"cannot write the journal {path}: {journal.trouble}; "
+            f"until then nothing is changed that another state watches; {_fix(journal.trouble)}"
+        )
         health.set(UNWRITABLE, text, "error")
     else:
         health.clear(UNWRITABLE)
 
 
 def _fix(why: str) -> str:
-    """What a person can do about it."""
+    """Advice for a person."""
     return next(
         (fix for words, fix in FIXES.items() if words in why),
-        "see whether its disk works and has room, and its file system is writable",
+        "check that its disk works and has room, and that its file system is writable",
     )

@@ -1,4 +1,4 @@
-"""Eternal tasks, named and guarded: none of them dies in silence."""
+"""Tasks that run as long as the daemon, each with a name; the end of one is reported."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Coroutine
 from typing import Any
 
 from holdfast.agent.health import Health
-from holdfast.agent.loggers import Late
+from holdfast.agent.loggers import LazyLogger
 
-log = Late("holdfast.tasks")
+log = LazyLogger("holdfast.tasks")
 
 
 class Tasks:
-    """The eternal tasks of one daemon; one that ends by itself is an error in the log and in health."""
+    """The permanent tasks of one daemon. If one ends by itself, the log and health report an error."""
 
     def __init__(self, health: Health) -> None:
         self._health = health
@@ -36,7 +36,7 @@ class Tasks:
         self._health.set(f"task-died:{task.get_name()}", text, "error")
 
     async def stop(self) -> None:
-        """Cancel all and wait for their ends, last started first."""
+        """Cancel all tasks and wait until they have ended."""
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,7 @@
-"""Which Holdfast this is: its version, and the commit that it was built from. Imports only the standard library: the build uses it, too."""
+"""The version of this Holdfast and the commit it was built from.
+
+Imports only the standard library: the build uses it, too.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +10,15 @@ import subprocess
 from pathlib import Path
 
 RECORD = "commit.txt"
-"""The file of the package in which a build records its commit; empty where the commit was not known. A checkout has none."""
+"""The file of the package in which a build records its commit; empty if that was unknown. A checkout has no such
+file."""
 PATIENCE = 5.0
 """Seconds that git may take."""
 _DESCRIBE = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 
 
 def version() -> str:
-    """The version, with the commit where that is known: `0.1.0 (commit 9fa194a31ed7)`."""
+    """The version, with the commit if known: `0.1.0 (commit 9fa194a31ed7)`."""
     from holdfast import __version__  # noqa: PLC0415 - the build has this module alone
 
     found = commit(Path(__file__).parents[1])
@@ -22,9 +26,10 @@ def version() -> str:
 
 
 def commit(package: Path) -> str:
-    """The commit of a package, with `-dirty` if files were changed since; empty when it is not known.
+    """The commit of a package, with `-dirty` if files have changed since; empty if unknown.
 
-    What a build has recorded counts. Only a package in a checkout, which has no record, asks git.
+    The commit that a build has recorded takes precedence. git is asked only for a package in a checkout, which has no
+    record.
     """
     try:
         return (package / RECORD).read_text(encoding="ascii").strip()
@@ -35,8 +40,8 @@ def commit(package: Path) -> str:
 
 
 def _described(checkout: Path) -> str:
-    """What git says of a checkout; empty when it is none, there is no git, or git refuses."""
-    # Within a hook of git, variables name another repository; without one here, git would take one further up.
+    """What git says of a checkout; empty if it is none, git is missing, or git refuses."""
+    # In a git hook, variables name another repository. Without a ceiling, git would search the parent directories.
     environment = {
         name: value
         for name, value in os.environ.items()

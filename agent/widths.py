@@ -1,4 +1,4 @@
-"""How many columns a text takes, and texts made to fit into so many."""
+"""Widths of text in columns of a terminal, and text fitted to a width."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from unicodedata import combining, east_asian_width
 
 
 def columns(text: str) -> int:
-    """Columns that a text takes on a terminal."""
+    """Columns of a text on a terminal."""
     return len(text) if text.isascii() else sum(_columns(letter) for letter in text)
 
 
@@ -16,12 +16,12 @@ def _columns(letter: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """Text with blanks behind it, so that it takes so many columns."""
+    """Text padded with blanks to a number of columns."""
     return text + " " * (width - columns(text))
 
 
 def beginning(text: str, width: int) -> str:
-    """As much of a text as so many columns hold."""
+    """As much of a text as fits into a number of columns."""
     taken = 0
     for place, letter in enumerate(text):
         taken += _columns(letter)
@@ -31,14 +31,14 @@ def beginning(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """The beginning of a text, as much as so many columns hold; `…` stands for the rest."""
+    """The beginning of a text that fits into a number of columns; `…` stands for the rest."""
     if columns(text) <= width:
         return text
     return beginning(text, width - 1) + "…" if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
-    """Both ends of a text, `…` between them: what names of files differ in stands at the end."""
+    """Both ends of a text with `…` between them: file names often differ at the end."""
     if columns(text) <= width:
         return text
     head = fit(text, max(1, width * 2 // 5))
@@ -51,7 +51,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A text in lines of so many columns, broken between words where that can be."""
+    """A text in lines of at most `width` columns, broken between words if possible."""
     first, *rest = text.split(" ")
     lines, line = [], first
     for word in rest:
@@ -64,7 +64,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def flow(text: str, width: int | None) -> list[str]:
-    """Each line of a text in lines of so many columns, where it goes on indented as where it begins; None: as it is."""
+    """Each line of a text wrapped to `width` columns, with its indentation repeated; None: unchanged."""
     if width is None:
         return text.split("\n")
     found = []
@@ -76,7 +76,7 @@ def flow(text: str, width: int | None) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> Iterator[str]:
-    """A word that is longer than a line, in several."""
+    """A word longer than a line, in pieces."""
     while columns(word) > width and len(word) > 1:
         piece = beginning(word, width) or word[0]
         yield piece

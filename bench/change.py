@@ -15,12 +15,12 @@ from pathlib import Path
 
 from harness import median, private_directory, process_figures, settings
 
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.report import Event
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.settings import Settings, load
-from holdfast.agent.tree import Compiled, Trees
 from holdfast.states.source import STEADY
 
 FILES, EACH, REPEAT = 1000, 10, 7
@@ -50,8 +50,8 @@ class Agent:
     """The parts of an agent that a change passes through."""
 
     def __init__(self, config: Settings) -> None:
-        self.config, self.trees = config, Trees()
-        self.host = Host(states=config.states, var_dir=config.state_dir, durable=False)
+        self.config, self.compiler = config, ConfigurationCompiler()
+        self.host = LocalHost(states=config.states, var_dir=config.state_dir, durable=False)
         self.engine = Engine(self.host, config.engine, Journal(), self._hear)
 
     def _hear(self, event: Event) -> None:
@@ -60,7 +60,7 @@ class Agent:
     def compile(self) -> tuple[float, Compiled]:
         """(seconds, what was compiled)."""
         began = time.perf_counter()
-        compiled = self.trees.compile(self.config)
+        compiled = self.compiler.compile(self.config)
         return time.perf_counter() - began, compiled
 
     async def take_over(self, compiled: Compiled) -> float:
@@ -98,7 +98,7 @@ async def measure(base: Path) -> dict[str, float]:
     agent.compile()
     edit = await agent.changes(lambda attempt: write(base, FILES // 2, mode=f"06{attempt}0"))
     grow = await agent.changes(lambda attempt: write(base, FILES // 2, each=EACH + 1 + attempt % 2))
-    other = Trees().compile(agent.config)
+    other = ConfigurationCompiler().compile(agent.config)
     equal = await agent.take_over(other)
     await agent.engine.stop(1)
     return {

@@ -16,12 +16,12 @@ from harness import median
 from holdfast.agent.engine.autoedges import AutoEdges
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.ties import connect
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
+from holdfast.states.gc_pause import gc_paused
 from holdfast.states.marks import Document, Spot
-from holdfast.states.memory import collector_at_rest
 
 DIRECTORIES, EACH, REPEAT = 1000, 9, 7
 
@@ -47,10 +47,10 @@ def declared() -> list[Call]:
 
 async def measure(calls: list[Call]) -> dict[str, float]:
     """All figures."""
-    host = Host(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
+    host = LocalHost(states=Path("/nonexistent"), var_dir=Path("/nonexistent"))
     first, again = [], []
     for _ in range(REPEAT):
-        with collector_at_rest():
+        with gc_paused():
             began = time.perf_counter()
             finder = AutoEdges(host.context, lambda _: None)
             edges = await finder.find(calls)

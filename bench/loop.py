@@ -26,14 +26,14 @@ from harness import CONTENT, HOLDFAST, corrupt_and_wait, declare_files, private_
 
 from holdfast.agent.cli.status import LISTED
 from holdfast.agent.control.client import ask, converse
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.daemon import run
 
 FILES, DIRECTORIES = 5000, 50
 PATIENCE = 120.0
 """Seconds that an answer may take."""
 AGAIN = ("_2", "_3")
-"""Further rechecks: the one that costs least counts, for others use the same CPUs."""
+"""Further rechecks. The cheapest one counts, because other processes use the same CPUs."""
 LONGEST = 8
 """Callbacks that are printed for each phase."""
 
@@ -138,14 +138,14 @@ class Driver:
             self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
         self._timed("why", lambda: self._ask("why", identity=identity))
         self._timed("why_name", lambda: self._ask("why", identity=middle.name))
-        self._timed("watch", lambda: next(iter(converse(self.socket, Request("watch"), PATIENCE))))
+        self._timed("watch", lambda: next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE))))
         self._timed("pause", lambda: self._ask("pause"))
         self._timed("resume", lambda: self._ask("resume"))
         self._timed("edit", self._edit)
         self._timed("equal", lambda: self._ask("reload"))
 
     def _ask(self, verb: Any, **more: Any) -> Any:
-        return ask(self.socket, Request(verb, **more), PATIENCE)
+        return ask(self.socket, ControlRequest(verb, **more), PATIENCE)
 
     def _last_pass(self) -> float:
         """Seconds that the last pass took."""
@@ -156,7 +156,7 @@ class Driver:
         until = time.monotonic() + PATIENCE
         while time.monotonic() < until:
             with suppress(ControlError):  # it does not listen yet
-                if next(iter(converse(self.socket, Request("watch"), PATIENCE)))["frame"]["converged"]:
+                if next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
         raise TimeoutError("the agent does not converge")
@@ -191,18 +191,21 @@ class Driver:
 
 
 def applied(base: Path) -> float:
-    """CPU seconds of the better of two runs of `holdfast apply` of the same files, all of them right by then."""
+    """CPU seconds of the faster of two runs of `holdfast apply` that find all files as declared."""
     found = []
     for _ in range(3):
         before = os.times()
         subprocess.run([*HOLDFAST, "apply", "--config", str(settings(base))], stdout=subprocess.DEVNULL, check=True)
         after = os.times()
         found.append(after.children_user + after.children_system - before.children_user - before.children_system)
-    return min(found[1:])  # the first puts the edit right
+    return min(found[1:])  # the first run repairs the edited file
 
 
 def declare(base: Path, files: int, directories: int, *, right: bool) -> Path:
-    """Declare so many files, and make them if they are to be right; the one in the middle. Their paths are not kept: this is the agent's process."""
+    """Declare this many files, and create them if `right`; return the one in the middle.
+
+    The other paths are not kept: the agent runs in this process, and its memory is measured.
+    """
     paths = declare_files(base, files, directories)
     for path in paths if right else ():
         path.write_text(CONTENT)

@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.path_watcher import PathWatcher
 
 COUNT = 500
 SIZES = {"1000 files in 1 directory": (1000, 1), "10000 files in 1000 directories": (10_000, 1000)}

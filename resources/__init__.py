@@ -1,1 +1,1 @@
-"""What each kind of thing is: how to look at it, put it right, watch it."""
+"""Kinds of resources: how to probe each of them, repair it and watch it."""

@@ -1,7 +1,7 @@
-"""Names of users and groups to numbers and back, fast enough to ask for every file.
+"""Names of users and groups from numbers and back, fast enough to look up for every file.
 
-`/etc/passwd` and `/etc/group` are read whole and kept until they change. A name that is not in them may still be known to a name
-service; asking that may block for seconds, so it is a separate, blocking call.
+`/etc/passwd` and `/etc/group` are read whole and cached until they change. A name service may know further names; a
+look-up there may block for seconds, so it is a separate call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Table:
     names: dict[int, str] = field(default_factory=dict)
 
     def fresh(self) -> Table:
-        """The table, read again if the file has changed; empty when it cannot be read."""
+        """Return the table, read again if the file has changed; empty if the file cannot be read."""
         try:
             s = os.stat(self.path)  # noqa: PTH116 - Path objects are slow
             stamp = (s.st_mtime_ns, s.st_ino, s.st_size)
@@ -50,17 +50,17 @@ _users, _groups = Table(PASSWD), Table(GROUP)
 
 
 def local_uid(user: str) -> int | None:
-    """The uid of a user of this host's own files, or of a number written as text; None when a name service must be asked."""
+    """Return the uid of a user in this host's files, or of a number as text; None if a name service must be asked."""
     return int(user) if user.isdigit() else _users.fresh().ids.get(user)
 
 
 def local_gid(group: str) -> int | None:
-    """The gid of a group, likewise."""
+    """Return the gid of a group in this host's files, or of a number as text; None if a name service must be asked."""
     return int(group) if group.isdigit() else _groups.fresh().ids.get(group)
 
 
 def service_uid(user: str) -> int | None:
-    """The uid a name service knows a user by. May block."""
+    """Return the uid of a user from a name service; None if it knows no such user. May block."""
     try:
         return pwd.getpwnam(user).pw_uid
     except KeyError:
@@ -68,7 +68,7 @@ def service_uid(user: str) -> int | None:
 
 
 def service_gid(group: str) -> int | None:
-    """The gid a name service knows a group by. May block."""
+    """Return the gid of a group from a name service; None if it knows no such group. May block."""
     try:
         return grp.getgrnam(group).gr_gid
     except KeyError:
@@ -76,12 +76,12 @@ def service_gid(group: str) -> int | None:
 
 
 def user_name(uid: int) -> str:
-    """A user's name for a person to read; the number as text when this host's own files have none."""
+    """Return a user's name for people; the number as text if this host's files have no such user."""
     return _users.fresh().names.get(uid, str(uid))
 
 
 def group_name(gid: int) -> str:
-    """A group's name, likewise."""
+    """Return a group's name for people; the number as text if this host's files have no such group."""
     return _groups.fresh().names.get(gid, str(gid))
 
 
@@ -97,7 +97,7 @@ class Account(NamedTuple):
 
 
 def account(user: str) -> Account | None:
-    """The account of a user, by name or number; None when there is none. May block."""
+    """Return the account of a user, by name or number; None if there is none. May block."""
     try:
         entry = pwd.getpwuid(int(user)) if user.isdigit() else pwd.getpwnam(user)
     except KeyError:

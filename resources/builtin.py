@@ -1,4 +1,7 @@
-"""The built-in kinds by name, and which module of `resources/kinds/` declares each: it is imported when a state names the kind."""
+"""The built-in kinds and the modules in `resources/kinds/` that declare them.
+
+A module is imported when a state names one of its kinds.
+"""
 
 from __future__ import annotations
 
@@ -26,12 +29,12 @@ MODULES: Mapping[str, str] = {
     "service": "dead disabled enabled masked running unmasked",
     "sysctl": "present",
     "systemd_unit": "running",
-    "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification succeed_with_changes"
-    " succeed_without_changes",
+    "test": "check_pillar configurable_test_state fail_with_changes fail_without_changes nop show_notification "
+    "succeed_with_changes succeed_without_changes",
     "user": "absent present",
 }
-"""Module -> the functions that it declares, of the family that is the first part of its name."""
-HOMES: Mapping[str, str] = {
+"""Module -> the functions that it declares. The first part of the module's name is their family."""
+KIND_MODULES: Mapping[str, str] = {
     f"{module.partition('.')[0]}.{function}": f"{PACKAGE}.{module}"
     for module, functions in MODULES.items()
     for function in functions.split()

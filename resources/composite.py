@@ -1,4 +1,4 @@
-"""A kind that is made of others: it says which, and they do the work.
+"""Composite kinds: a composite lists its parts, which are resources of other kinds and do the work.
 
     class Site(Composite, kind="site.up"):
         port: int = 80
@@ -6,12 +6,12 @@
         def parts(self) -> Sequence[Part]:
             return (
                 Part("server", "pkg.installed", {"name": "nginx"}),
-                Part("config", "file.managed", {"name": "/etc/nginx/conf.d/site.conf", "contents": f"listen {self.port};"}),
+                Part("config", "file.managed", {"name": "/etc/nginx/conf.d/x.conf", "contents": f"listen {self.port}"}),
                 Part("service", "service.running", {"name": "nginx"}, {"watch": ("config",)}),
             )
 
-The compiler puts each part before the composite, as a resource of its own: watched, repaired and reported like any other. The composite
-itself comes last, fails when a part has failed, and has changed when one of them has.
+The compiler puts each part before the composite, as a separate resource: watched, repaired and reported like any other.
+The composite comes last. It fails if a part has failed, and counts as changed if a part has changed.
 """
 
 from __future__ import annotations
@@ -27,32 +27,35 @@ from holdfast.resources.traits import Refreshable
 
 
 class Part(NamedTuple):
-    """One resource that a composite is made of."""
+    """One part of a composite."""
 
     id: str
-    """Its name among the parts; `web/config` is the part `config` of the state `web`."""
+    """Name among the parts; `web/config` is the part `config` of the state `web`."""
     kind: str
-    """`family.function`; may be a composite again."""
+    """`family.function`; may be a composite."""
     arguments: Mapping[str, Any] = MappingProxyType({})
-    """As in a state file, meta parameters included. Without `name` its id stands in."""
+    """Arguments as in a state file, meta parameters included. `name` defaults to the id."""
     requisites: Mapping[str, Sequence[str]] = MappingProxyType({})
-    """Kind of requisite (`require`, `watch`, `onchanges`, ...) -> ids of other parts. Parts run as listed, and after what they require."""
+    """Kind of requisite (`require`, `watch`, `onchanges`, ...) -> ids of other parts.
+
+    Parts run in the listed order, and after the parts that they require.
+    """
 
 
 class Composite(Refreshable, Resource):
-    """Base of kinds that are made of others. Subclasses say of which in `parts`."""
+    """Base of composite kinds. Subclasses return their parts from `parts`."""
 
     @abstractmethod
     def parts(self) -> Sequence[Part]:
-        """The parts, in the order in which they are to run. Pure: it follows from the arguments alone."""
+        """Return the parts in the order in which they run. Pure: the result follows from the arguments alone."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Nothing is left to do when all parts are right."""
+        """Do nothing: the composite runs when all its parts are right."""
         ctx.report.comment = f"all parts of {self.name} are right"
         return True
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """A part has changed, so this has."""
+        """Report the change of a part as a change of the composite."""
         ctx.report.changes = {self.name: "changed" if apply else "would change"}
         ctx.report.comment = f"parts of {self.name} {'were' if apply else 'would be'} changed"
         return False

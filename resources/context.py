@@ -1,8 +1,7 @@
-"""All that a resource sees of the world: the `Context` handed to each of its methods.
+"""The `Context`: everything outside itself that a resource can use. Each of its methods is given one.
 
-Resources never import subprocess, inotify or D-Bus. The agent implements this protocol for real
-(`agent/host/context.py`); `resources/testing.py` has the fake for tests. One context belongs to one resource
-and lives as long as it.
+Resources never import subprocess, inotify or D-Bus. `agent/host/context.py` implements this protocol for the
+agent; `resources/testing.py` has the fake for tests. Each resource has one context, for its whole life.
 """
 
 from __future__ import annotations
@@ -17,20 +16,20 @@ from holdfast.resources.errors import DeclarationError
 from holdfast.resources.paths import Place
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where commands are looked for, whatever the agent's own environment says."""
+"""Search path of commands, independent of the agent's own environment."""
 Watch = AsyncIterator[None]
 """What `Resource.watch` returns: the first item says "armed", each later one "may have changed".
 
-It runs for the life of the resource and is cancelled to stop it. Ending by itself is an error.
+The watch runs for the life of the resource and is cancelled to stop it. A watch that ends by itself is an error.
 """
 
 
 CUT = "[output cut]"
-"""The last line of a report of output that was more than the limit."""
+"""Last line of a reported output that exceeded the limit."""
 
 
 class Completed(NamedTuple):
-    """A command that has ended: its exit status and what it wrote, cut to the limit that `run` was given."""
+    """A command that has ended: its exit status and its output, cut to the `limit` of `run`."""
 
     argv: tuple[str, ...]
     pid: int
@@ -41,60 +40,72 @@ class Completed(NamedTuple):
 
 
 class Together(Protocol):
-    """Runs that change the machine in one go (`traits.Groupable`)."""
+    """Runs that change the machine in one transaction (`traits.Groupable`)."""
 
     async def join(self, member: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
-        """Wait for the others, and for what is done for all of them; the part of it that is this member's."""
+        """Wait until the transaction has run for all members; return this member's part of its result."""
         ...
 
 
 class Received(NamedTuple):
-    """The value of an argument that another resource has sent."""
+    """Value of an argument that another resource has sent."""
 
     value: Any
     changed: bool
-    """It is another one than in the last run that came to a good end."""
+    """Whether the value differs from the one in the last successful run."""
 
 
 @dataclass(slots=True)
 class Report:
-    """What one run tells about itself: filled by the resource, read by the engine when the run has ended."""
+    """What one run reports: the resource fills it in, the engine reads it when the run has ended.
+
+    Some fields are set by the engine before the run (see each).
+    """
 
     changes: dict[str, Any] = field(default_factory=dict)
-    """What was changed, or would be: Salt's `changes`."""
+    """What was changed, or would be, as Salt's `changes`."""
     comment: str = ""
-    """One sentence for a person: what was done, or why nothing had to be."""
+    """One sentence for people: what was done, or why nothing had to be done."""
     diff: str = ""
-    """Unified diff of text content, already masked where it must be."""
+    """Unified diff of text content, with secrets masked."""
     touched: bool = False
-    """Changing has begun: after an error nobody knows how far it came."""
+    """Whether the run has begun to change something, so that it is unknown after an error how far it came."""
     account: Callable[[], Awaitable[None]] | None = None
-    """After an error: looks again, and tells in `changes` and `comment` what has been changed all the same."""
+    """Awaited after an error: probes again and reports in `changes` and `comment` what was changed before the error."""
     batch: Together | None = None
-    """Not told by the run, but given to it: those with whom it is to put things right."""
+    """Set by the engine: the batch in which the resource is to be repaired, if any."""
     intent: Callable[[], Awaitable[None]] | None = None
-    """Given likewise: writes down that something may be changed now."""
+    """Set by the engine: records that the run is about to change something."""
     leaf: bool = False
-    """Given likewise: no other resource depends on this one, and the journal tells nothing of it, so the flush of a directory may wait."""
+    """Set by the engine: whether directories may be flushed later.
+
+    That is so if no other resource depends on this one and the journal has no entry for it.
+    """
     sends: Mapping[str, type] | None = None
-    """Given to it: what its kind may send; None where nobody cares."""
+    """Set by the engine: what the kind may send, key -> type; None if no resource receives from this one."""
     wanted: Collection[str] = ()
-    """Given to it: keys that others receive."""
+    """Set by the engine: the keys that other resources receive."""
     sent: dict[str, Any] = field(default_factory=dict)
-    """Values for other resources, by key."""
+    """Values for other resources, key -> value."""
     received: Mapping[str, Received] = field(default_factory=dict)
-    """Given to it: arguments that others have sent; the resource has their values already."""
+    """Set by the engine: the arguments that others have sent. The resource's fields have these values already."""
 
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
-        """Changing begins; when it fails, `account` is awaited, which finds out how far it came."""
+        """Note that the run begins to change something.
+
+        If the run fails, `account` is awaited to find out how far it came.
+        """
         self.touched, self.account = True, account
 
     def changing(self) -> None:
-        """Changing begins now; until then an error has changed nothing."""
+        """Note that the run begins to change something. An error before this call has changed nothing."""
         self.touched = True
 
     def send(self, values: Mapping[str, Any]) -> None:
-        """Publish values for others. Raises `DeclarationError` for what the kind does not declare: its author's mistake."""
+        """Publish values for other resources.
+
+        Raises `DeclarationError` for keys and types that the kind does not declare.
+        """
         for key, value in values.items():
             wanted = object if self.sends is None else self.sends.get(key)
             if wanted is None:
@@ -106,52 +117,53 @@ class Report:
         self.sent.update(values)
 
     async def announce(self) -> None:
-        """Something is about to be changed; that is on record when this returns. More than once in a run does no harm.
+        """Record that the run is about to change something; the record is durable on return. May be called again.
 
-        To be awaited before the first change by kinds that say `@announced`. Raises `Temporary` when it cannot be written down.
+        Kinds with `@announced` await this before their first change. Raises `Temporary` if the record cannot be
+        written.
         """
         if self.intent is not None:
             await self.intent()
 
 
 IDLE = Report()
-"""What is told by those that have run and do so no longer: one for all of them, and empty."""
+"""The empty report of resources that do not run at present; one object for all of them."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def announced(check_apply: Method) -> Method:
-    """Say of a `check_apply` that it awaits `ctx.report.announce()` before its first change.
+    """Mark a `check_apply` that awaits `ctx.report.announce()` before its first change.
 
-    Of any other the engine must assume that it changes something at once: it writes that down before each run.
+    Of any other `check_apply` the engine assumes that it changes something at once, so it records that before each run.
     """
     vars(check_apply)["announced"] = True
     return check_apply
 
 
 def announces(check_apply: Callable[..., Any]) -> bool:
-    """Whether it was said of it."""
+    """Return whether a `check_apply` is marked by `announced`."""
     return getattr(check_apply, "announced", False)
 
 
 class Logger(Protocol):
-    """The part of a structlog logger that resources use; `resource=` is bound already."""
+    """The part of a structlog logger that resources use; `resource=` is already bound."""
 
     def debug(self, event: str, **fields: object) -> object:
         """Log detail for the author of a kind."""
         ...
 
     def info(self, event: str, **fields: object) -> object:
-        """Log something an operator wants to see."""
+        """Log an event that operators want to see."""
         ...
 
     def warning(self, event: str, **fields: object) -> object:
-        """Log something an operator should look at."""
+        """Log an event that operators should act on."""
         ...
 
 
 class Services(Protocol):
-    """What one host offers to everybody who works on it: resources and providers."""
+    """Services of the host for everything that works on it: resources and providers."""
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -160,7 +172,7 @@ class Services(Protocol):
 
     @property
     def log(self) -> Logger:
-        """Where to log; whose context it is stands with each line."""
+        """The logger; each line names the resource or provider."""
         ...
 
     async def run(
@@ -181,73 +193,84 @@ class Services(Protocol):
         on_line: Callable[[], None] | None = None,
         shown: bool = False,
     ) -> Completed:
-        """Run a command by its argument list and wait for its end.
+        """Run a command, given as its argument list, and wait until it ends.
 
-        `env` is added to a minimal environment (PATH, HOME, LANG=C.UTF-8). `user` runs it with that user's uid, groups
-        and HOME. Without `cwd` it runs in HOME, or in / where that is missing. `timeout` is in seconds; on expiry and on
-        cancellation `stop_signal` is sent to the command and to all that it has started, and SIGKILL half a second later. What a command that ends by itself
-        has started is left alone. `combined` takes both outputs by one pipe, in the order in which they are written, as `stdout`; `stderr` is empty then.
-        `limit` is the number of bytes kept of each of stdout and stderr; more is read and dropped and
-        `truncated` set. `on_start` is called with the process id. `on_line` makes it a watching command: it is called when lines
-        have come on stdout, four times a second at most (what is written meanwhile waits in the pipe), and what the command has started is ended, too, when it ends by itself.
-        `shown`: a person who looks on is shown what it writes as it comes: for commands that change something and may take long.
+        `env` is added to a minimal environment (PATH, HOME, LANG=C.UTF-8). `user` runs the command with the uid, groups
+        and HOME of that user. Without `cwd` the command runs in HOME, or in / if there is no HOME.
 
-        Raises `Permanent` when the command cannot be started, and (with `check`) when it ends with a status other than 0;
-        `Temporary` on timeout.
+        `timeout` is in seconds. On expiry and on cancellation the command and all processes that it has started get
+        `stop_signal`, and SIGKILL half a second later. If the command ends by itself, the processes that it has started
+        go on.
+
+        `combined` reads both outputs from one pipe, in the order in which they are written, as `stdout`; `stderr` is
+        then empty. `limit` is the number of bytes kept of each output; the rest is dropped, and `truncated` set.
+        `shown` displays the output to a watching operator as it comes: for commands that change something and may take
+        long.
+
+        `on_start` is called with the process id. `on_line` makes the command a watching command: `on_line` is called
+        when lines have come on stdout, at most four times a second (meanwhile output waits in the pipe), and when the
+        command ends by itself, the processes that it has started are ended, too.
+
+        Raises `Permanent` if the command cannot be started, and (with `check`) if its exit status is not 0; `Temporary`
+        on timeout.
         """
         ...
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Run a call that may block (a large file, fsync, a name service) in a short-lived thread."""
+        """Run a call that may block (a large file, fsync, a name service) in a thread, and return its result."""
         ...
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """The same for what may take seconds, like a look through a whole directory tree: shorter calls do not wait for it."""
+        """Run a call that may block for seconds, like a walk through a directory tree.
+
+        Shorter calls do not wait for it.
+        """
         ...
 
     def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
-        """Events of these paths: content, metadata, appearing, vanishing, being moved, their parents likewise."""
+        """Watch paths: their content, metadata, creation, removal and renaming, and the same of their parents."""
         ...
 
 
 class World(Protocol):
-    """What hosts tell each other: strings, and maps of what each host says. On a host without a fleet, what its resources tell each other.
+    """Strings that hosts share, and maps with one string for each host.
 
-    Texts only. Each method but the watches raises `Permanent` or `OSError` when it cannot be done.
+    Without a fleet, the resources of one host share them. Each method except the watches raises `Permanent` or
+    `OSError` on failure.
     """
 
     async def string(self, key: str) -> str | None:
-        """The string of a key; None where there is none."""
+        """Return the string of a key; None if there is none."""
         ...
 
     async def set_string(self, key: str, value: str | None) -> None:
-        """Set a string, or with None remove it."""
+        """Set a string; None removes it."""
         ...
 
     def watch_string(self, key: str) -> Watch:
-        """Armed; then one item whenever the string of this key is another one."""
+        """Watch the string of a key: one item for each change."""
         ...
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """What each host has said under this name."""
+        """Return the strings that hosts have set in a namespace, by host."""
         ...
 
     async def set_host(self, namespace: str, value: str | None) -> None:
-        """Say something for this host under a name, or with None no more."""
+        """Set the string of this host in a namespace; None removes it."""
         ...
 
     def watch_hosts(self, namespace: str) -> Watch:
-        """Armed; then one item whenever some host says something else under this name."""
+        """Watch a namespace: one item for each change of any host's string."""
         ...
 
 
 class Context(Services, Protocol):
-    """The host as one resource may use it."""
+    """The host, as one resource may use it."""
 
     background: Any
-    """What the background task of its kind shares (`traits.Backed`); None for other kinds."""
+    """What the background task of the kind shares (`traits.Backed`); None for other kinds."""
     report: Report
-    """Where the current run tells what it did; fresh for each run."""
+    """The report of the current run; a new one for each run."""
 
     @property
     def identity(self) -> str:
@@ -261,27 +284,28 @@ class Context(Services, Protocol):
 
     @property
     def salt_names(self) -> bool:
-        """Whether what is written and named after the tool carries Salt's name (agent.yaml, `salt_names`)."""
+        """Whether files and marks that carry the tool's name carry Salt's name instead (`salt_names` in agent.yaml)."""
         ...
 
-    def covered(self, value: Any) -> Any:
-        """The same text or data, with what the pillar keeps secret masked."""
+    def redacted(self, value: Any) -> Any:
+        """Return the text or data with the secrets of the pillar masked."""
         ...
 
     @property
     def world(self) -> World:
-        """What is known beyond this resource."""
+        """Strings shared with other hosts or resources."""
         ...
 
     @property
     def var_dir(self) -> Path:
-        """A private directory that survives restarts; made, mode 0700, on first use."""
+        """A private directory that survives restarts; created with mode 0700 on first use."""
         ...
 
     async def read_text(self, path: str) -> str:
-        """The text of a file, UTF-8. A link is followed where no other user can gain from that (docs/security.md).
+        """Return the text of a file, as UTF-8.
 
-        Raises `OSError` as `open` does, and `Permanent` for what is no such file, or is not safe.
+        Links are followed where no other user can exploit that (docs/security.md). Raises `OSError` as `open` does, and
+        `Permanent` for what is no regular file or is not safe.
         """
         ...
 
@@ -296,66 +320,76 @@ class Context(Services, Protocol):
         check: Callable[[str], Awaitable[None]] | None = None,
         touches: bool = True,
     ) -> None:
-        """Put a file in place atomically: temporary in the same directory (0600 from its first byte), owner, mode, fsync (unless the agent was told not to), `check` called with its path, rename.
+        """Write a file atomically, by renaming a complete temporary file into place.
 
-        Right before the rename `report.touched` becomes true, unless `touches` says that this file is not what the resource manages.
+        The temporary file lies in the same directory and has mode 0600 from its first byte. It is given owner and mode,
+        flushed (unless the agent is configured not to), and passed to `check` by its path. Right before the rename
+        `report.touched` becomes true; `touches=False` says that the file is not what the resource manages.
 
-        A link at the path is replaced, and one on the way followed where no other user can gain from that. -1 leaves uid or gid as the
-        agent's own. On any error, cancellation included, the temporary is removed. Raises `OSError`, and `Permanent` for what is not safe.
+        A link at the path itself is replaced; a link on the way is followed where no other user can exploit that. -1
+        for `uid` or `gid` keeps the agent's own. On any error, cancellation included, the temporary file is removed.
+        Raises `OSError`, and `Permanent` for what is not safe.
         """
         ...
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """The content behind `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
+        """Return the content of `salt://`, `tree://`, `file://`, an absolute path, or `http(s)://`.
 
-        `trusted`: a file of this host must be one that only root could have written, as is needed for templates. Raises `Permanent` when
-        it is not there or may not be read. In a running agent a file of the states directory is as it was when the states were compiled.
+        With `trusted`, a file of this host must be one that only root could have written; templates need that. Raises
+        `Permanent` if there is no such file or it may not be read. In a running agent a file of the states directory
+        has the content from when the states were compiled.
         """
         ...
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """What `read` makes of the path behind `url`: its mode, or the names in it; `name` says what, for each URL.
+        """Return what `read` finds out about the path of `url`, such as its mode or the names in it.
 
-        Like `source`, it is what it was when the states were compiled. Blocks where `read` does; raises what that raises.
+        `name` identifies the reader: results are kept by `url` and `name`. As with `source`, the result is the one from
+        when the states were compiled. Blocks if `read` does, and raises what `read` raises.
         """
         ...
 
     def source_outside(self, url: str) -> str | None:
-        """The path of a source on this host that is not in the states directory, to be watched; None for any other.
+        """Return the path of a source on this host outside the states directory, to be watched; None for other sources.
 
-        A change in the states directory leads to a new compilation and needs no watch. Raises `Permanent` for a URL of no known form.
+        A change in the states directory leads to a new compilation and needs no watch. Raises `Permanent` for a URL of
+        an unknown form.
         """
         ...
 
     def source_version(self) -> str:
-        """What the sources of this resource contain, if it is an action; empty where that is not known."""
+        """Return an identifier of the content of an action's sources; empty if the content is unknown."""
         ...
 
     def managed_below(self, directory: str) -> Collection[str]:
-        """Paths below a directory that other resources manage: what `clean` must leave alone."""
+        """Return the paths below a directory that other resources manage, which `clean` must not remove."""
         ...
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
-        """Render a Jinja template in the sandbox with grains, pillar and `variables`. Raises `Permanent` with the line."""
+        """Render a Jinja template in the sandbox, with grains, pillar and `variables`.
+
+        Raises `Permanent` with the line.
+        """
         ...
 
     def call(self, call: Mapping[str, Any]) -> Any:
-        """Call one of the read-only functions that templates have: `{"fun": "file.file_exists", "args": ["/etc/motd"]}`.
+        """Call a read-only function of templates: `{"fun": "file.file_exists", "args": ["/etc/motd"]}`.
 
         Raises `Permanent` for an unknown function.
         """
         ...
 
     def interface(self, name: str) -> Any:
-        """The provider bound to a virtual module (`pkg`, `service`, `user`, `group`) on this host.
+        """Return the provider of a virtual module (`pkg`, `service`, `user`, `group`) on this host.
 
-        Raises `Permanent` when no provider fits, saying which were tried and why each was refused.
+        Raises `Permanent` if no provider fits; the error names each provider and why it was refused.
         """
         ...
 
     def send(self, **values: Any) -> None:
-        """Publish values for receivers (Sendable kinds). They get them as one snapshot when the run has ended well.
+        """Publish values for receivers (kinds with `Sendable`).
 
-        Raises `DeclarationError` for a key that the kind does not declare, or a value of another type.
+        They receive all values together after a successful run. Raises `DeclarationError` for a key that the kind does
+        not declare, or a value of another type.
         """
         ...

@@ -1,6 +1,6 @@
-"""The resource contract: one class says what a kind of thing is, how to look at it, put it right and watch it.
+"""The resource contract: one class says what a kind of thing is, how to probe, repair and watch it.
 
-A kind is declared once, by a class statement; that is also its registration:
+A kind is declared by one class statement, which also registers it:
 
     class Hostname(Resource, kind="hostname.present"):
         name: str = field(pattern=r"[a-z0-9-]{1,63}")
@@ -8,8 +8,8 @@ A kind is declared once, by a class statement; that is also its registration:
         async def apply(self, ctx, delta): ...
         def watch(self, ctx): ...
 
-MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the rest.
-Optional powers (a refresh action, ...) are the mix-ins of `traits.py`. The engine is not known here.
+MUST override: `probe` and `apply`, or `check_apply` as a whole. SHOULD override: `watch`, `uids`. MAY override: the
+rest. The mix-ins of `traits.py` are optional powers (a refresh action, ...). Nothing here depends on the engine.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from holdfast.resources.traits import together
 from holdfast.resources.watches import idle
 
 Concern = Literal["security", "operation", "content", "other"]
-"""What a difference is about: who may do what, what runs, what files hold, or none of these."""
+"""What a difference concerns: access rights, what runs, the content of files, or none of these."""
 CONCERNS: tuple[Concern, ...] = get_args(Concern)
-"""The most serious first."""
+"""All concerns, the most serious first."""
 Uid = tuple[str, str]
-"""What a resource is, for others to refer to: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
+"""Type and value that identify what a resource manages: `("path", "/etc/motd")`, `("unit", "nginx.service")`."""
 
 
 class Resource(BaseModel):
     """One typed, validated, immutable declaration of one thing on the machine.
 
-    Fields are the arguments a state file may give; unknown ones are refused. Validators are pure: they never look at
-    the outside world.
+    The fields are the arguments that a state file may give; unknown arguments are refused. Validators are pure: they
+    never look at the machine.
     """
 
     model_config = ConfigDict(
@@ -50,22 +50,25 @@ class Resource(BaseModel):
     kind: ClassVar[str] = ""
     """`family.function`, as written in state files."""
     ignored: ClassVar[Mapping[str, str]] = {}
-    """Arguments that Salt has and this kind accepts without effect -> why."""
+    """Arguments of Salt that this kind accepts without effect -> the reason."""
     refused: ClassVar[Mapping[str, str]] = {}
-    """Arguments that Salt has and that would be missed if they had no effect -> why there are none, and what to do instead."""
+    """Arguments of Salt that this kind refuses since ignoring them would do harm -> the reason and the alternative."""
     exclusive: ClassVar[bool] = True
-    """Declarations with an equal uid must not contradict each other: an error when states are compiled."""
+    """Whether the compiler refuses declarations with an equal uid that contradict each other."""
     partial: ClassVar[bool] = False
-    """Declares a part of what it is about: several may do that, as long as they go with who declares the whole."""
+    """Whether a declaration covers a part of its thing only: several may, if they agree with one that covers all."""
     spreads: ClassVar[bool] = False
-    """Says something of all that is below its path, too: `contradicts` is asked about that as well."""
+    """Whether the kind also declares what lies below its path; the compiler then asks `contradicts` about that, too."""
     concerns: ClassVar[Mapping[str, Concern]] = {"": "other"}
-    """What it concerns that this differs, for reports: by the part of `changes` (`mode`) where that matters; `""` is for all else."""
+    """What a difference concerns, for reports: key of `changes` (such as `mode`) -> concern; `""` is for other keys."""
     later: ClassVar[frozenset[str]] = frozenset()
-    """Fields of an action that were added after its first version: at their defaults they do not make it another one, to be done again."""
+    """Fields that were added to an action after its first version.
+
+    At their default values they do not make the action a different one, which would have to run again.
+    """
 
     name: str
-    """What the resource manages; the ID of the state where it gives no name."""
+    """What the resource manages; the ID of the state if the state gives no name."""
 
     def __init_subclass__(cls, *, kind: str = "", **options: Any) -> None:
         """Take the kind's name; pydantic takes the other options."""
@@ -74,7 +77,7 @@ class Resource(BaseModel):
 
     @classmethod
     def __pydantic_init_subclass__(cls, *, kind: str = "", **_: Any) -> None:
-        """Register the kind. Raises `DeclarationError` for a bad name or one that is taken."""
+        """Register the kind. Raises `DeclarationError` if the name is malformed or taken."""
         if not kind:
             return
         if cls.check_apply is Resource.check_apply and (cls.probe is Resource.probe or cls.apply is Resource.apply):
@@ -84,53 +87,59 @@ class Resource(BaseModel):
     # -- what a kind says about itself -------------------------------------------------------------------------
 
     def desired(self) -> State:
-        """What should be: by default every declared argument that is not None, but for the name. None: absent."""
+        """Return what should be. None means absent.
+
+        By default: each declared argument that is not None, except the name.
+        """
         values = {name: getattr(self, name) for name in type(self).model_fields if name != "name"}
         return {name: value for name, value in values.items() if value is not None}
 
     async def probe(self, ctx: Context) -> State:
-        """Look at the machine; None when the thing is absent. Changes nothing."""
+        """Return what is on the machine, or None if the thing is absent. Changes nothing."""
         raise NotImplementedError
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Put right exactly what `delta` names. Raises `Permanent`, `Temporary` or `OSError` when it cannot."""
+        """Repair exactly the fields that `delta` names. Raises `Permanent`, `Temporary` or `OSError` on failure."""
         raise NotImplementedError
 
     def watch(self, ctx: Context) -> Watch:
-        """Say when the thing may have changed: the first item once the watch is armed, one more for each event.
+        """Yield None once the watch is armed, and again each time the thing may have changed.
 
-        The default never tells anything: for things that cannot drift or cannot be watched.
+        The default watch never reports an event: it is for things that cannot drift or cannot be watched.
         """
         return idle()
 
     def uids(self) -> tuple[Uid, ...]:
-        """What this resource is, as others may refer to it."""
+        """Return the uids of this resource, by which other resources refer to it."""
         return ()
 
     def touches(self) -> tuple[Uid, ...]:
-        """What else is changed when this is put right, a part of which others may manage: the file that holds it, the groups of a user.
+        """Return the uids of other things that a repair changes: the file that holds the value, the groups of a user.
 
-        Asked when this was changed, for who undoes whom.
+        Asked after the resource was changed, to find states that undo each other.
         """
         return ()
 
     def action(self) -> bool:
-        """Whether this call cannot tell if it is needed, and so runs only when it is told to (design/engine, Actions)."""
+        """Return whether the kind cannot tell if it needs to run, as a command cannot.
+
+        Such an action runs only when something triggers it.
+        """
         return False
 
     def explain(self, ctx: Context) -> str:
-        """One sentence why nothing had to be done."""
+        """Return one sentence that says why no change was needed."""
         return f"{self.name} is as declared"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """One sentence for what was changed, or would be."""
+        """Return one sentence that says what was changed (`applied`), or what would be."""
         verb = (
             "created" if delta.create else "removed" if delta.remove else "changed " + ", ".join(delta.fields) + " of"
         )
         return f"{verb} {self.name}" if applied else f"would have {verb} {self.name}"
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's `changes` for this delta, secrets masked."""
+        """Return Salt's `changes` for this delta, with secrets masked."""
         changes, hidden = delta.changes(), set(secret_fields(type(self)))
         return {name: {"old": MASK, "new": MASK} if name in hidden else change for name, change in changes.items()}
 
@@ -138,10 +147,10 @@ class Resource(BaseModel):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look, and with `apply` put right.
+        """Probe the thing and, with `apply`, repair it.
 
-        Returns True when all was right already, False when it was not; with `apply` it is right now. Without `apply` nothing
-        is ever changed. Converges in one call or raises. What was or would be changed is told through `ctx.report`.
+        Returns True if all was right, and False if it was not; with `apply` it is right now. Without `apply` nothing is
+        changed. The method converges in one call or raises. It reports in `ctx.report` what was or would be changed.
         """
         delta = await self._difference(ctx)
         if delta is None:
@@ -153,30 +162,30 @@ class Resource(BaseModel):
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)
             if left is not None:
-                raise Permanent(f"still differs after it was put right: {', '.join(left.fields) or self.name}")
+                raise Permanent(f"still differs after the repair: {', '.join(left.fields) or self.name}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
         ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
         return False
 
     async def account(self, ctx: Context, delta: Delta) -> None:
-        """After an error: tell what has changed since the look that found `delta`."""
+        """After an error, report what has changed since the probe that found `delta`."""
         changed = progress(delta, await self._probed(ctx))
         if changed is not None:
             ctx.report.changes, ctx.report.comment = self.changes(changed), self.describe(changed, applied=True)
 
     async def _difference(self, ctx: Context) -> Delta | None:
-        """What is not as declared."""
+        """Return the difference between what is and what is declared."""
         return compare(await self._probed(ctx), self.desired())
 
     async def _probed(self, ctx: Context) -> State:
-        """What a probe finds; a file that it did not find means that the thing is absent."""
+        """Call `probe`; a `FileNotFoundError` means that the thing is absent."""
         try:
             return await self.probe(ctx)
         except FileNotFoundError:
             return None
 
     def cmp(self, other: Resource) -> str | None:
-        """None when the other is interchangeable with this one, else the first reason why not."""
+        """Return None if the other resource is interchangeable with this one, else the first reason why it is not."""
         if type(self) is not type(other):
             return f"kind {self.kind} is not {other.kind}"
         if self is other or self.__dict__ == other.__dict__:
@@ -187,9 +196,10 @@ class Resource(BaseModel):
         return None
 
     def contradicts(self, other: Resource) -> str | None:
-        """Why this and another declaration of the same thing (an equal uid) cannot both hold; None when they can.
+        """Return why this declaration and another with an equal uid cannot both hold; None if they can.
 
-        Two states of one kind contradict each other in what both of them say; what only one says, both can have.
+        Two states of one kind contradict each other if both give a field and the values differ. A field that only one
+        of them gives is no contradiction.
         """
         if type(self) is not type(other):
             return self.cmp(other)
@@ -199,33 +209,33 @@ class Resource(BaseModel):
         )
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:
-        """What these changes concern: the most serious part of them counts."""
+        """Return the most serious concern of these changes."""
         parts = {*changes, *(part for change in changes.values() if isinstance(change, Mapping) for part in change)}
         found = {self.concerns[part] for part in parts if part in self.concerns} | {self.concerns[""]}
         return next(each for each in CONCERNS if each in found)
 
     def differs(self, other: Resource, name: str) -> bool:
-        """Whether both say something of a field, and not the same."""
+        """Return whether both resources give a field, with different values."""
         mine, theirs = getattr(self, name), getattr(other, name)
         return mine is not None and theirs is not None and bool(mine != theirs)
 
     @classmethod
     def declare(cls, name: str, **arguments: Any) -> Self:
-        """Make one from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
+        """Build a resource from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
         return cls.model_validate({"name": name, **arguments})
 
 
 SHARED = 30
-"""Fields up to which CPython has instances share the names of their attributes."""
+"""Greatest number of fields for which instances of a class share the names of their attributes in CPython."""
 _given: dict[frozenset[str], set[str]] = {}
-"""Every set of given fields that there is, so that equal ones are one object."""
+"""All sets of given fields, so that equal sets are one object."""
 
 
 def compact(model: BaseModel) -> None:
-    """Have a frozen model share with others of its class what needs not be its own: the names of its fields, and the set of those that were given.
+    """Let a frozen model share the names of its fields, and its set of given fields, with others of its class.
 
-    pydantic fills the dict of an instance as a whole, and so each has names of its own: two thirds of what it takes. Only attributes that are set
-    one by one share theirs (PEP 412).
+    pydantic replaces the dict of an instance as a whole, so each instance has its own names: two thirds of its memory.
+    Instances share the names only of attributes that are set one by one (PEP 412).
     """
     values, given = model.__dict__, model.model_fields_set
     if len(values) <= SHARED:
@@ -236,7 +246,10 @@ def compact(model: BaseModel) -> None:
 
 
 def acts(resource: object) -> bool:
-    """Whether it is an action. One whose kind raises when it is asked is none here: it fails when it runs."""
+    """Return whether a resource is an action.
+
+    A kind that raises when it is asked counts as none: its error shows when it runs.
+    """
     try:
         return isinstance(resource, Resource) and resource.action()
     except Exception:  # noqa: BLE001 - the code of a kind may raise anything

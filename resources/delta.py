@@ -1,4 +1,4 @@
-"""The difference between what is and what should be, computed once and used by everything else."""
+"""The difference between what is and what should be."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 State = Mapping[str, Any] | None
-"""The observable state of one thing: field -> value; None when it is absent."""
+"""State of one thing, as it can be observed: field -> value; None if the thing is absent."""
 
 
 class Delta(NamedTuple):
-    """Why a resource is not right: what was seen, what is wanted, and the fields in which they differ."""
+    """A difference: the observed state, the wanted state, and the fields in which they differ."""
 
     before: State
     after: State
@@ -18,24 +18,24 @@ class Delta(NamedTuple):
 
     @property
     def create(self) -> bool:
-        """The thing is absent and should exist."""
+        """Whether the thing is absent and should exist."""
         return self.before is None
 
     @property
     def remove(self) -> bool:
-        """The thing exists and should be absent."""
+        """Whether the thing exists and should be absent."""
         return self.after is None
 
     def changes(self) -> dict[str, Any]:
-        """Salt's `changes`: field -> {old, new}, for the fields that differ."""
+        """Return Salt's `changes`: field -> {old, new}, for the fields that differ."""
         old, new = self.before or {}, self.after or {}
         return {name: {"old": old.get(name), "new": new.get(name)} for name in self.fields}
 
 
 def compare(before: State, after: State) -> Delta | None:
-    """What differs, or None when all is right.
+    """Return the difference, or None if there is none.
 
-    Only the fields that `after` names are compared: what a state does not declare is left as it is.
+    Only fields in `after` are compared: what a state does not declare is left as it is.
     """
     if before is None and after is None:
         return None
@@ -47,7 +47,7 @@ def compare(before: State, after: State) -> Delta | None:
 
 
 def progress(first: Delta, now: State) -> Delta | None:
-    """How far something has come of which this was the difference: from what was before to what is now; None when nothing has changed."""
+    """Return what has changed from `first.before` to `now` in the fields of `first`; None if nothing has."""
     if first.before is None or now is None:
         return None if first.before is now else Delta(first.before, now, first.fields)
     changed = tuple(name for name in first.fields if first.before.get(name) != now.get(name))

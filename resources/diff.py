@@ -6,23 +6,24 @@ import io
 from collections.abc import Iterable
 
 LIMIT = 64 * 1024
-"""Characters of a diff that are kept."""
+"""Greatest length of a diff, in characters."""
 LARGEST = 16 << 20
-"""Bytes above which two texts are not looked into: their lines take many times as much memory."""
+"""Bytes above which two texts are not compared: splitting them into lines takes many times as much memory."""
 LINES = 4000
-"""Lines above which two texts are not compared line by line: that would take quadratic time."""
+"""Lines above which two texts are not compared: the comparison takes quadratic time."""
 
 
 HIDDEN = "<show_changes=False>"
-"""What stands in place of a diff that the state hides."""
+"""Shown instead of a diff that the state hides."""
 PRIVATE = "<hidden: others may not read the file; show_changes: true shows it>"
-"""What stands in place of a diff that the mode of the file hides."""
+"""Shown instead of a diff that the mode of the file hides."""
 
 
 def hidden(show: bool | None, *modes: int | None) -> str:
-    """What stands in place of the diff of a file that has, or is to have, one of these modes; empty where the diff is shown.
+    """Return the text to show instead of a diff, or an empty text if the diff may be shown.
 
-    `show` is the state's `show_changes`; None shows the diffs of files that everybody may read.
+    `show` is the state's `show_changes`; None shows the diffs of files that everybody may read. `modes` are the modes
+    that the file has and is to have.
     """
     if show is None and any(mode is not None and not mode & 0o004 for mode in modes):
         return PRIVATE
@@ -30,9 +31,10 @@ def hidden(show: bool | None, *modes: int | None) -> str:
 
 
 def unified(old: bytes, new: bytes, path: str) -> str:
-    """The unified diff from `old` to `new`, or one line that says why there is none to show.
+    """Return the unified diff from `old` to `new`, or one line that says why no diff is shown.
 
-    Binary content (a NUL byte, or not UTF-8) and very long texts are summarised; the result is at most `LIMIT` characters.
+    Binary content (a NUL byte, or not UTF-8) and very long texts are summarised; the result has at most `LIMIT`
+    characters.
     """
     if old == new:
         return ""
@@ -56,13 +58,13 @@ def _unified(before: list[str], after: list[str], path: str) -> Iterable[str]:
 
 
 def _of_new(lines: list[str], path: str) -> list[str]:
-    """What `difflib` makes of nothing and some lines, for which it takes as long as for writing the file."""
+    """Return the diff from an empty file, as `difflib` makes it, but in as little time as writing the file takes."""
     span = "1" if len(lines) == 1 else f"1,{len(lines)}"
     return [f"--- {path}\n", f"+++ {path}\n", f"@@ -0,0 +{span} @@\n", *("+" + line for line in lines)]
 
 
 def text_lines(data: bytes) -> list[str]:
-    """Lines of UTF-8 text, ends kept. Raises `UnicodeDecodeError` for binary content."""
+    """Split UTF-8 text into lines, with their line ends. Raises `UnicodeDecodeError` for binary content."""
     if b"\0" in data:
         raise UnicodeDecodeError("utf-8", data, data.index(b"\0"), data.index(b"\0") + 1, "NUL byte")
     return io.StringIO(data.decode("utf-8")).readlines()  # split at line feeds alone, unlike splitlines

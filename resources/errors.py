@@ -1,14 +1,14 @@
-"""The two words a resource has for failure, and the programming errors of its author.
+"""Errors that resources raise: permanent and temporary failures, and mistakes of the author of a kind.
 
-An attempt that cannot succeed raises `Permanent`; one that may succeed later raises `Temporary`. The engine turns
-either into an `Outcome`; nothing else about an exception steers it.
+An attempt that cannot succeed raises `Permanent`; an attempt that may succeed later raises `Temporary`. The engine
+turns either of them into an `Outcome` and uses nothing else of the exception.
 """
 
 from __future__ import annotations
 
 import errno
 
-PASSING = frozenset(
+TRANSIENT = frozenset(
     {
         errno.ENOSPC,
         errno.EDQUOT,
@@ -21,28 +21,29 @@ PASSING = frozenset(
         errno.ESTALE,
     }
 )
-"""What a system call refuses may be granted later: these refusals go away by themselves."""
+"""Error numbers of refusals that go away by themselves."""
 
 
 class HoldfastError(Exception):
-    """Root of every error that Holdfast raises on purpose; its text is fit for a user's eyes."""
+    """Base of all errors that Holdfast raises on purpose. The text is meant for users."""
 
 
 class Permanent(HoldfastError):
-    """Trying again will not help until something else changes."""
+    """A failure that lasts until something else changes; trying again does not help."""
 
 
 class Final(Permanent):
-    """Nothing else that changes will help either: what is declared is to fail, or its arguments are wrong for this host.
+    """A failure that no change of another resource removes.
 
-    Other errors of a look, in noop, may only be for want of what comes before and would be changed.
+    The state is declared to fail, or its arguments are wrong for this host. In noop, other errors of a probe may only
+    mean that an earlier resource, which would be changed, is not there yet.
     """
 
 
 class Temporary(HoldfastError):
-    """Trying again may help.
+    """A failure that may be gone at the next attempt.
 
-    `delay` is the number of seconds the author suggests to wait first; None leaves it to the engine.
+    `delay` is the number of seconds that the kind suggests to wait first; None leaves the choice to the engine.
     """
 
     def __init__(self, message: str, *, delay: float | None = None) -> None:
@@ -51,13 +52,16 @@ class Temporary(HoldfastError):
 
 
 class Overdue(Temporary):
-    """A command that did not end in the time that it has."""
+    """A command that exceeded its timeout."""
 
 
-def passing_or_not(text: str, error: OSError) -> HoldfastError:
-    """The error, in these words, for a system call that was refused: `Temporary` where the refusal may go away by itself."""
-    return Temporary(text) if error.errno in PASSING else Permanent(text)
+def refused_call(text: str, error: OSError) -> HoldfastError:
+    """Return an error with this text for a refused system call: `Temporary` if the refusal may go away by itself."""
+    return Temporary(text) if error.errno in TRANSIENT else Permanent(text)
 
 
 class DeclarationError(HoldfastError, TypeError):
-    """A kind is declared wrongly (no name, a name taken, a trait missing): its author's mistake, never the user's."""
+    """A kind is declared wrongly (no name, a name taken, a trait missing).
+
+    This is a mistake of its author, never of a user.
+    """

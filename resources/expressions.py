@@ -1,9 +1,10 @@
-"""Regular expressions of users, matched so that they never hold the interpreter.
+"""Regular expressions of users, matched so that they never block the interpreter.
 
-While Python matches a regular expression, no other thread runs and nothing can stop the match, which may take longer than anybody waits:
-`(a+)+$` takes two to the power of the length of the text. An expression therefore first computes from its parts how many ways of matching
-a text of that length may have to be tried. A match with few of them is made at once. Any other match is made by a worker, a process of its
-own that a timer ends after `DEADLINE`. A worker that has nothing to do for `IDLE` seconds ends by itself.
+While Python matches a regular expression, no other thread runs and nothing can stop the match. A match may take very
+long: `(a+)+$` takes two to the power of the length of the text. An expression therefore first computes from its parts
+how many ways of matching a text of that length may have to be tried. If there are few, the match is made at once.
+Otherwise a worker makes the match: a separate process that a timer ends after `DEADLINE`. A worker without work for
+`IDLE` seconds ends by itself.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from typing import Any
 from holdfast.resources.errors import Permanent
 
 DEADLINE = 5.0
-"""Seconds that one match may take."""
+"""Greatest duration of one match, in seconds."""
 IDLE = 10.0
 """Seconds after which a worker without work ends."""
 WAYS = 500_000
-"""Ways of matching that may be tried while the interpreter is held: a few hundredths of a second."""
+"""Ways of matching that may be tried in this process, which takes a few hundredths of a second."""
 SIZE = 32 << 20
-"""Characters that a text with replacements may have."""
+"""Greatest length of a text after replacements, in characters."""
 Groups = tuple[str | None, ...]
 
 _WORKER = """
@@ -53,13 +54,15 @@ while select.select([sys.stdin], [], [], float(sys.argv[1]))[0] and (line := sys
 
 
 class Unbounded(Permanent):
-    """A match takes too long, or makes too much."""
+    """A match takes too long, or its result is too large."""
 
 
 class Expression:
-    """A regular expression. Raises `re.error` or `OverflowError` for what is none, `RecursionError` for one that is nested too deeply.
+    """A regular expression.
 
-    Its methods raise `Unbounded`. They block for up to `DEADLINE` seconds where the text or the expression is long: call them in a thread.
+    The constructor raises `re.error` or `OverflowError` for a malformed expression, `RecursionError` for one that is
+    nested too deeply. The methods raise `Unbounded`. They block for up to `DEADLINE` seconds if the text or the
+    expression is long: call them in a thread.
     """
 
     def __init__(self, pattern: str, flags: int = 0) -> None:
@@ -70,43 +73,49 @@ class Expression:
         self._anywhere = () if at_start else ("search", "sub")
 
     def search(self, text: str) -> Groups | None:
-        """The groups of the first match anywhere, or all of it when there are none; None without a match."""
+        """Return the groups of the first match anywhere in the text, or all of the match without groups.
+
+        None without a match.
+        """
         return self._found("search", text)
 
     def match(self, text: str) -> Groups | None:
-        """The same, at the beginning."""
+        """Return the same for a match at the beginning of the text."""
         return self._found("match", text)
 
     def fullmatch(self, text: str) -> Groups | None:
-        """The same, of the whole text."""
+        """Return the same for a match of the whole text."""
         return self._found("fullmatch", text)
 
     def sub(self, repl: str, text: str) -> str:
-        """The text with each match replaced. Raises `re.error` or `IndexError` for a replacement that does not fit."""
+        """Return the text with each match replaced.
+
+        Raises `re.error` or `IndexError` for a replacement that does not fit.
+        """
         if self._is_short("sub", text) and len(text) * len(repl) <= SIZE:
             return self._compiled.sub(repl, text)
-        changed = str(self._apart("sub", text, repl))
+        changed = str(self._ask_worker("sub", text, repl))
         if len(changed) > SIZE:
-            raise Unbounded(f"it makes a value of more than {SIZE >> 20} MB")
+            raise Unbounded(f"the result has more than {SIZE >> 20} MB")
         return changed
 
     def is_short(self, text: str) -> bool:
-        """Whether a match of this text, anywhere in it, does not hold the interpreter for long."""
+        """Return whether a match anywhere in this text takes little time."""
         return self._is_short("search", text)
 
     def _found(self, how: str, text: str) -> Groups | None:
         if self._is_short(how, text):
             found = getattr(self._compiled, how)(text)
             return None if found is None else found.groups() or (found[0],)
-        groups = self._apart(how, text, "")
+        groups = self._ask_worker(how, text, "")
         return None if groups is None else tuple(groups)
 
     def _is_short(self, how: str, text: str) -> bool:
-        """Whether a match has so few ways that it can be made here."""
+        """Return whether a match has few enough ways to be made in this process."""
         return bool(self._constant * (len(text) + 1) ** (self._degree + (how in self._anywhere)) <= WAYS)
 
-    def _apart(self, how: str, text: str, repl: str) -> Any:
-        """What a worker finds."""
+    def _ask_worker(self, how: str, text: str, repl: str) -> Any:
+        """Return the result of a match that a worker makes."""
         pattern = self._compiled.pattern
         try:
             answer = _ask(
@@ -114,7 +123,8 @@ class Expression:
             )
         except TimeoutError:
             raise Unbounded(
-                f"the regular expression {pattern[:100]!r} takes longer than {DEADLINE:g} s on a text of {len(text)} characters; "
+                f"the regular expression {pattern[:100]!r} takes longer than {DEADLINE:g} s on a text of {len(text)} "
+                "characters; "
                 "look for repetitions within repetitions, like (a+)+"
             ) from None
         if isinstance(answer, dict):
@@ -124,19 +134,22 @@ class Expression:
 
 @lru_cache(256)
 def expression(pattern: str, flags: int = 0) -> Expression:
-    """The expression that a pattern is, kept for the next match. Raises as `Expression` does."""
+    """Return the compiled expression of a pattern, from a cache. Raises as `Expression` does."""
     return Expression(pattern, flags)
 
 
-# -- how much there is to try --------------------------------------------------------------------------------------
+# -- number of ways to match -----------------------------------------------------------------------------------------
 
 
 _MANY = (WAYS + 1, 0)
-"""More ways than are tried here, whatever the text."""
+"""More ways than this process tries, whatever the text."""
 
 
 def _ways(parts: Any) -> tuple[int, int]:
-    """How many ways there are, at most, to match a sequence of parts at one place of a text: (c, d) means c times the d-th power of its length."""
+    """Return an upper bound of the ways to match a sequence of parts at one place of a text.
+
+    (c, d) means c times the d-th power of the length of the text.
+    """
     constant, degree = 1, 0
     for part in parts:
         factor, power = _ways_of(str(part[0]), part[1])
@@ -147,7 +160,7 @@ def _ways(parts: Any) -> tuple[int, int]:
 
 
 def _ways_of(name: str, rest: Any) -> tuple[int, int]:
-    """The same for one part, which Python's parser gives as its name and what belongs to it."""
+    """Return the same for one part, given as the name and the arguments that Python's parser uses."""
     if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
         least, most, body = rest
         return _ways_of_repeat(least, most, *_ways(body))
@@ -175,7 +188,7 @@ def _ways_of_branch(branches: Any) -> tuple[int, int]:
     literals = {chr(first[1]).casefold() for first in firsts if first is not None and str(first[0]) == "LITERAL"}
     count = (
         max if len(literals) == len(firsts) else sum
-    )  # of branches that begin with different characters only one can match
+    )  # only one of several branches that begin with different characters can match
     return count(constant for constant, _ in ways), max(degree for _, degree in ways)
 
 
@@ -183,11 +196,11 @@ def _ways_of_branch(branches: Any) -> tuple[int, int]:
 
 
 _idle: list[subprocess.Popen[bytes]] = []
-"""Workers that nobody uses: a thread takes one out, and puts it back when it has its answer."""
+"""Idle workers: a thread takes a worker out, and puts it back after the answer."""
 
 
 def _ask(request: bytes) -> Any:
-    """The answer of a worker. Raises `TimeoutError`."""
+    """Return the answer of a worker to a request. Raises `TimeoutError`."""
     while True:
         worker, new = (_idle.pop(), False) if _idle else (_start(), True)
         try:
@@ -204,7 +217,7 @@ def _ask(request: bytes) -> Any:
             raise TimeoutError
         if new:
             raise Unbounded(
-                f"a process that matches regular expressions ended with {worker.returncode}: is there too little memory?"
+                f"a process that matches regular expressions ended with {worker.returncode}: memory may be short"
             )
 
 
@@ -216,9 +229,9 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _reap(worker: subprocess.Popen[bytes]) -> None:
-    """Wait until a worker has ended, so that no zombie and no descriptors stay of one that ends by itself."""
+    """Wait for the end of a worker, so that no zombie and no open descriptors remain of an idle one."""
     worker.wait()
-    with suppress(ValueError):  # somebody uses it, and will find out
+    with suppress(ValueError):  # a thread uses it and will see its end
         _idle.remove(worker)
         _end(worker)
 

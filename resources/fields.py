@@ -1,6 +1,6 @@
-"""Field types that kinds share, and `field`, their one way to declare an argument.
+"""Field types that kinds share, and `field`, which declares an argument.
 
-A kind's arguments are pydantic fields. What pydantic cannot say is said here: a value that must never be shown
+The arguments of a kind are pydantic fields. This module adds what pydantic lacks: values that must never be shown
 (`secret`), and the spellings that state files use for modes, paths and lists.
 """
 
@@ -22,7 +22,7 @@ from holdfast.resources.numbers import Written, plain_number
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
     """Declare one argument of a kind.
 
-    `default` left out makes it required. `secret` values never reach a log, a diff, a status or a command line.
+    Without `default` the argument is required. `secret` values never reach a log, a diff, a status or a command line.
     `rules` are pydantic's own (`pattern=`, `ge=`, `default_factory=`, ...).
     """
     if secret:
@@ -32,7 +32,7 @@ def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: An
 
 
 def secret_fields(model: type[BaseModel]) -> Iterator[str]:
-    """Names of the arguments whose values must be masked."""
+    """Yield the names of the arguments whose values must be masked."""
     for name, info in model.model_fields.items():
         extra = info.json_schema_extra
         if isinstance(extra, dict) and extra.get("secret"):
@@ -40,10 +40,10 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
 
 
 def parse_mode(value: object) -> object:
-    """A file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
+    """Return a file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
 
-    State files read a number with a leading zero as decimal (Salt's rule), so its digits are the mode. A number whose
-    digits cannot be a mode was meant otherwise, and is refused. Source: design/language, rule 9.
+    State files read a number with a leading zero as decimal (Salt's rule), so its decimal digits are the octal digits
+    of the mode. A number with other digits cannot be a mode and is refused. Source: design/language, rule 9.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value
@@ -58,14 +58,17 @@ def parse_mode(value: object) -> object:
 
 
 def parse_umask(value: object) -> int:
-    """A umask as a number, from octal digits, as text or as the number that they read as."""
+    """Return a umask as a number. The value is octal digits, as text or as a number with these digits."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-7]{1,4}", str(value)):
         raise ValueError(f"{value!r} is not a umask: write octal digits in quotes, like '022'")
     return int(str(value), 8)
 
 
 def parse_text(value: object) -> object:
-    """Text where YAML may have read a number: `1.0` and `8080` are taken as written, `1.10` (which YAML reads as 1.1) is refused."""
+    """Return text where YAML may have read a number: `1.0` and `8080` are taken as written.
+
+    Raises `ValueError` for `1.10`, which YAML reads as 1.1.
+    """
     if isinstance(value, Written):
         raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
             f"it must be text, but YAML reads {value.written} as the number {value}: write '{value.written}', in quotes"
@@ -76,7 +79,10 @@ def parse_text(value: object) -> object:
 
 
 def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
-    """For `Annotated`: text that a pattern matches as a whole; else the error says that it is not `what`."""
+    """Return a validator for `Annotated`: the whole text must match `pattern`.
+
+    `what` says in the error what the text should be; `most` is the greatest length in characters.
+    """
     expression = re.compile(pattern)
 
     def check(value: str) -> str:
@@ -89,21 +95,24 @@ def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
 
 
 def demand_absolute(value: str) -> str:
-    """For validators: a path that means the same wherever the agent was started. It is not normalised: `..` goes up from where a link leads."""
+    """Check that a path is absolute. The path is not normalised: `..` goes up from where a link leads."""
     if not value.startswith("/") or "\0" in value:
         raise ValueError(f"{value!r} is not an absolute path: it must begin with /")
     return value
 
 
 def one_line(value: str) -> str:
-    """For validators: refuse what is several lines, and what is nothing."""
+    """Return one line of text without surrounding blanks.
+
+    Raises `ValueError` for several lines and for an empty one.
+    """
     if not value.strip() or any(end in value for end in "\r\n\0"):
         raise ValueError("it must be one line that is not empty")
     return value.strip()
 
 
 def demand_given(value: str) -> str:
-    """For validators: refuse a name or a command that is nothing, and one that no program can be given."""
+    """Check a name or a command. Raises `ValueError` if it is empty or cannot be passed to a program."""
     if not value.strip():
         raise ValueError("it must not be empty")
     if "\0" in value:
@@ -112,7 +121,10 @@ def demand_given(value: str) -> str:
 
 
 def demand_unit(value: str) -> str:
-    """For validators: the name of a unit; without a known suffix it means a service, but a mistyped suffix does not."""
+    """Check the name of a unit.
+
+    A name without a known suffix is that of a service, but a mistyped suffix is an error.
+    """
     if len(value) > 255 or not re.fullmatch(r"[A-Za-z0-9:_.\\@-]+", value) or value.startswith("-"):
         raise ValueError(
             f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it"
@@ -120,20 +132,21 @@ def demand_unit(value: str) -> str:
     stem, dot, suffix = value.rpartition(".")
     if dot and suffix not in UNIT_TYPES and (near := _surely_meant(suffix, UNIT_TYPES)):
         raise ValueError(
-            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near}? A service of this name is {value}.service"
+            f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near}? Write {value}.service for a "
+            "service of this name"
         )
     return value
 
 
 def _surely_meant(word: str, known: Iterable[str]) -> str | None:
-    """The known word that is so near that another one cannot be meant."""
+    """Return the known word that is so similar that no other one can be meant; None if there is none."""
     from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
 
     return next(iter(get_close_matches(word, list(known), n=1, cutoff=SURE)), None)
 
 
 def parse_path(value: object) -> object:
-    """An absolute path, normalised as text (no `.`, `..`, doubled or trailing slash); `~` is not expanded."""
+    """Return an absolute path, normalised as text (no `.`, `..`, doubled or trailing slash); `~` is not expanded."""
     if not isinstance(value, str):
         return value
     if not value.startswith("/"):
@@ -144,27 +157,27 @@ def parse_path(value: object) -> object:
 
 
 def plain_numbers(value: object) -> object:
-    """Data in which numbers do not remember how they were written: for templates, which compute with them."""
+    """Return data with plain numbers, without their spelling: templates compute with them."""
     if isinstance(value, dict):
         return {plain_number(key): plain_numbers(item) for key, item in value.items()}
     return [plain_numbers(item) for item in value] if isinstance(value, list) else plain_number(value)
 
 
 def parse_list(value: object) -> object:
-    """A list where one plain item may stand for a list of one."""
+    """Return a list; a single item stands for a list with one item."""
     if value is None:
         return ()
     return value if isinstance(value, (list, tuple)) else (value,)
 
 
 UNIT_TYPES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
-"""Suffixes of units."""
+"""Suffixes of units that systemd knows."""
 SURE = 0.8
-"""How alike a suffix must be to one that there is, to be taken for a slip."""
+"""How similar a suffix must be to a known one to count as a misspelling of it."""
 SHOWN = 80
-"""Characters of a wrong value that are shown."""
+"""Number of characters of a wrong value that an error shows."""
 LAST_ID = 0xFFFFFFFE
-"""The highest number of a user or group: the one above it means "leave as it is"."""
+"""Highest number of a user or group; the next one means "leave as it is" to chown(2)."""
 
 Mode = Annotated[str, BeforeValidator(parse_mode)]
 """A file mode, four octal digits as text, or symbolic: `u=rw,go=r`."""
@@ -173,17 +186,17 @@ Text = Annotated[str, BeforeValidator(parse_text)]
 AbsPath = Annotated[str, BeforeValidator(parse_path)]
 """An absolute, normalised path."""
 Texts = Annotated[tuple[Text, ...], BeforeValidator(parse_list)]
-"""A list of texts; one plain text stands for a list of one."""
+"""A list of texts; a single text stands for a list with one item."""
 Variables = Annotated[dict[str, Any], BeforeValidator(plain_numbers)]
 """Variables of a template."""
 Paths = Annotated[tuple[AbsPath, ...], BeforeValidator(parse_list)]
-"""A list of absolute paths; one plain path stands for a list of one."""
+"""A list of absolute paths; a single path stands for a list with one item."""
 Given = Annotated[str, AfterValidator(demand_given)]
 """Text that is not empty."""
 Line = Annotated[Text, AfterValidator(one_line)]
 """One line of text that is not empty."""
 RootedPath = Annotated[str, AfterValidator(demand_absolute)]
-"""An absolute path, kept as it is written."""
+"""An absolute path, kept as written."""
 Owner = Annotated[
     Text,
     shaped(
@@ -192,18 +205,18 @@ Owner = Annotated[
         256,
     ),
 ]
-"""A user or group that is there, by name or number; name services know names with blanks and backslashes."""
+"""A user or group, by name or number. Name services allow names with blanks and backslashes."""
 Owners = Annotated[tuple[Owner, ...], BeforeValidator(parse_list)]
-"""Several of them; one plain name stands for a list of one."""
+"""A list of users or groups; a single one stands for a list with one item."""
 Account = Annotated[
     Text, shaped(r"[A-Za-z_0-9][A-Za-z0-9_.@-]*\$?", "the name of an account: it has letters, digits and _.@-", 256)
 ]
-"""The name of a user or group of this host's own."""
+"""Name of a user or group in this host's own files."""
 NewAccount = Annotated[
     Account,
     shaped(r"(?!\d+$).{1,32}", "a name for a new account: it has at most 32 characters, and not only digits", 256),
 ]
-"""A name that a user or group can be given: digits alone would be taken for its number."""
+"""Name for a new user or group: digits alone would be taken for its number."""
 Number = Annotated[int, Field(ge=0, le=LAST_ID)]
 """The number of a user or group."""
 Unit = Annotated[Text, AfterValidator(demand_unit)]

@@ -1,4 +1,4 @@
-"""Values deep in nested data (the pillar, the grains), found by a key like `app:users:0:name`."""
+"""Values in nested data (the pillar, the grains), found by a key like `app:users:0:name`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.registry import nearest
 
 MANY = 1000
-"""Keys of one mapping among which no near one is looked for: it would take too long."""
+"""Greatest number of keys of a mapping that are searched for a similar one; more would take too long."""
 
 
 def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) -> Any:
-    """The value of a key like `a:b`; numbers count in lists. Raises `Permanent` when there is none."""
+    """Return the value of a key like `a:b`; a number is an index of a list. Raises `Permanent` if there is none."""
     value: Any = data
     for part in key.split(delimiter):
         if isinstance(value, Mapping) and part in value:
@@ -29,19 +29,19 @@ def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) 
 
 
 def near_key(data: object, key: str, delimiter: str = ":") -> str | None:
-    """The key of a value that was probably meant by one of which there is none."""
+    """Return the existing key that a missing key probably means; None if no key is similar."""
     parts = _near(data, key.split(delimiter))
     return None if parts is None else delimiter.join(parts)
 
 
 def near_name(data: Mapping[Any, Any], name: str) -> str | None:
-    """The key of one mapping that was probably meant. Grains do not note that all of them are gone through."""
+    """Return the key of one mapping that a missing key probably means; the search does not count as reading grains."""
     keys = dict.keys(data) if isinstance(data, dict) else data.keys()
     return nearest(name, [key for key in keys if isinstance(key, str)]) if len(keys) <= MANY else None
 
 
 def _near(data: object, parts: Sequence[str]) -> list[str] | None:
-    """The parts of a key that leads to a value, each the one given or the nearest that there is."""
+    """Return the parts of an existing key: each part as given, or the most similar one; None if there is none."""
     if not parts:
         return []
     if not isinstance(data, Mapping):

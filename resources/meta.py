@@ -1,7 +1,7 @@
-"""Arguments that every state accepts, whatever its kind: guards, retries, limits.
+"""Meta parameters: arguments that every state accepts, whatever its kind (guards, retries, limits).
 
-Salt's global state arguments and mgmt's meta parameters in one typed model. An argument that the kind itself declares
-(`timeout` of `cmd.run`) belongs to the kind.
+One typed model holds Salt's global state arguments and mgmt's meta parameters. An argument that the kind itself
+declares (`timeout` of `cmd.run`) belongs to the kind.
 """
 
 from __future__ import annotations
@@ -16,24 +16,28 @@ from holdfast.resources.fields import Owner, RootedPath, parse_list, parse_umask
 
 
 class Retry(BaseModel):
-    """How often, and when, a run that did not come out as wished is tried again."""
+    """How often, and when, a run is repeated that did not have the wanted result."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     attempts: int = Field(2, ge=-1)
-    """Attempts in all; -1: for ever."""
+    """Attempts in all; -1: without limit."""
     interval: float = Field(30.0, ge=0)
     """Seconds between two attempts."""
     splay: float = Field(0.0, ge=0)
-    """Up to so many random seconds more."""
+    """Greatest number of seconds that are added at random to the interval."""
     until: bool = True
-    """The result that ends it."""
+    """The result that ends the attempts."""
     backoff: bool = False
     """Double the interval each time, up to 60 s, with jitter."""
 
 
 def parse_retry(value: object) -> object:
-    """`retry: true` is Salt's default of 2 attempts 30 s apart; `retry: N` is N more attempts after an error, with backoff."""
+    """Return a `Retry`, or None for no retries.
+
+    `retry: true` is Salt's default of 2 attempts 30 s apart; `retry: N` is N more attempts after an error, with
+    backoff.
+    """
     if value is None or value is False or value == 0:
         return None
     if value is True:
@@ -44,40 +48,44 @@ def parse_retry(value: object) -> object:
 
 
 class Receive(NamedTuple):
-    """One argument whose value another state sends."""
+    """One argument that takes its value from another state."""
 
     argument: str
     type: str
-    """Of the sender: a state type, or `id` for any."""
+    """Type of the sender: a state type, or `id` for any."""
     sender: str
-    """ID or name."""
+    """ID or name of the sender."""
     key: str
-    """What of all that it sends."""
+    """Which of the sender's values."""
 
 
 def parse_receive(value: object) -> tuple[Receive, ...]:
-    """`{ARGUMENT: {TYPE: ID, key: KEY}}`, or a list of such mappings, as one tuple of `Receive`."""
+    """Return `{ARGUMENT: {TYPE: ID, key: KEY}}`, or a list of such mappings, as a tuple of `Receive`."""
     items = value if isinstance(value, (list, tuple)) else [value]
     if all(isinstance(item, Receive) for item in items):
         return tuple(items)
     found: dict[str, Receive] = {}
     for item in items:
         if not isinstance(item, Mapping):
-            raise ValueError(f"{item!r} says nothing: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
+            raise ValueError(f"{item!r} is not a mapping: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
         for argument, source in item.items():
-            senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
-            if (
-                len(senders) != 1
-                or len(source) != 2
-                or not all(isinstance(text, str) for pair in source.items() for text in pair)
-            ):
-                raise ValueError(
-                    f"what {argument!r} is to receive is written `{argument}: {{cmd: ID, key: stdout}}`: a sender, and what of it"
-                )
+            received = _receive(argument, source)
             if argument in found:
                 raise ValueError(f"{argument!r} can receive from one state only")
-            found[argument] = Receive(str(argument), senders[0], source[senders[0]], source["key"])
+            found[argument] = received
     return tuple(found.values())
+
+
+def _receive(argument: object, source: object) -> Receive:
+    """Return one item of `recv`. Raises `ValueError` unless the source names one sender and one key."""
+    senders = [key for key in source if key != "key"] if isinstance(source, Mapping) else []
+    if isinstance(source, Mapping) and len(senders) == 1 and len(source) == 2:
+        sender = senders[0]
+        if all(isinstance(text, str) for text in (sender, source[sender], source["key"])):
+            return Receive(str(argument), sender, source[sender], source["key"])
+    raise ValueError(
+        f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: a sender, and which of its values"
+    )
 
 
 Conditions = Annotated[
@@ -87,18 +95,21 @@ Conditions = Annotated[
 
 
 def parse_semaphores(value: object) -> object:
-    """One semaphore or a list: `id`, or `id:N` for N places. An id is no number, or `sema: 4` would mean something else than it says."""
+    """Return one semaphore or several as a list: `id`, or `id:N` for N places.
+
+    An id that is a number is refused, because `sema: 4` would not mean what it seems to.
+    """
     names = parse_list(value)
     for name in names if isinstance(names, (list, tuple)) else ():
         if not isinstance(name, str) or not re.fullmatch(r"(?!\d+(:|$))[^:\s]+(:[1-9]\d*)?", name):
-            raise ValueError(f"{name!r} is no semaphore: say `id`, or `id:N` for N that may run at once")
+            raise ValueError(f"{name!r} is not a semaphore: write `id`, or `id:N` to let N run at once")
     return names
 
 
 def check_poll(value: float | None) -> float | None:
-    """More than 0, or -1. Raises `ValueError`."""
+    """Return the value if it is more than 0 or -1. Raises `ValueError` otherwise."""
     if value is not None and value <= 0 and value != -1:
-        raise ValueError("say a number of seconds, more than 0; or -1 to look once; leave it out to watch")
+        raise ValueError("give a number of seconds above 0, or -1 to probe once; leave it out to watch")
     return value
 
 
@@ -108,31 +119,37 @@ class Meta(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
     noop: bool | None = None
-    """Check only; None: as the agent says."""
+    """Check only, change nothing; None: as the agent is configured."""
     retry: Annotated[Retry | None, BeforeValidator(parse_retry)] = None
-    """Attempts after an error: how many more, -1 for ever, or `{attempts, interval, splay, until}`; None: none."""
+    """Further attempts after an error: a number, -1 for no limit, or `{attempts, interval, splay, until}`.
+
+    None: none.
+    """
     delay: float = Field(1.0, ge=0)
     """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
     timeout: float | None = Field(None, gt=0)
-    """Deadline of one run in seconds; expiry is an error. A command is run again after it only where `retry` says so."""
+    """Greatest duration of one run in seconds; exceeding it is an error.
+
+    A command that exceeded it is run again only if `retry` says so.
+    """
     poll: Annotated[float | None, AfterValidator(check_poll)] = None
-    """Seconds between looks, instead of watching; -1: look once."""
+    """Seconds between probes, instead of watching; -1: probe once."""
     limit: float | None = Field(None, gt=0)
-    """Runs per second; None: as the agent says."""
+    """Runs per second; None: as the agent is configured."""
     burst: int | None = Field(None, ge=1)
-    """Runs that may follow each other without a wait."""
+    """Number of runs that may follow each other without waiting."""
     sema: Annotated[tuple[str, ...], BeforeValidator(parse_semaphores)] = ()
-    """Counting semaphores, `id` or `id:N`: of all that name one, so many run at once; without a number, one."""
+    """Counting semaphores, `id` or `id:N`: at most N states that name one run at once; without a number, one."""
     rewatch: bool = True
-    """When it has failed, look at it again with every new graph, even where nothing has changed for it."""
+    """After a failure, probe again with each new graph, even if nothing has changed for this state."""
     reverse: bool = False
-    """When the state is taken away, put back what was there before it first ran (reversible kinds)."""
+    """When the state is removed, restore what was there before its first run (reversible kinds)."""
     autoedge: bool = True
-    """Take part in automatic edges: wait for what it needs, be waited for by those who need it."""
+    """Take part in automatic edges: wait for what this state depends on, and make dependent states wait."""
     autogroup: bool = True
-    """Take part in automatic grouping: resources that may run at the same time are put right in one go (packages)."""
+    """Take part in automatic grouping: resources that may run at the same time are repaired together (packages)."""
     rerun: Literal["start"] | Annotated[float, Field(gt=0)] | None = None
-    """Actions only: run again at every start of the agent, or every so many seconds."""
+    """Actions only: run again at each start of the agent (`start`), or after this number of seconds."""
 
     onlyif: Conditions = None
     """Run only when all of these hold."""
@@ -145,39 +162,39 @@ class Meta(BaseModel):
     check_cmd: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
     """Commands that must succeed after the run."""
     parallel: bool = False
-    """Others need not wait for it on the first pass."""
+    """Other states need not wait for this one on the first pass."""
     onfail_stop: bool = True
-    """With `onfail`: false means that a failure which this handles well is none of the whole one-shot run."""
+    """With `onfail`: false means that a failure handled by this state does not fail the one-shot run."""
     failhard: bool | None = None
-    """Stop the one-shot run when it fails; None: as the agent says."""
+    """Stop the one-shot run if this state fails; None: as the agent is configured."""
     fire_event: bool | str = False
-    """Publish an event when it has run."""
+    """Publish an event after the run."""
     runas: Owner | None = None
-    """User for its commands and guards."""
+    """User that runs the commands and guards of the state."""
     umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
-    """Umask around its run, octal digits."""
+    """Umask of the run, octal digits."""
     no_log: bool = False
     """Mask name, comment and changes wherever they are shown."""
     aggregate: bool | None = None
-    """Grouping may bring it forward in definition order; false: it takes no part in grouping."""
+    """Grouping may run this state earlier than its definition order; false: no grouping."""
     recv: Annotated[tuple[Receive, ...], BeforeValidator(parse_receive)] = ()
-    """Arguments that take their value from what another state sends, which runs before: `{contents: {cmd: get_token, key: stdout}}`."""
+    """Arguments whose values another state sends, which runs first: `{contents: {cmd: get_token, key: stdout}}`."""
     reload_modules: bool = False
-    """Accepted for Salt's sake, no effect."""
+    """Accepted for compatibility with Salt, no effect."""
     reload_grains: bool = False
-    """Accepted for Salt's sake, no effect."""
+    """Accepted for compatibility with Salt, no effect."""
     reload_pillar: bool = False
-    """Accepted for Salt's sake, no effect."""
+    """Accepted for compatibility with Salt, no effect."""
     saltenv: str | None = None
-    """Accepted for Salt's sake; the environment of the file it is in holds."""
+    """Accepted for compatibility with Salt; the environment is that of the file."""
 
 
 META_FIELDS = frozenset(Meta.model_fields)
 """Names of all meta parameters."""
-IDLE = {
+WITHOUT_EFFECT = {
     "fire_event": "there is no event bus",
-    "reload_modules": "nothing has to be loaded anew",
+    "reload_modules": "there is nothing to reload",
     "reload_grains": "grains are gathered when states are compiled",
     "reload_pillar": "the pillar is compiled before the states",
 }
-"""Meta parameters that are accepted without effect -> why."""
+"""Meta parameters that are accepted without effect -> the reason."""

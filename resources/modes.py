@@ -1,4 +1,4 @@
-"""Symbolic modes of files, as chmod(1) writes them, where they say all of a mode."""
+"""Symbolic file modes of chmod(1), as far as they determine the whole mode."""
 
 from __future__ import annotations
 
@@ -12,26 +12,21 @@ _SPECIAL = {("u", "s"): 0o4000, ("g", "s"): 0o2000, ("o", "t"): 0o1000}
 
 
 def symbolic(text: str) -> int:
-    """The mode that a text like `u=rw,go=r` stands for. Raises `ValueError` with what is wrong with it.
+    """Return the mode that a text like `u=rw,go=r` stands for. Raises `ValueError` with the mistake.
 
-    It says what is to be, whatever is there: so `=` must come first for each of user, group and others. `X`, and a clause that does
-    not say for whom it is, depend on the file or on a umask, so they are refused. Source: chmod(1p) of POSIX.1-2017.
+    The text must determine the mode whatever the file has, so `=` must come first for each of user, group and others.
+    `X`, and a clause that does not say for whom it is, depend on the file or on a umask and are refused. Source:
+    chmod(1p) of POSIX.1-2017.
     """
     known: dict[str, int] = {}
     for clause in text.split(","):
         if not (found := _CLAUSE.fullmatch(clause)):
             raise ValueError(
-                f"{clause!r} is no part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst"
+                f"{clause!r} is not part of a symbolic mode: use u, g, o or a, then =, + or -, then letters of rwxst"
             )
         who = "ugo" if "a" in found[1] else found[1]
         for sign, letters in _ACTION.findall(found[2]):
-            before = dict(known)
-            for each in dict.fromkeys(who):
-                if sign != "=" and each not in known:
-                    raise ValueError(f"{clause!r} changes what the file has: say all of it, with {each}=")
-                if letters in _SHIFT and letters not in before:
-                    raise ValueError(f"{clause!r} copies what the file has: say {letters}= before it")
-                known[each] = _changed(known.get(each, 0), sign, _bits(each, letters, before))
+            known |= _acted(clause, who, sign, letters, known)
     if missing := [each for each in "ugo" if each not in known]:
         raise ValueError(
             f"{text!r} does not say what {' and '.join(missing)} may: add {','.join(f'{each}=' for each in missing)}"
@@ -39,8 +34,20 @@ def symbolic(text: str) -> int:
     return sum(known.values())
 
 
+def _acted(clause: str, who: str, sign: str, letters: str, known: dict[str, int]) -> dict[str, int]:
+    """Return the modes that one action of a clause sets. Raises `ValueError` if they depend on the file."""
+    made: dict[str, int] = {}
+    for each in who:
+        if sign != "=" and each not in known:
+            raise ValueError(f"{clause!r} depends on what the file has: set all of it, with {each}=")
+        if letters in _SHIFT and letters not in known:
+            raise ValueError(f"{clause!r} copies what the file has: write {letters}= before it")
+        made[each] = _changed(known.get(each, 0), sign, _bits(each, letters, known))
+    return made
+
+
 def _bits(who: str, letters: str, known: dict[str, int]) -> int:
-    """The bits of a mode that letters stand for, or those that another one has."""
+    """Return the mode bits of letters: permissions, or the name of a class whose bits are copied."""
     if letters in _SHIFT:
         return (known[letters] >> _SHIFT[letters] & 7) << _SHIFT[who]
     plain = sum(_BITS[letter] << _SHIFT[who] for letter in {*letters} & _BITS.keys())

@@ -1,7 +1,7 @@
-"""Numbers that remember how they were written, where that is not how Python writes them: `1.10`, `007`, `12:30`.
+"""Numbers that keep their spelling, if Python would write them otherwise: `1.10`, `007`, `12:30`.
 
-YAML reads these as 1.1, 7 and 750. As a number that is what was meant; as text (a version, a name) it is not, so fields of text refuse
-them. Behaves like any number otherwise.
+YAML reads these as 1.1, 7 and 750. That is right for a number, but wrong for text (a version, a name), so text fields
+refuse such numbers. Otherwise they behave like any number.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ class Written:
 
     written: str
     plain: ClassVar[type[Any]]
-    """The type of the number without it."""
+    """Type of the number without its spelling."""
 
     def __reduce__(self) -> tuple[type[Any], tuple[int | float]]:
         """A copy is an ordinary number."""
@@ -33,7 +33,7 @@ _SPELLED: dict[type, type[Any]] = {int: _WrittenInt, float: _WrittenFloat}
 
 
 def with_spelling(value: object, written: str) -> object:
-    """A number together with how it was written, if Python would write it otherwise; anything else as it is."""
+    """Return a number with its spelling, if Python would write the number otherwise; any other value unchanged."""
     spelled = _SPELLED.get(value.__class__)
     if spelled is None or str(value) == written:
         return value
@@ -43,5 +43,5 @@ def with_spelling(value: object, written: str) -> object:
 
 
 def plain_number(value: object) -> object:
-    """A number without its spelling; anything else as it is."""
+    """Return a number without its spelling; any other value unchanged."""
     return value.plain(value) if isinstance(value, Written) else value

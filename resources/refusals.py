@@ -1,4 +1,4 @@
-"""Why pydantic refuses a value, in words for users."""
+"""Messages for users that say why pydantic refuses a value."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ _WANTED = {
     "dict": "a mapping",
     "model": "a mapping",
 }
-"""How pydantic's errors of type begin -> what the value must be."""
+"""First part of the name of a pydantic error -> what the value must be."""
 
 
 def said(detail: Mapping[str, Any]) -> str:
-    """What one of pydantic's errors says of a value."""
+    """Return the message for one of pydantic's errors."""
     if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
         return f"it must be {wanted}"
     if detail["type"] == "extra_forbidden":

@@ -1,8 +1,9 @@
-"""Which kinds exist, and where they come from.
+"""The registry of kinds.
 
-A kind is found by its name `family.function`. `builtin` says which there are and which module has each; that is imported when
-the kind is first asked for, so that a run pays only for what it uses. Others come from a `*.py` file of the operator's own
-directory, or from an installed distribution's entry point in the group `holdfast.kinds`, named after the family.
+A kind is found by its name `family.function`. `builtin` lists the built-in kinds and their modules; a module is
+imported when one of its kinds is first asked for, so that a run loads only what it uses. Other kinds come from a `*.py`
+file in the operator's directory, or from an entry point of an installed distribution in the group `holdfast.kinds`,
+named after the family.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from holdfast.resources.builtin import HOMES
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.errors import DeclarationError
 
 if TYPE_CHECKING:
@@ -22,74 +23,74 @@ if TYPE_CHECKING:
 
 _kinds: dict[str, type[Resource]] = {}
 _asked: set[str] = set()
-"""Families that entry points have been looked at for."""
+"""Families whose entry points have been loaded."""
 GROUP = "holdfast.kinds"
 
 
 def register(kind: str, cls: type[Resource]) -> None:
-    """Add a kind. Raises `DeclarationError` when the name is malformed or belongs to another class."""
+    """Add a kind. Raises `DeclarationError` if the name is malformed or belongs to another class."""
     family, dot, function = kind.partition(".")
     if not dot or not family.isidentifier() or not function.isidentifier():
         raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
     known = _kinds.get(kind)
-    home = (HOMES.get(kind) if known is None else known.__module__) or cls.__module__
+    home = (KIND_MODULES.get(kind) if known is None else known.__module__) or cls.__module__
     if home != cls.__module__ or (known is not None and known.__qualname__ != cls.__qualname__):
         raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {home} has declared it already")
     _kinds[kind] = cls
 
 
 def find(kind: str) -> type[Resource] | None:
-    """The class of a kind, its module loaded if need be; None when there is none."""
+    """Return the class of a kind, after loading its module if necessary; None if there is no such kind."""
     if kind not in _kinds:
-        if kind in HOMES:
-            importlib.import_module(HOMES[kind])
+        if kind in KIND_MODULES:
+            importlib.import_module(KIND_MODULES[kind])
         else:
             _load_foreign(kind.partition(".")[0])
     return _kinds.get(kind)
 
 
 def names() -> list[str]:
-    """The names of all kinds, sorted. Those of this package are not loaded for that."""
+    """Return the names of all kinds, sorted. Built-in kinds are not loaded for that."""
     for family in _foreign_families():
         _load_foreign(family)
-    return sorted({*HOMES, *_kinds})
+    return sorted({*KIND_MODULES, *_kinds})
 
 
 def functions(family: str) -> list[str]:
-    """Names of a family's functions, sorted; empty when there is no such family."""
+    """Return the names of a family's functions, sorted; empty if there is no such family."""
     _load_foreign(family)
-    return sorted(kind.partition(".")[2] for kind in {*HOMES, *_kinds} if kind.startswith(f"{family}."))
+    return sorted(kind.partition(".")[2] for kind in {*KIND_MODULES, *_kinds} if kind.startswith(f"{family}."))
 
 
 def families() -> list[str]:
-    """Names of all families there are, sorted."""
-    return sorted({kind.partition(".")[0] for kind in (*HOMES, *_kinds)} | _foreign_families())
+    """Return the names of all families, sorted."""
+    return sorted({kind.partition(".")[0] for kind in (*KIND_MODULES, *_kinds)} | _foreign_families())
 
 
 def kinds() -> Iterator[type[Resource]]:
-    """Every kind there is, sorted by name, all loaded."""
+    """Yield every kind, sorted by name, after loading all of them."""
     return filter(None, map(find, names()))
 
 
 def _foreign_families() -> set[str]:
-    """Families of other distributions."""
+    """Return the families of other distributions."""
     return {point.name for point in metadata.entry_points(group=GROUP)}
 
 
 def _load_foreign(family: str) -> None:
-    """Import what declares a family of another distribution, once; where there is a family of that name already, nothing."""
+    """Import the entry points of a family of another distribution, once, unless the family is already known."""
     if family in _asked or not family.isidentifier():
         return
-    if not any(kind.startswith(f"{family}.") for kind in (*HOMES, *_kinds)):
+    if not any(kind.startswith(f"{family}.") for kind in (*KIND_MODULES, *_kinds)):
         for point in metadata.entry_points(group=GROUP, name=family):
             point.load()
     _asked.add(family)
 
 
 def load_file(path: Path, text: str) -> None:
-    """Import an operator's own kinds from the text of one Python file, which is not opened again.
+    """Import an operator's kinds from the text of one Python file, which is not opened again.
 
-    The caller has checked who may write it. Whatever its code raises is passed on.
+    The caller has checked who may write the file. Exceptions of its code are passed on.
     """
     name = f"holdfast_kinds_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
@@ -105,7 +106,7 @@ def load_file(path: Path, text: str) -> None:
 
 
 def nearest(word: str, words: Iterable[str]) -> str | None:
-    """The known word that a mistyped one was probably meant to be."""
+    """Return the known word that is most similar to a mistyped one; None if none is similar."""
     import difflib  # noqa: PLC0415 - only mistakes need it
 
     return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)), None)

@@ -1,6 +1,7 @@
-"""Secrets: what names they have, which forms they take, and a cover for them wherever they turn up in what is told.
+"""Secrets: how they are recognised by name and form, and the `Redactor` that replaces them by a mask.
 
-Every outlet (log, control socket, one-shot verbs, `show`, errors of the compiler) hands what it tells to a `Cover`.
+Everything that Holdfast shows (log, control socket, one-shot verbs, `show`, errors of the compiler) passes through a
+`Redactor` first.
 """
 
 from __future__ import annotations
@@ -12,35 +13,40 @@ from typing import Any
 from urllib.parse import quote
 
 MASK = "********"
-"""What stands wherever a secret would have been shown."""
+"""Shown in place of a secret."""
 NAME = re.compile(
     r"(^|[_.-])(password|passwd|passphrase|secret|token|credential|(api|private|secret|access|auth|encryption)[_-]?key)s?$",
     re.IGNORECASE,
 )
-"""Names of what is secret, in singular and plural."""
+"""Keys whose values are secret, in singular and plural."""
 COLLECTION = re.compile(
     r"(^|[_.-])(password|passwd|passphrase|secret|token|(api|private|secret|access|auth|encryption)[_-]?key)s$",
     re.IGNORECASE,
 )
-"""Names below which everything is secret."""
+"""Keys of mappings in which every value is secret."""
 SHORTEST = 6
-"""Characters of a secret that is covered in texts: shorter ones are parts of too many words."""
+"""Least number of characters of a secret that is redacted within text: shorter ones are parts of too many words."""
 URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
 """`://user:password@`."""
 DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
 """`password=...` of a connection string."""
 NEAR_DSN = re.compile(r"(?:passwo?r?d|pwd)[^=]{0,6}=", re.IGNORECASE)
-"""Where such a text may be in JSON or in Python's notation: white space is escaped there."""
+"""Finds a possible `DSN` in JSON or in Python's notation, which escape white space."""
 ADDRESS = re.compile(r"""(\b[^\s:/@'"]{1,64}:)([^\s:/@'"]{1,128})(?=@(?:tcp|unix)\()""")
-"""`user:password@tcp(...)`. Bounded, like the others: users choose the text, and must not choose how long it takes."""
+"""`user:password@tcp(...)`.
+
+The lengths are bounded because users choose the text: matching must not take long for any text.
+"""
 PLAIN = re.compile(r"[A-Za-z0-9]+")
-"""What text keeps, however it is quoted."""
+"""Characters that no form of quoting changes."""
 
 
-class Cover:
-    """Covers secrets in text and data: those of mappings, the pillar above all, wherever they stand, and passwords in URLs and DSNs.
+class Redactor:
+    """Replaces secrets in text and data by `MASK`.
 
-    A secret is covered line by line as it stands, quoted for a URL, and in base64, alone or within other text.
+    `data` are the mappings that hold the secrets, above all the pillar. Each secret is replaced line by line: as it
+    stands, quoted for a URL, and in base64, alone or within other text. Passwords in URLs and connection strings are
+    replaced as well, known or not.
     """
 
     def __init__(self, *data: Any) -> None:
@@ -48,20 +54,18 @@ class Cover:
         forms = {form for secret in secrets if len(secret) >= SHORTEST for form in _forms(secret)}
         self._forms = tuple(sorted(forms, key=len, reverse=True))
         self._probes = frozenset(max(PLAIN.findall(form), key=len, default="") for form in forms)
-        """Of each form the longest part that is the same in JSON and in Python's notation."""
+        """The longest part of each form that is the same in JSON and in Python's notation."""
 
     def concerns(self, written: str) -> bool:
-        """Whether there may be something to cover in data, of which this is the text as JSON or in Python's notation."""
+        """Whether data may hold something to redact; `written` is the data as JSON or in Python's notation."""
         if self._probes:
-            words = " ".join(set(PLAIN.findall(written)))  # each once: of many rows most are the same
+            words = " ".join(set(PLAIN.findall(written)))  # each word once: many rows share most of their words
             if any(probe in words for probe in self._probes):
                 return True
-        if "@" in written and (("://" in written and URL.search(written)) or "@tcp(" in written or "@unix(" in written):
-            return True
-        return "=" in written and any(word in written for word in _PASSWORD) and NEAR_DSN.search(written) is not None
+        return _may_have_url(written) or _may_have_dsn(written)
 
     def __call__(self, value: Any) -> Any:
-        """The same text, mapping, list or tuple, covered; the very same object where there is nothing to cover."""
+        """Return the text, mapping, list or tuple with its secrets redacted; the same object if there are none."""
         if isinstance(value, str):
             return self._text(value)
         if not isinstance(value, (Mapping, list, tuple)):
@@ -72,7 +76,7 @@ class Cover:
         return value if self._text(whole) == whole else self._inside(value)
 
     def masked(self, data: Any, *, below: bool = False) -> Any:
-        """Data to be shown as they are written: what a name says to be secret is masked whole, all else is covered."""
+        """Redact data that are shown as written; a value whose key says that it is secret is masked whole."""
         if isinstance(data, Mapping):
             return {
                 self._key(key): self.masked(value, below=_is_secret(key, value, below=below))
@@ -88,7 +92,10 @@ class Cover:
         return [self(each) for each in value] if isinstance(value, list) else tuple(self(each) for each in value)
 
     def _key(self, key: Any) -> Any:
-        """A key, covered; but those that are words in lower case, for so are the names of fields: a password `comment` must not rename one."""
+        """Redact a key unless it is a word in lower case.
+
+        Names of fields are such words: a password `comment` must not rename a field.
+        """
         return self._text(key) if isinstance(key, str) and not (key.isidentifier() and key.islower()) else key
 
     def _text(self, text: str) -> str:
@@ -101,8 +108,18 @@ class Cover:
         return DSN.sub(rf"\1{MASK}", text) if "=" in text else text
 
 
+def _may_have_url(written: str) -> bool:
+    return "@" in written and (
+        ("://" in written and URL.search(written) is not None) or "@tcp(" in written or "@unix(" in written
+    )
+
+
+def _may_have_dsn(written: str) -> bool:
+    return "=" in written and any(word in written for word in _PASSWORD) and NEAR_DSN.search(written) is not None
+
+
 def _is_secret(key: object, value: object, *, below: bool) -> bool:
-    """Whether what stands under a key is secret: of a mapping only that which is all secret, and else what is named so itself."""
+    """Whether the value of a key is secret. A mapping is secret only under a plural (`COLLECTION`)."""
     return below or (COLLECTION if isinstance(value, Mapping) else NAME).search(str(key)) is not None
 
 
@@ -111,7 +128,7 @@ def _is_text(value: object) -> bool:
 
 
 def _secrets(data: Any, *, below: bool = False) -> Iterator[str]:
-    """Texts below keys whose names say that they are secret, and passwords in URLs."""
+    """Yield the texts below keys that name secrets, and the passwords in URLs."""
     if isinstance(data, Mapping):
         for key, value in data.items():
             yield from _secrets(value, below=_is_secret(key, value, below=below))
@@ -125,11 +142,11 @@ def _secrets(data: Any, *, below: bool = False) -> Iterator[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """What a secret looks like in texts."""
+    """Yield the forms in which a secret may appear in text."""
     yield from (line for line in secret.splitlines() if len(line) >= SHORTEST)
     yield from (form for form in {quote(secret), quote(secret, safe="")} if form != secret)
     data = secret.encode(errors="surrogateescape")
-    for before in range(3):  # bytes that stand before it in what is encoded, and change where its own bits begin
+    for before in range(3):  # bytes before the secret in the encoded data shift its bits
         text = base64.b64encode(bytes(before) + data).decode()
         end = (before + len(data)) % 3
         core = text[(0, 2, 3)[before] : len(text) - (0, 3, 2)[end]]
@@ -139,11 +156,11 @@ def _forms(secret: str) -> Iterator[str]:
 
 _URLSAFE = str.maketrans("+/", "-_")
 _PASSWORD = ("assw", "ASSW", "pwd", "Pwd", "PWD")
-"""What the names of passwords in connection strings have in common."""
+"""One of these is part of each password key of a connection string."""
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """All texts in data, keys among them."""
+    """Yield all texts in data, keys included."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""How the temporaries are named from which files are put in place: the agent makes them, and kinds leave them alone."""
+"""Names of temporary files, which the agent renames into place and which kinds leave alone."""
 
 from __future__ import annotations
 
@@ -7,20 +7,26 @@ import os
 import re
 
 NAME_MAX = 255
-"""Bytes that a name in a directory may have."""
+"""Greatest length of a file name, in bytes."""
 SHORT = NAME_MAX // 4
-"""Characters that a name may have whose bytes need not be counted."""
+"""Greatest number of characters of a name whose bytes need not be counted."""
 TEMPORARY = re.compile(rb"\..*\.holdfast-([0-9a-f]+)-[0-9a-f]+", re.DOTALL)
 """`.NAME.holdfast-PID-N`."""
 
 
 OWN: set[str] = set()
-"""Names of temporaries that this process is using: all others with its number were left by one that was killed."""
+"""Names of temporary files that this process is using.
+
+All others with its process id were left by a process that was killed.
+"""
 _numbers = itertools.count()
 
 
 def take_name(name: str) -> str:
-    """The name of a new temporary of this process for the file `name`, cut to what a file system allows; in `OWN` until it is given back."""
+    """Return the name of a new temporary file for the file `name`, cut to the greatest length.
+
+    The name stays in `OWN` until it is given back.
+    """
     tail = f".holdfast-{os.getpid():x}-{next(_numbers):x}"
     own = f".{name}{tail}"
     if len(own) > SHORT:
@@ -30,10 +36,10 @@ def take_name(name: str) -> str:
 
 
 def give_back(name: str) -> None:
-    """Say that a temporary is no more; harmless when done twice."""
+    """Note that a temporary file is gone; harmless when repeated."""
     OWN.discard(name)
 
 
 def is_temporary(name: str) -> bool:
-    """Whether a name is that of a temporary: a file on its way into place."""
+    """Return whether a name is that of a temporary file."""
     return TEMPORARY.fullmatch(os.fsencode(name)) is not None

@@ -1,25 +1,25 @@
-r"""For authors of kinds: a fake world, and cases that are data.
+r"""For authors of kinds: a fake context, and test cases that are data files.
 
-`FakeContext` answers commands from a table and keeps everything it was asked; files are real, below a temporary
-directory. A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` plays:
+`FakeContext` answers commands from a table and records each call; files are real, below a temporary directory.
+A *case* is a YAML file, `tests/cases/<kind>/<behaviour>.yaml`, that `run_case` runs:
 
-    why: one sentence, what this shows
-    is:                                   # the world before; every part may be left out
+    why: one sentence that says what this shows
+    is:                                   # the state of the host before; every part is optional
       files: {"{tmp}/motd": "old"}        # text; or {text:, mode:} or {dir: true, mode:} or {link: target}
       commands: {"id -u app": "1000", "false": {retcode: 1}}   # command -> its output, or Completed's fields,
-                                        # or {file: PATH}, whose content it shows, or {into: PATH}, where its stdin goes
+                                        # or {file: PATH}, the file of its output, or {into: PATH}, where its stdin goes
       sources: {"salt://motd": "new"}     # URL -> content
       interfaces: {}                      # virtual module -> an object; only from Python
       pillar: {}
       facts: {}
     declared: {name: "{tmp}/motd", contents: new}
     wanted:
-      result: changed                     # changed | right | an error's text, or a part of it
-      changes: {diff: ...}                # what is given must be reported so; {} is "nothing at all"
+      result: changed                     # changed | right | the text of an error, or a part of it
+      changes: {diff: ...}                # these keys must be reported with these values; {} means none at all
       calls: ["id -u app"]                # exactly these commands, in this order
       files: {"{tmp}/motd": "new\n", "{tmp}/gone": null}
-    plan: changed                         # how a run without apply comes out; default: as wanted, unless that is an error
-    again: right                          # how a second run comes out; default: right, without changes and calls of its own
+    plan: changed                         # result of a run without apply; default: as wanted, unless that is an error
+    again: right                          # result of a second run; default: right, without changes and further calls
 
 `{tmp}` stands for the temporary directory. A case is run without `apply` first, which may change nothing.
 """
@@ -42,59 +42,59 @@ from holdfast.resources.context import Completed, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.resources.watches import idle
 
 
 class SilentLog:
-    """A log that keeps what it is told."""
+    """A log that records its events."""
 
     def __init__(self) -> None:
         self.events: list[tuple[str, str, dict[str, object]]] = []
 
     def debug(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Record the event."""
         self.events.append(("debug", event, fields))
 
     def info(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Record the event."""
         self.events.append(("info", event, fields))
 
     def warning(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Record the event."""
         self.events.append(("warning", event, fields))
 
 
 @dataclass
 class FakeWorld:
-    """Strings and host maps in memory; `host` is the name of this one."""
+    """Strings and host maps in memory; `host` is the name of this host."""
 
     host: str = "test"
     strings: dict[str, str] = field(default_factory=dict)
     maps: dict[str, dict[str, str]] = field(default_factory=dict)
 
     async def string(self, key: str) -> str | None:
-        """What is there."""
+        """Return the stored value."""
         return self.strings.get(key)
 
     async def set_string(self, key: str, value: str | None) -> None:
-        """Keep it, or forget it."""
+        """Store the value; None removes it."""
         _keep(self.strings, key, value)
 
     def watch_string(self, key: str) -> AsyncIterator[None]:
-        """Armed, and silent."""
+        """Return a watch that reports no events."""
         return idle()
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """What is there."""
+        """Return the stored value."""
         return self.maps.get(namespace, {})
 
     async def set_host(self, namespace: str, value: str | None) -> None:
-        """Keep it, or forget it."""
+        """Store the value; None removes it."""
         _keep(self.maps.setdefault(namespace, {}), self.host, value)
 
     def watch_hosts(self, namespace: str) -> AsyncIterator[None]:
-        """Armed, and silent."""
+        """Return a watch that reports no events."""
         return idle()
 
 
@@ -107,7 +107,10 @@ def _keep(where: dict[str, str], key: str, value: str | None) -> None:
 
 @dataclass
 class FakeContext:
-    """A world for one resource: `commands` and `sources` are its answers, `calls` and `sent` what it was asked and told."""
+    """A context for one resource.
+
+    `commands` and `sources` hold the answers; `calls` and `sent` record what the resource ran and sent.
+    """
 
     var_dir: Path
     identity: str = "kind.function[id]"
@@ -135,7 +138,10 @@ class FakeContext:
         stdin: str | None = None,
         **_: Any,
     ) -> Completed:
-        """The answer to a command. Raises `Permanent` for one that is not expected, or that fails with `check`."""
+        """Return the answer to a command.
+
+        Raises `Permanent` for an unexpected command, and for one that fails with `check`.
+        """
         line = " ".join(argv)
         self.calls.append(line)
         if line not in self.commands:
@@ -151,7 +157,7 @@ class FakeContext:
         return done
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """The call, made at once."""
+        """Make the call at once."""
         return call(*args)
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
@@ -159,7 +165,7 @@ class FakeContext:
         return call(*args)
 
     async def read_text(self, path: str) -> str:
-        """The text of a real file."""
+        """Return the text of a real file."""
         return Path(path).read_text(encoding="utf-8")
 
     async def write_file(
@@ -173,7 +179,7 @@ class FakeContext:
         check: Callable[[str], Awaitable[None]] | None = None,
         touches: bool = True,
     ) -> None:
-        """Write a real file; checked first, and then replaced."""
+        """Write a real file: a temporary file is checked first and then renamed."""
         place = paths.at(path) if isinstance(path, str) else path
         temporary = place.beside(f"{place.name}.testing")
         try:
@@ -191,7 +197,7 @@ class FakeContext:
             raise
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """The content of a source: from the table, or of a real file. Raises `Permanent` when there is none."""
+        """Return the content of a source: from the table, or of a real file. Raises `Permanent` if there is none."""
         if url in self.sources:
             return str(self.sources[url]).encode()
         path = Path(url.removeprefix("file://"))
@@ -200,24 +206,24 @@ class FakeContext:
         raise Permanent(f"cannot read {url}: the test has no such source")
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """What `read` makes of a real path."""
+        """Return what `read` returns for a real path."""
         return read(url.removeprefix("file://"))
 
     def source_outside(self, url: str) -> str | None:
-        """The path of a real file."""
+        """Return the path of a real file."""
         path = url.removeprefix("file://")
         return path if path.startswith("/") else None
 
     def source_version(self) -> str:
-        """Nothing is known."""
+        """Return an empty text: the content is unknown."""
         return ""
 
     def managed_below(self, directory: str) -> Collection[str]:
-        """Those of `managed` below a directory."""
+        """Return the paths of `managed` below a directory."""
         return [path for path in self.managed if path.startswith(f"{directory}/")]
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
-        """`{{ name }}` replaced by the variable, and nothing else: templates have tests of their own."""
+        """Replace `{{ name }}` by the variable, and nothing else: templates have their own tests."""
         for word, value in {**variables, **{f"pillar.{key}": value for key, value in self.pillar.items()}}.items():
             text = text.replace("{{ " + word + " }}", str(value))
         if "{{" in text:
@@ -225,31 +231,31 @@ class FakeContext:
         return text
 
     def call(self, call: Mapping[str, Any]) -> Any:
-        """No functions. Raises `Permanent`."""
+        """Raise `Permanent`: there are no functions."""
         raise Permanent(f"cannot call {call.get('fun')}: the test has no functions")
 
     def interface(self, name: str) -> Any:
-        """The object given for a virtual module. Raises `Permanent` when there is none."""
+        """Return the object given for a virtual module. Raises `Permanent` if there is none."""
         if name not in self.interfaces:
             raise Permanent(f"cannot bind {name}: the test has no such interface")
         return self.interfaces[name]
 
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
-        """A watch that is armed and tells nothing; the paths are kept in `watched`."""
+        """Record the paths in `watched`; return a watch that reports no events."""
         self.watched += paths
         return idle()
 
-    def covered(self, value: Any) -> Any:
-        """Without the secrets of the pillar."""
-        return Cover(self.pillar)(value)
+    def redacted(self, value: Any) -> Any:
+        """Return the value without the secrets of the pillar."""
+        return Redactor(self.pillar)(value)
 
     def send(self, **values: Any) -> None:
-        """Keep the values."""
+        """Record the values."""
         self.sent |= values
 
 
 def _answered(answer: Mapping[str, Any], stdin: str) -> Mapping[str, Any]:
-    """`Completed`'s fields, of an answer that may name a file to show or to fill."""
+    """Return the fields of `Completed` for an answer that may name a file to read or to write."""
     if "into" in answer:
         Path(answer["into"]).write_text(stdin, encoding="utf-8")
         return {}
@@ -270,11 +276,14 @@ OUTCOMES = frozenset({"changed", "right"})
 
 
 class CaseFailed(AssertionError):
-    """A case did not come out as it says; the text tells what was wanted and what came."""
+    """A case had another result than it says; the text shows both."""
 
 
 def run_case(path: Path, tmp: Path) -> None:
-    """Play one case in an empty directory. Its kind is the name of the directory it is in. Raises `CaseFailed`."""
+    """Run one case in an empty directory.
+
+    The kind is the name of the directory that the case is in. Raises `CaseFailed`.
+    """
     kind = path.parent.name
     cls = registry.find(kind)
     if cls is None:
@@ -293,7 +302,7 @@ def run_case(path: Path, tmp: Path) -> None:
 
 
 async def _play(resource: Resource, context: Callable[[], FakeContext], case: Mapping[str, Any], tmp: Path) -> None:
-    """Without apply, with apply, and again."""
+    """Run the resource without apply, with apply, and again."""
     wanted = case["wanted"]
     untouched = _snapshot(tmp)
     planned = await _outcome(resource, context(), apply=False)
@@ -311,7 +320,7 @@ async def _play(resource: Resource, context: Callable[[], FakeContext], case: Ma
 
 
 async def _outcome(resource: Resource, ctx: FakeContext, *, apply: bool) -> str:
-    """`right`, `changed`, or the text of the error."""
+    """Return `right`, `changed`, or the text of the error."""
     try:
         return "right" if await resource.check_apply(ctx, apply) else "changed"
     except HoldfastError as error:
@@ -337,7 +346,7 @@ def _expect(what: str, wanted: object, got: object) -> None:
 
 
 def _placed(value: Any, tmp: str) -> Any:
-    """The case with `{tmp}` filled in everywhere."""
+    """Return the case with `{tmp}` replaced everywhere."""
     if isinstance(value, str):
         return value.replace("{tmp}", tmp)
     if isinstance(value, dict):
@@ -361,7 +370,7 @@ def _make(path: Path, thing: Any) -> None:
 
 
 def _seen(path: Path, wanted: Any) -> Any:
-    """What is at a path, in the words that the case uses for it."""
+    """Return what is at a path, in the form that the case uses."""
     if not os.path.lexists(path):
         return None
     if not isinstance(wanted, Mapping):
@@ -374,7 +383,7 @@ def _seen(path: Path, wanted: Any) -> Any:
 
 
 def _snapshot(top: Path) -> dict[str, tuple[int, ...]]:
-    """Everything below a directory, precisely enough to see any change."""
+    """Return the metadata of all files below a directory, in enough detail to see any change."""
     found: dict[str, tuple[int, ...]] = {}
     for path in sorted(top.rglob("*")):
         s = path.lstat()

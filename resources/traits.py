@@ -1,7 +1,7 @@
-"""Optional powers of a kind, each a mix-in with the least possible number of methods.
+"""Optional powers of a kind, each a mix-in with few methods.
 
-The engine asks `isinstance(resource, Refreshable)`; a kind without the mix-in has not got the power, whatever
-methods it happens to define.
+The engine asks `isinstance(resource, Refreshable)`. A kind without the mix-in does not have the power, even if it
+defines the methods.
 """
 
 from __future__ import annotations
@@ -11,155 +11,161 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterab
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import Context, Services
-from holdfast.resources.needs import Need
+from holdfast.resources.dependencies import Dependency
 
 
 class Refreshable:
-    """Has an action for "something you watch has changed": Salt's `mod_watch`."""
+    """Acts when a resource that it watches has changed: Salt's `mod_watch`."""
 
     @abstractmethod
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Act on the change (restart, reload, run again).
 
-        The contract of `check_apply`: False when something was done, or would be without `apply`; True when nothing
-        had to be. Delivered at least once, so doing it twice must be harmless.
+        The contract of `check_apply` holds: return False if something was done, or would be without `apply`; True if
+        nothing had to be done. A refresh is delivered at least once, so the action must be harmless when repeated.
         """
 
 
 class Declaration(NamedTuple):
-    """A state as data: what the machine was before it was put right, in the words of a state file."""
+    """A state as data, with the arguments of a state file: it describes the machine before a repair."""
 
     kind: str
     """`family.function`."""
     arguments: dict[str, Any]
-    """Its arguments, the name among them; plain data, for it is kept on disk."""
+    """Arguments, `name` included. Plain data: the declaration is stored on disk."""
     kept: str = ""
-    """A file that the declaration needs, in the resource's own directory; removed when all is undone."""
+    """A file in the resource's own directory that the declaration needs; removed once the reversal has run."""
 
 
 class Reversible:
-    """Can be undone when its state is taken away (`reverse: true`)."""
+    """Can be undone when its state is removed (`reverse: true`)."""
 
     @abstractmethod
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """The declaration of what is now, as far as this resource reaches; None when it cannot be put into words.
+        """Return the present state of the thing as a declaration; None if no declaration describes it.
 
-        Asked before the resource is put right for the first time, and kept until its state has left. Changes nothing.
+        Called before the first repair; the result is kept until the state is removed. Changes nothing.
         """
 
 
-class Drawn(NamedTuple):
-    """One source of a resource."""
+class UsedSource(NamedTuple):
+    """One source that a resource is made from."""
 
     url: str
-    """As the state names it."""
+    """The URL, as written in the state."""
     view: str = ""
-    """The name of what is looked at, where that is not the content of a file."""
+    """Name of the view that `read` returns; empty for the content of a file."""
     read: Callable[[str], bytes] | None = None
-    """Reads that, given the path; it blocks, and raises `OSError` and `HoldfastError`."""
+    """Returns the view of a path. Blocks, and raises `OSError` and `HoldfastError`."""
     inside: Callable[[bytes], Iterable[str]] | None = None
-    """Given what was read of a directory: the names of the files below it that are sources as well."""
+    """Returns the names of the files below a directory that are sources as well, given its view."""
     choice: bool = False
-    """One of the sources with this mark is enough: the first that is there is taken."""
+    """Whether this is one of several alternatives: the first one that exists is used."""
     template: bool = False
-    """It is rendered; of a directory, each file in it."""
+    """Whether the source is a template; for a directory, whether each file in it is one."""
 
 
 class FromSources:
-    """Is made from files that the state names. Those of the states directory belong to the states: their new content is a change of these."""
+    """Is made from files that the state names.
+
+    Files of the states directory belong to the states: new content of such a file is a change of the states.
+    """
 
     @abstractmethod
-    def draws(self) -> Iterable[Drawn]:
-        """Its sources. Pure and cheap: asked whenever the states change."""
+    def used_sources(self) -> Iterable[UsedSource]:
+        """Yield the sources. Pure and cheap: called at each change of the states."""
 
     def inline(self) -> tuple[tuple[str, str], ...]:
-        """The templates that stand in its own arguments: (argument, text). Pure and cheap, too."""
+        """Return the templates in its own arguments: (argument, text). Pure and cheap."""
         return ()
 
 
 class Edgeable:
-    """Takes part in automatic edges: whoever needs what another one offers waits for it, where the order of execution agrees.
+    """Takes part in automatic edges: a resource waits for those that offer what it depends on.
 
-    Both methods are pure and cheap: they are called for every resource whenever the states change.
+    An edge exists only where the order of execution allows it. Both methods are pure and cheap: they are called for
+    each resource at each change of the states.
     """
 
     def offers(self) -> tuple[tuple[str, str], ...]:
-        """What is there once this is right, as others may need it. Default: what it manages."""
+        """Return the uids that exist once this resource is right. Default: what it manages."""
         return self.uids()  # type: ignore[attr-defined,no-any-return] # every kind is a Resource
 
-    def needs(self) -> tuple[Need, ...]:
-        """What must be there for this to work, where somebody manages it."""
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return what must exist for this resource to work, as far as other resources manage it."""
         return ()
 
 
 class Reactive:
-    """An action that is due again whenever its watch tells of something, where its state says what to watch: a command that follows a file.
+    """An action that runs again at each event of its watch, such as a command that follows a file.
 
-    A watch that fails does not end its run, and does not make it due.
+    The state says what to watch. A failed watch neither ends a run of the action nor starts one.
     """
 
     reaction: ClassVar[frozenset[str]] = frozenset()
-    """Fields that say what it reacts to: with other values it is the same action still."""
+    """Fields that say what to react to. The action stays the same one when their values change."""
 
     @abstractmethod
     def reacts(self) -> bool:
-        """Whether there is anything to watch."""
+        """Return whether the state gives something to watch."""
 
 
 class Backed:
-    """Needs a task in the background that all resources of its kind share: one connection, one stream of events."""
+    """Needs a background task that all resources of its kind share: one connection, one stream of events."""
 
     @classmethod
     @abstractmethod
     def background(cls, services: Services) -> AsyncIterator[Any]:
-        """The task: its first item is what resources find as `ctx.background`, and says that it is ready; later ones mean nothing.
+        """The task. Its first item becomes `ctx.background` and says that the task is ready.
 
-        It starts before the first watch of its kind, lives until the last resource has left, and is cancelled then. One that raises or ends
-        is started again, and so are the watches.
+        Later items have no meaning.
+
+        The task starts before the first watch of its kind and is cancelled after the last resource has left. A task
+        that raises or ends is started again, and so are the watches.
         """
 
 
 class Sendable:
-    """Sends values to other resources when it has run: a command what it printed, a user its number."""
+    """Sends values to other resources after a run: a command its output, a user its number."""
 
     sends: ClassVar[Mapping[str, type]] = {}
-    """Key -> type (`str`, `int`, `float`, `bool`, `list`, `dict`); `ctx.send` takes no others."""
+    """Key -> type (`str`, `int`, `float`, `bool`, `list`, `dict`); `ctx.send` accepts no other keys."""
     instead: ClassVar[Mapping[str, frozenset[str]]] = {}
-    """Key -> keys that are not sent when another resource receives this one."""
+    """Key -> keys that are not sent if another resource receives this key."""
 
 
 class Recvable:
-    """Takes values of its arguments from what others send (`recv`), all of them but its name."""
+    """Receives values for its arguments from other resources (`recv`); for all arguments except the name."""
 
 
 class Member(NamedTuple):
-    """One of several resources that are put right together."""
+    """One of several resources that are repaired together."""
 
     resource: Any
     ctx: Context
     work: Any
-    """What is to be done about it: the difference that its look has found."""
+    """What has to be done: the difference that its probe has found."""
 
 
 class Groupable:
-    """Several of this kind can be put right in one go, for less than one after the other: packages, in one transaction."""
+    """Several resources of this kind can be repaired together, at less cost: packages, in one transaction."""
 
     @abstractmethod
     def group(self) -> Hashable:
-        """Those with an equal key fit into one batch; None: only alone."""
+        """Return the key of the batch: resources with equal keys can be repaired together. None: only alone."""
 
     @classmethod
     @abstractmethod
     async def apply_together(cls, members: Sequence[Member]) -> Sequence[Any]:
-        """Put all of these right; for each what its own `apply` would have returned, in the same order.
+        """Repair all members; return for each what its own `apply` would return, in the same order.
 
-        When it raises `Temporary`, that is what came of each; after any other error each is put right alone, so
-        what was done already must do no harm then.
+        `Temporary` is the result of every member. After any other error each member is repaired alone, so what was done
+        before the error must do no harm then.
         """
 
 
 async def together(resource: Any, ctx: Context, work: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
-    """Do what a look has found to be done: `alone`, or in one go with others of its group that run now."""
+    """Do what a probe has found to be done: by `alone`, or together with other members of its batch."""
     if ctx.report.batch is None:
         return await alone()
     return await ctx.report.batch.join(Member(resource, ctx, work), alone)

@@ -1,8 +1,9 @@
-r"""Text made safe to show: users choose names and contents, and a terminal obeys control characters.
+r"""Text made safe to show: users choose names and contents, and terminals interpret control characters.
 
-Control characters (C0, DEL, C1) move the cursor, recolour or retitle a terminal. Characters that set the direction of writing show a name as
-another one. Separators of lines and paragraphs forge lines. Surrogates stand for bytes that are no UTF-8. Every outlet to a terminal or
-to the journal writes them out, like `\x1b` and `\u202e`. Data stay as they are: JSON has escapes of its own.
+Control characters (C0, DEL, C1) move the cursor, recolour or retitle a terminal. Characters that set the direction of
+writing make a name look like another. Separators of lines and paragraphs forge lines. Surrogates stand for bytes that
+are not UTF-8. All output to a terminal or to the journal shows them as escapes, like `\x1b` and `\u202e`. Data are not
+changed: JSON has escapes of its own.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from typing import Any
 DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
 """Characters that change the direction of the text around them."""
 OBEYED = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *DIRECTIONS, *range(0xD800, 0xE000))
-"""All characters that are written out where one line is meant."""
+"""All characters that are escaped in text of one line."""
 LAYOUT = frozenset(map(ord, "\n\t"))
-"""Those of them that stay in text of several lines."""
+"""Those of them that are kept in text of several lines."""
 
 
 def _written(code: int) -> str:
-    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is not UTF-8
         code -= 0xDC00
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
@@ -30,15 +31,15 @@ _IN_JSON = {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
 
 
 def clean(text: str) -> str:
-    """Text of several lines in which a terminal obeys nothing but line feeds and tabs."""
+    """Return text of several lines without characters that a terminal interprets, except line feeds and tabs."""
     return text if text.isprintable() else text.translate(_LINES)
 
 
 def escaped(text: str) -> str:
-    """Text of one line in which a terminal obeys nothing, and nothing ends the line."""
+    """Return text of one line without characters that a terminal interprets or that end the line."""
     return text if text.isprintable() else text.translate(_ONE_LINE)
 
 
 def to_json(value: Any) -> str:
-    """A value as JSON on one line that is safe to show and loses nothing; what JSON has no form for becomes text."""
+    """Return a value as JSON on one line that is safe to show. Values that JSON cannot represent become text."""
     return json.dumps(value, default=str, ensure_ascii=False).translate(_IN_JSON)

@@ -1,4 +1,4 @@
-"""Watches that others are made of."""
+"""Building blocks of watches."""
 
 from __future__ import annotations
 
@@ -12,33 +12,45 @@ from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
 
 ALIVE = 0.5
-"""Seconds that a watching command must run, or until it writes a line, to count as armed: one that is missing ends sooner."""
+"""Seconds after which a running watching command counts as armed, if it writes no line before.
+
+A missing command ends sooner.
+"""
 
 
 class Closable(Protocol):
-    """What goes on until it is closed."""
+    """Something that goes on until it is closed."""
 
     def close(self) -> None:
-        """End it; harmless when done twice."""
+        """End it; harmless when repeated."""
         ...
 
 
-class Told(AsyncGenerator[None, None]):
-    """A watch that can tell by a callback as well, and never fails once it is armed: so nobody has to wait for it, which takes memory."""
+class CallbackWatch(AsyncGenerator[None, None]):
+    """A watch that can also report by a callback, and never fails once it is armed.
+
+    No task has to wait for such a watch, which saves memory.
+    """
 
     @abstractmethod
     def listen(self, callback: Callable[[], None]) -> Closable:
-        """Arm it; `callback`, which must neither block nor raise, is called for each event until the result is closed."""
+        """Arm the watch. `callback` is called at each event until the result is closed.
+
+        It must neither block nor raise.
+        """
 
 
 async def idle() -> Watch:
-    """A watch that is armed at once and never tells anything."""
+    """A watch that is armed at once and never reports an event."""
     yield None
     await asyncio.Event().wait()
 
 
 async def either(*watches: Watch) -> Watch:
-    """Tells when one of these does; armed when all of them are. It raises what one of them raises, and ends when one ends."""
+    """Merge watches: armed when all of them are; reports the events of each.
+
+    Raises what one of them raises, and ends when one of them ends.
+    """
     unarmed, news, told = set(range(len(watches))), asyncio.Event(), asyncio.Event()
 
     async def follow(number: int, watch: Watch) -> None:
@@ -57,7 +69,7 @@ async def either(*watches: Watch) -> Watch:
             news.clear()
             if told.is_set() and not unarmed:
                 told.clear()
-                yield None  # also when one has ended since: what was told before counts
+                yield None  # even if a watch has ended since: its last event counts
             ended = [follower for follower in followers if follower.done()]
             if ended:
                 ended[0].result()
@@ -69,9 +81,10 @@ async def either(*watches: Watch) -> Watch:
 
 
 async def lines(run: Callable[..., Coroutine[Any, Any, Completed]]) -> Watch:
-    """Tells of the lines that a command writes; armed when it runs. `run` starts it, and takes `on_start` and `on_line` as `Context.run` does.
+    """Report the lines that a command writes; armed when the command runs.
 
-    Raises `Permanent` when it ends: it is expected to go on for as long as somebody watches.
+    `run` starts the command, and takes `on_start` and `on_line` as `Context.run` does. Raises `Permanent` when the
+    command ends: it is expected to run as long as the watch does.
     """
     news, line = asyncio.Event(), asyncio.Event()
 
@@ -104,7 +117,8 @@ async def lines(run: Callable[..., Coroutine[Any, Any, Completed]]) -> Watch:
 
 
 def _ended(done: Completed) -> str:
-    """How a command ended that was to go on, and the last thing it said."""
+    """Return a sentence that says how a watching command ended, with its last line of error output."""
     how = f"was killed by signal {-done.retcode}" if done.retcode < 0 else f"ended with status {done.retcode}"
     said = done.stderr.strip().splitlines()
-    return f"the watching command {how}{f': {said[-1].strip()}' if said else ''}; it is to go on, and to write a line for each event"
+    why = f": {said[-1].strip()}" if said else ""
+    return f"the watching command {how}{why}; it must keep running and write a line for each event"

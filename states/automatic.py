@@ -1,10 +1,12 @@
-"""Automatic edges: who waits for whom because of what they are, though nobody wrote it.
+"""Automatic edges: dependencies that follow from the states themselves.
 
-A file waits for the directory that it lies in, a service for its package. Such an edge orders, and has a failed one looked at again; it
-never keeps anybody from running. It goes only along the order of execution, for that is what the author wrote.
+A file waits for its directory, a service for its package. Such an edge orders two resources, and causes a check of a
+failed one when the other changes. It never prevents a resource from running. Automatic edges follow the order of
+execution, because that is what the author wrote.
 
-Everybody says what he offers and what he needs (`traits.Edgeable`); what is offered lies in buckets by uid, so that each need costs
-a look or two, however many states there are. What lies in one directory finds what is above it once.
+Each kind declares what it offers and what it needs (`traits.Edgeable`). Offers are indexed by uid, so that each need
+costs one or two lookups, however many states there are. The directories above a path are looked up once for all paths
+in one directory.
 """
 
 from __future__ import annotations
@@ -15,60 +17,63 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from holdfast.resources.contract import Uid
-from holdfast.resources.needs import UNIT_FILE, UNITS, Need, unit_parts
+from holdfast.resources.dependencies import UNIT_FILE, UNITS, Dependency, unit_parts
 from holdfast.resources.traits import Edgeable
 from holdfast.states.check import CONDITIONAL
 from holdfast.states.data import Call
 
 Shipped = Mapping[str, Sequence[str]]
-"""Path -> the packages that it belongs to."""
+"""Path -> the packages that ship it."""
 
 
 NOBODY: Sequence[int] = ()
 
 
 class Dropped(NamedTuple):
-    """A need that comes before what would meet it."""
+    """A dependency that stands before the call that offers it."""
 
     who: int
-    need: Need
+    dependency: Dependency
     provider: int
-    """The first that offers it, later in the order."""
+    """The first call that offers it, later in the order."""
 
 
 class Automatic(NamedTuple):
-    """The edges of a list of calls, all given as positions."""
+    """The edges of a list of calls, as positions."""
 
     edges: dict[int, tuple[int, ...]]
-    """Who waits -> for whom, ascending; whoever waits for nobody is left out."""
+    """Position -> positions for which it waits, ascending; without entries for calls that wait for nothing."""
     dropped: list[Dropped]
-    """What would have led against the order, and matters."""
+    """Needs that are offered only later in the order, and that matter."""
 
 
 def automatic(calls: Sequence[Call], shipped: Shipped | None = None) -> Automatic:
-    """Find the edges of calls in order of execution. `shipped` says which packages the paths of `interesting` belong to."""
+    """Find the edges of calls in order of execution.
+
+    `shipped` has the packages of the paths that `interesting` returns.
+    """
     return _Search(calls, shipped or {}).run()
 
 
 def packages(calls: Sequence[Call]) -> list[str]:
-    """The packages that calls install."""
+    """Names of the packages that the calls install."""
     offers = (offer for call in calls if isinstance(call.resource, Edgeable) for offer in call.resource.offers())
     return list(dict.fromkeys(value for kind, value in offers if kind == "pkg"))
 
 
 def interesting(calls: Sequence[Call]) -> frozenset[str]:
-    """The paths of which it matters whether a package ships them."""
+    """The paths for which it matters whether a package ships them."""
     found: set[str] = set()
     for call in calls:
         if isinstance(call.resource, Edgeable):
             for kind, value in call.resource.offers():
                 if kind == "path":
                     _climb(value, found)
-            for need in call.resource.needs():
-                if need.type == "path":
-                    _climb(need.value, found)
-                elif need.type == UNIT_FILE:
-                    found.update(f"{directory}/{need.value}" for directory in UNITS)
+            for dependency in call.resource.dependencies():
+                if dependency.type == "path":
+                    _climb(dependency.value, found)
+                elif dependency.type == UNIT_FILE:
+                    found.update(f"{directory}/{dependency.value}" for directory in UNITS)
     return frozenset(found)
 
 
@@ -79,7 +84,7 @@ def _climb(path: str, found: set[str]) -> None:
 
 
 class _Search:
-    """One search."""
+    """State of one search."""
 
     def __init__(self, calls: Sequence[Call], shipped: Shipped) -> None:
         self.calls = calls
@@ -89,13 +94,13 @@ class _Search:
             if isinstance(call.resource, Edgeable) and call.meta.autoedge
         ]
         self.offers: dict[Uid, list[int]] = {}
-        """Uid -> who offers it, ascending."""
+        """Uid -> positions of the calls that offer it, ascending."""
         self.paths: dict[str, list[int]] = {}
-        """The same for paths, which are most."""
+        """The same for paths, which are the most common uids."""
         self._above: dict[str, Sequence[int]] = {}
-        """Path -> who offers it or the nearest above it."""
+        """Path -> positions of the calls that offer it, or the nearest path above it."""
         self._shipped: dict[str, list[int]] = {}
-        """Path -> those whose packages ship it."""
+        """Path -> positions of the calls whose packages ship it."""
         self._shipped_above: dict[str, Sequence[int]] = {}
         self._index(shipped)
 
@@ -112,14 +117,14 @@ class _Search:
                 self.offers[uid] = sorted({*self.offers.get(uid, ()), *owners})
 
     def run(self) -> Automatic:
-        """All edges."""
+        """Find all edges."""
         edges: dict[int, tuple[int, ...]] = {}
         dropped: list[Dropped] = []
         paths, offers = self.paths, self.offers
         for position, call, resource in self.takers:
             found: set[int] = set()
-            for need in resource.needs():
-                type_, value, vital, above, every = need
+            for dependency in resource.dependencies():
+                type_, value, vital, above, every = dependency
                 if type_ != "path":
                     providers = offers.get((type_, value), NOBODY)
                 else:
@@ -129,7 +134,7 @@ class _Search:
                         last = bisect_left(providers, position)
                         found.update(providers[:last] if every else (providers[last - 1],))
                     elif vital and providers[0] != position:
-                        dropped.append(Dropped(position, need, providers[0]))
+                        dropped.append(Dropped(position, dependency, providers[0]))
             if self._shipped:
                 found.update(self._packages(position, resource))
             if found and call.requisites:
@@ -139,37 +144,44 @@ class _Search:
         return Automatic(edges, [drop for drop in dropped if not self._sometimes(drop)])
 
     def _sometimes(self, drop: Dropped) -> bool:
-        """Whether one of the two does not apply always: then the order may well be what is meant."""
+        """Whether one of two calls is conditional: the order may then be intended."""
         return any(not CONDITIONAL.isdisjoint(self.calls[position].low) for position in (drop.who, drop.provider))
 
     def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
-        """Those whose packages ship what is offered here or needed: a package comes before the configuration that is put into it."""
+        """Calls whose packages ship what this call offers or needs.
+
+        A package is installed before its configuration is put in place.
+        """
         paths = [value for kind, value in resource.offers() if kind == "path"]
-        for path in (*paths, *[need.value for need in resource.needs() if need.type == "path"]):
+        for path in (
+            *paths,
+            *[dependency.value for dependency in resource.dependencies() if dependency.type == "path"],
+        ):
             owners = _nearest(self._shipped, self._shipped_above, path)
             yield from owners[: bisect_left(owners, position)]
 
 
 def _ordered(call: Call) -> set[int]:
-    """Whom it waits for because of what is written; `listen` has nobody wait."""
+    """Positions for which a call waits by its requisites, except `listen`."""
     return {target for kind, targets in call.requisites.items() if kind != "listen" for target in targets}
 
 
-def told(calls: Sequence[Call], drop: Dropped) -> str:
-    """What is to be said of an edge that was dropped."""
-    who, need, provider = calls[drop.who], drop.need, calls[drop.provider]
-    thing = f"the directory {need.value}" if need.above else f"{need.type.replace('-', ' ')} {need.value}"
-    return f"{who.identity} needs {thing}, but {provider.identity} ({provider.place}) comes after it: on an empty machine it fails"
+def describe(calls: Sequence[Call], drop: Dropped) -> str:
+    """The message for an edge that was dropped."""
+    who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
+    what = "the directory" if dependency.above else dependency.type.replace("-", " ")
+    later = f"{provider.identity} ({provider.place})"
+    return f"{who.identity} needs {what} {dependency.value}, but {later} comes after it: on an empty machine it fails"
 
 
 def remedy(calls: Sequence[Call], drop: Dropped) -> str:
-    """What mends that an edge was dropped."""
+    """The hint for an edge that was dropped."""
     low = calls[drop.provider].low
     return f"require '{low['state']}: {low['__id__']}', or move the state down"
 
 
 def _nearest(offered: Mapping[str, Sequence[int]], known: dict[str, Sequence[int]], path: str) -> Sequence[int]:
-    """Who offers a path, or else the nearest above it; what was found on the way is remembered."""
+    """Positions of the calls that offer a path, or else the nearest path above it; results on the way are cached."""
     found = offered.get(path) or known.get(path)
     if found is not None:
         return found

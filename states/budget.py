@@ -1,8 +1,8 @@
-"""What a template may spend before it is stopped: turns of loops, calls of macros, seconds, memory, and the size of values.
+"""Limits what a template may use: turns of loops, calls of macros, seconds, memory, and the size of values.
 
-Whoever writes state files is trusted, but may err: two loops in each other, a macro that calls itself twice, a text that is
-doubled in a loop, a power of a power would keep an agent busy for days, or end it for want of memory. Regular expressions have a
-module of their own, `resources/expressions`.
+Authors of state files are trusted, but make mistakes: nested loops, a macro that calls itself twice, a text that is
+doubled in a loop, or a power of a power could occupy an agent for days, or exhaust its memory. Regular expressions have
+a limit of their own (`resources/expressions`).
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 STEPS = 3_000_000
-"""Expressions that the loops, macros and blocks of one rendering may evaluate together."""
+"""Maximum number of expressions that loops, macros and blocks of one rendering may evaluate."""
 SECONDS = 30.0
-"""How long one rendering may take."""
+"""Maximum duration of one rendering, in seconds."""
 SIZE = 32 << 20
-"""Bytes, about, of one value."""
+"""Approximate maximum size of one value, in bytes."""
 MEMORY = 128 << 20
-"""Bytes by which the process may grow during one rendering: many values that are not large may be, together."""
+"""Maximum growth of the process during one rendering, in bytes: many small values may be large together."""
 _ITEM, _PAIR = 8, 64
-"""Bytes of a list for each item, and of a mapping for each key."""
+"""Size in bytes of an item of a list, and of a key of a mapping."""
 _STEP = 128
-"""Bytes that a step makes at most, where their size is not known."""
+"""Maximum size in bytes of the result of a step, if it is not known."""
 _UNSEEN = 8 << 20
-"""After so many bytes were made the memory of the process is looked at, which takes some microseconds."""
+"""Number of bytes after which the memory of the process is measured again, which takes some microseconds."""
 _LONG = 128
-"""Characters that cost as much as an expression, where texts are joined."""
+"""Number of joined characters that cost as much as one expression."""
 _SIZED = (str, bytes, list, tuple)
 _CONTAINERS = (dict, list, tuple, set, frozenset)
 _WRITERS = frozenset(
@@ -55,39 +55,39 @@ _WRITERS = frozenset(
         "yaml",
     }
 )
-"""Filters that write data out, or go through all that is in them."""
+"""Filters that serialise data, or visit everything in it."""
 _WIDE = frozenset({"batch", "center", "indent", "json", "random_str", "round", "slice", "tojson"})
-"""Filters that make as much of a value as a number says."""
+"""Filters whose result has a size that an argument determines."""
 _SLOWNESS = 32
-"""So many times as long as others some filters take."""
+"""Cost of some slow filters, as a multiple of that of others."""
 _PACED = ("combinations", "combinations_with_replacement", "permutations", "product")
-"""Filters whose iterators hardly come to an end."""
+"""Filters whose iterators may be very long."""
 _SPEND, _JOIN, _CUT = " spend", " join", " cut"
-"""Names of filters; with a blank, so that no template can name them."""
+"""Names of internal filters; they contain a space, so that no template can use them."""
 
 
 class Spent(Exception):
-    """A template has spent what it may; the text says of what."""
+    """A template has exceeded a limit; the message says which."""
 
 
 def check(size: int) -> None:
-    """A value of so many bytes is made. Raises `Spent` when that is too large, or one too many."""
+    """Account for a value of this size in bytes. Raises `Spent` if it is too large, or all values together are."""
     if size > SIZE:
         raise Spent(f"it makes a value of more than {SIZE >> 20} MB")
     METER.make(size)
 
 
 def size(value: Any) -> int:
-    """Bytes of a text, list or mapping, about, without what is in it; 0 for anything else."""
+    """Approximate size in bytes of a text, list or mapping without its items; 0 for any other value."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, dict):
-        return dict.__len__(value) * _PAIR  # nothing of it is read by that
+        return dict.__len__(value) * _PAIR  # this does not count as reading a grain
     return len(value) * _ITEM if isinstance(value, _CONTAINERS) else 0
 
 
 def weight(value: Any) -> int:
-    """Bytes of a value with all that is in it, as often as it is in there: what it takes to write it out. Counting ends beyond `SIZE`."""
+    """Size in bytes of a value when it is written out, shared items counted each time. Counting stops beyond `SIZE`."""
     found, left = 0, [value]
     while left and found <= SIZE:
         value = left.pop()
@@ -98,7 +98,7 @@ def weight(value: Any) -> int:
 
 
 def check_data(values: Iterable[Any]) -> None:
-    """These are written out. Raises `Spent` for those that are too large: a list that has another one many times is small, its text is not."""
+    """Raise `Spent` for values whose text would be too large, even if the values are small because items are shared."""
     for value in values:
         if isinstance(value, _CONTAINERS):
             check(weight(value))
@@ -133,10 +133,10 @@ def _formatted(left: Any, right: Any) -> int:
 
 
 _SIZES = {"+": _sum, "*": _product, "**": _power, "%": _formatted}
-"""Operator -> the size of its result, or more, before there is one; 0 where that cannot be large."""
+"""Operator -> an upper bound of the size of its result, before it is computed; 0 if it cannot be large."""
 
 
-@pass_context  # or else Jinja would compute it while it compiles
+@pass_context  # otherwise Jinja would evaluate it at compile time
 def _spend(_: Context, steps: int) -> None:
     METER.spend(steps)
 
@@ -155,7 +155,7 @@ def _join(parts: Sequence[Any]) -> str:
 
 
 def concat(parts: Iterable[str]) -> str:
-    """The parts as one text. Raises `Spent` when that is too large."""
+    """Join the parts to one text. Raises `Spent` if it is too large."""
     texts = list(parts)
     check(sum(map(len, texts)))
     return "".join(texts)
@@ -197,7 +197,7 @@ _FORESEEN: dict[str, Callable[[Any, Sequence[Any]], int]] = {
     **dict.fromkeys(("format", "format_map"), _filled),
     **dict.fromkeys(("striptags", "urlize", "wordwrap"), _slow),
 }
-"""Method or filter -> the size of what it makes of a value, or more; 0 where that cannot be much larger than the value."""
+"""Method or filter -> an upper bound of the size of its result; 0 if it cannot be much larger than the value."""
 
 
 def _braced(text: str, args: Sequence[Any]) -> int:
@@ -217,7 +217,7 @@ def _braced(text: str, args: Sequence[Any]) -> int:
 
 
 def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that looks at what it is given first, and at what it has made."""
+    """A filter that checks the size of its arguments first, and of its result after that."""
     foreseen, writes = _FORESEEN.get(name), name in _WRITERS
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # Jinja's own argument comes before the value
 
@@ -238,7 +238,7 @@ def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _paced(function: Callable[..., Iterable[Sequence[Any]]]) -> Callable[..., Any]:
-    """A filter whose items cost something when they are taken, each by its length."""
+    """A filter whose iterator charges for each item, by its length."""
 
     @pass_context
     def paced(_: Context, *args: Any, **kwargs: Any) -> Iterator[Sequence[Any]]:
@@ -250,7 +250,7 @@ def _paced(function: Callable[..., Iterable[Sequence[Any]]]) -> Callable[..., An
 
 
 class BoundedEnvironment(SandboxedEnvironment):
-    """A sandbox whose templates come to an end."""
+    """A sandbox that limits the time and memory of templates."""
 
     concat = staticmethod(concat)
     intercepted_binops = frozenset(_SIZES)
@@ -260,7 +260,7 @@ class BoundedEnvironment(SandboxedEnvironment):
         self.filters.update({_SPEND: _spend, _JOIN: _join, _CUT: _cut})
 
     def bound_filters(self) -> None:
-        """Have all filters look at the size of what they make, and some at what it would be."""
+        """Make all filters check the size of their results, some of them in advance."""
         self.filters.update(
             {name: _measured(name, function) for name, function in self.filters.items() if name[0] != " "}
         )
@@ -269,16 +269,16 @@ class BoundedEnvironment(SandboxedEnvironment):
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
-        """Jinja's hook between parsing and Python: have every body that may run again say what it costs."""
+        """Jinja's hook between parsing and code generation: add a charge to each body that may be repeated."""
         return super()._generate(_Metering().visit(source), name, filename, defer_init)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002 - Jinja's signature
-        """Compute what may become large."""
+        """Evaluate an operator, whose result may be large."""
         check(_SIZES[operator](left, right))
         return self.binop_table[operator](left, right)
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's signature: any name may be a keyword
-        """Call what a template calls."""
+        """Call a function for a template."""
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja has its own `format`
         owner = getattr(method, "__self__", None)
         if isinstance(owner, (str, bytes, int)):
@@ -288,28 +288,28 @@ class BoundedEnvironment(SandboxedEnvironment):
                 if name not in ("format", "format_map")
                 else 0
             )
-            check(wide)  # the width of `ljust` and its like
+            check(wide)  # the width for `ljust` and similar methods
             check(_FORESEEN[name](owner, (*args, *kwargs.values())) if name in _FORESEEN else 0)
         result = super().call(__context, __obj, *args, **kwargs)
-        if isinstance(owner, _CONTAINERS) and size(owner) > SIZE:  # it may have grown
+        if isinstance(owner, _CONTAINERS) and size(owner) > SIZE:  # the method may have enlarged it
             check(size(owner))
         check(size(result))
         return result
 
 
 class Meter(threading.local):
-    """What is left to spend for the rendering that this thread does."""
+    """The remaining budget of the rendering in this thread."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """A new rendering."""
+        """Start a new rendering."""
         self.steps, self.end = STEPS, time.monotonic() + SECONDS
         self._made, self._before = 0, 0
 
     def spend(self, steps: int) -> None:
-        """Take some of it. Raises `Spent`."""
+        """Charge an amount. Raises `Spent`."""
         self.steps -= steps
         if self.steps < 0:
             raise Spent("it repeats something too often")
@@ -318,7 +318,7 @@ class Meter(threading.local):
         self.make(steps * _STEP)
 
     def make(self, size: int) -> None:
-        """So many bytes are made, if perhaps not for long. Raises `Spent` when the process has grown by too many."""
+        """Account for new bytes, which may be short-lived. Raises `Spent` if the process has grown too much."""
         self._made += size
         if self._made < _UNSEEN:
             return
@@ -334,10 +334,10 @@ METER = Meter()
 
 
 class _Metering(NodeTransformer):
-    """Puts the price of each body that may run again in front of it, and joins of texts where they are measured."""
+    """Adds a charge to each body that may be repeated, and measures joined texts."""
 
     def body(self, node: Any) -> nodes.Node:
-        """A loop, a macro, a block, or the whole."""
+        """Add a charge to a loop, a macro, a block, or the whole template."""
         price = nodes.Const(1 + sum(len(part.nodes) if isinstance(part, nodes.Output) else 1 for part in node.body))
         self.generic_visit(node)
         node.body.insert(
@@ -348,7 +348,7 @@ class _Metering(NodeTransformer):
     visit_For = visit_Macro = visit_CallBlock = visit_Block = visit_Template = body  # noqa: N815 - Jinja's names
 
     def visit_Getitem(self, node: nodes.Getitem) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """`a[1:]`, which Jinja leaves to Python: it makes as much as it takes."""
+        """Measure `a[1:]`, which Jinja leaves to Python: its result is as large as its value."""
         self.generic_visit(node)
         return (
             nodes.Filter(node, _CUT, [], [], None, None, lineno=node.lineno)
@@ -357,6 +357,6 @@ class _Metering(NodeTransformer):
         )
 
     def visit_Concat(self, node: nodes.Concat) -> nodes.Node:  # noqa: N802 - Jinja's name
-        """`a ~ b`."""
+        """Measure `a ~ b`."""
         self.generic_visit(node)
         return nodes.Filter(nodes.List(node.nodes, lineno=node.lineno), _JOIN, [], [], None, None, lineno=node.lineno)

@@ -1,6 +1,6 @@
-"""Each call against its declared kind: what exists, which arguments it takes, of which type; and who manages what.
+"""Checks each call against its kind: whether the kind exists, its arguments and their types, and what the call manages.
 
-All mistakes of one state are found together, each at the line of the argument, with the nearest right name.
+All errors of one state are found together, each at the line of the argument, with the most similar valid name.
 """
 
 from __future__ import annotations
@@ -14,41 +14,41 @@ from pydantic import BaseModel, ValidationError
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid, compact
 from holdfast.resources.fields import secret_fields
-from holdfast.resources.meta import IDLE, META_FIELDS, Meta
+from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta
 from holdfast.resources.refusals import said
-from holdfast.resources.traits import Drawn, Edgeable, FromSources
-from holdfast.states.elsewhere import meant_argument, meant_function, no_such_family
+from holdfast.resources.traits import Edgeable, FromSources, UsedSource
 from holdfast.states.errors import Problem
 from holdfast.states.extensions import instead
 from holdfast.states.high import shown
 from holdfast.states.low import CONTROL, Chunk, Verdict
 from holdfast.states.marks import Spot, descend, unmarked
-from holdfast.states.slips import BOOLEAN
+from holdfast.states.salt_hints import meant_argument, meant_function, no_such_family
 from holdfast.states.source import Tree
+from holdfast.states.typo_hints import BOOLEAN
 
 IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
     "runas_password": "it is for Windows",
 }
-"""Arguments that every Salt state accepts and that have no effect here -> why."""
+"""Arguments that every Salt state accepts and that have no effect here -> the reason."""
 CONDITIONAL = frozenset(
     {"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"}
 )
-"""A state with one of these does not apply always, so it may contradict another one."""
+"""Arguments that make a state conditional. Contradictions of a conditional state are only possible."""
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
-"""What every state takes that is no argument of its kind."""
+"""Arguments that every state accepts and that do not belong to its kind."""
 _NO_META = Meta.model_construct()
-"""All as it is by default; made without building the model, which a tree without any of these arguments does not need."""
+"""The defaults, made without validation; most states have none of these arguments."""
 GUARDS = ("onlyif", "unless")
-"""Conditions of which Salt passes over what is neither a command nor a call."""
+"""Guards for which Salt silently ignores entries that are neither commands nor calls."""
 _SPELLED_ALONE = frozenset({str, bool, type(None)})
-"""Types of arguments in which there is no number."""
+"""Types of values that contain no number."""
 TEXTUAL = frozenset({"string_type", "literal_error", "value_error", "assertion_error"})
-"""Pydantic's errors for a boolean where text may have been meant."""
+"""Errors of pydantic for a boolean that may have been meant as text."""
 
 
 class Shape(NamedTuple):
-    """What one kind accepts, worked out once."""
+    """The arguments that one kind accepts; computed once for each kind."""
 
     cls: type[Resource]
     fields: frozenset[str]
@@ -56,11 +56,11 @@ class Shape(NamedTuple):
     secrets: frozenset[str]
     ignored: Mapping[str, str]
     closed: bool
-    """It takes no arguments but these."""
+    """The kind accepts no other arguments."""
 
 
 class Checked(NamedTuple):
-    """A call that is right."""
+    """A valid call."""
 
     chunk: Chunk
     resource: Resource
@@ -70,8 +70,8 @@ class Checked(NamedTuple):
 class Checker:
     """Checks the calls of one compilation.
 
-    With `alone` each argument is looked at by itself: something is wrong with the tree already, so that others may be missing
-    from a call only because of that.
+    With `alone`, each argument is checked by itself: earlier stages found problems, and other arguments may be missing
+    as a consequence.
     """
 
     def __init__(self, tree: Tree | None = None, *, alone: bool = False) -> None:
@@ -82,7 +82,10 @@ class Checker:
         self._broken: set[str] = set()
 
     def check(self, chunk: Chunk) -> None:
-        """Make the call's resource, in `chunk.checked`; None when there is no such kind, or an argument is wrong."""
+        """Set `chunk.checked` to the resource of the call.
+
+        None if the kind does not exist or an argument is invalid.
+        """
         if chunk.state.slipped:
             chunk.checked = None
             return
@@ -105,7 +108,7 @@ class Checker:
                 chunk.checked = Verdict(resource, meta, uids, tuple(self.warnings[before:]), *_templates(resource))
 
     def _make(self, kind: str, shape: Shape, chunk: Chunk) -> tuple[Resource | None, Meta | None]:
-        """What the arguments of a call say; None where they are wrong."""
+        """Convert the arguments of a call; None for a model with invalid arguments."""
         low = chunk.low
         arguments: dict[str, Any] = {"name": low["name"]}
         meta: dict[str, Any] = {}
@@ -113,41 +116,31 @@ class Checker:
             if key in shape.fields:
                 arguments[key] = _spelled(chunk, key, value)
             elif key in shape.meta:
-                meta[key] = _spelled(chunk, key, value)
-                if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
-                    self.warnings.append(odd)
-                    meta[key] = (
-                        [entry for entry in value if isinstance(entry, (str, dict))]
-                        if isinstance(value, list)
-                        else None
-                    )
-                elif key in IDLE:
-                    text = f"{key!r} is accepted without effect: {IDLE[key]}"
-                    self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
+                meta[key] = self._meta_value(chunk, key, value)
             elif key not in CONTROL and not key.startswith("__"):
-                why = shape.ignored.get(key)
-                if why is None:
-                    if (
-                        chunk.spot.document.lenient
-                        and shape.closed
-                        and (unknown := _unknown_argument(key, chunk, shape)).waived
-                    ):
-                        self.warnings.append(unknown)
-                    else:
-                        arguments[key] = value
+                warning = _without_effect(kind, key, chunk, shape)
+                if warning is None:
+                    arguments[key] = value
                 else:
-                    problem = spot_of(chunk, (key,)).problem(
-                        "argument-ignored", f"{kind} accepts {key!r} without effect: {why}", "remove it"
-                    )
-                    self.warnings.append(problem._replace(text=""))  # it may be a password
+                    self.warnings.append(warning)
         resource = self._validate(shape.cls, arguments, chunk, shape)
         return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
 
+    def _meta_value(self, chunk: Chunk, key: str, value: Any) -> Any:
+        """The value of a meta parameter; records warnings of those without effect."""
+        if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
+            self.warnings.append(odd)
+            return [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
+        if key in WITHOUT_EFFECT:
+            text = f"{key!r} is accepted without effect: {WITHOUT_EFFECT[key]}"
+            self.warnings.append(spot_of(chunk, (key,)).problem("argument-ignored", text, "remove it"))
+        return _spelled(chunk, key, value)
+
     def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
-        """What a resource manages."""
+        """The uids of a resource; None if the kind's code fails."""
         try:
-            if isinstance(resource, Edgeable):  # they are asked again and again, where nobody expects an error
-                resource.offers(), resource.needs()
+            if isinstance(resource, Edgeable):  # later stages call these and expect no exception
+                resource.offers(), resource.dependencies()
             _templates(resource)
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
@@ -157,7 +150,7 @@ class Checker:
             return None
 
     def _find(self, kind: str, chunk: Chunk) -> Shape | None:
-        """The shape of a kind; None when there is no such kind."""
+        """The shape of a kind; None if the kind does not exist."""
         try:
             cls = registry.find(kind)
         except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
@@ -167,7 +160,7 @@ class Checker:
         return None if cls is None else shape_of(cls)
 
     def _unknown(self, kind: str, chunk: Chunk) -> None:
-        """Say that a kind does not exist, unless it is known to be broken."""
+        """Report that a kind does not exist, unless it is known to be broken."""
         if kind in self._broken:
             return
         family, _, function = kind.partition(".")
@@ -177,7 +170,7 @@ class Checker:
             known = (
                 f"did you mean {family}.{near}?"
                 if near
-                else f"there are: {', '.join(f'{family}.{name}' for name in functions)}"
+                else f"available: {', '.join(f'{family}.{name}' for name in functions)}"
             )
             hint = instead(self._tree, "_states", family) or known
             self.problems.append(
@@ -188,11 +181,11 @@ class Checker:
         self.problems.append(chunk.spot.problem("unknown-state", said, instead(self._tree, "_states", family) or hint))
 
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
-        """An instance of the model, or None."""
+        """An instance of the model; None if the arguments are invalid."""
         try:
             made = model.model_validate(arguments)
             compact(made)
-            return made  # noqa: TRY300 - what follows is about errors
+            return made  # noqa: TRY300 - the rest handles errors
         except ValidationError as error:
             self.problems += _problems(error, chunk, shape, alone=self.alone)
         except RecursionError:
@@ -209,7 +202,7 @@ class Checker:
 
 @cache
 def shape_of(cls: type[Resource]) -> Shape:
-    """What a kind accepts."""
+    """The arguments that a kind accepts."""
     fields = frozenset(names(cls))
     ignored = {key: why for key, why in {**IGNORED, **cls.ignored}.items() if key not in fields}
     return Shape(
@@ -222,28 +215,28 @@ def shape_of(cls: type[Resource]) -> Shape:
     )
 
 
-def _templates(resource: Resource) -> tuple[tuple[Drawn, ...], tuple[tuple[str, str], ...]]:
-    """The sources of a resource, if any of them is in the tree, and the templates in its arguments."""
+def _templates(resource: Resource) -> tuple[tuple[UsedSource, ...], tuple[tuple[str, str], ...]]:
+    """The sources of a resource, if any of them is in the states directory, and the templates in its arguments."""
     if not isinstance(resource, FromSources):
         return (), ()
-    drawn = tuple(resource.draws())
+    drawn = tuple(resource.used_sources())
     return drawn if any(each.url.startswith(("salt://", "tree://")) for each in drawn) else (), resource.inline()
 
 
 def names(model: type[BaseModel]) -> Iterator[str]:
-    """The arguments of a model, as they are written."""
+    """The names of the arguments of a model, as users write them."""
     for name, info in model.model_fields.items():
         yield info.alias or name
 
 
 def _spelled(chunk: Chunk, key: str, value: Any) -> Any:
-    """The value of an argument, with the spelling of each number in it."""
+    """The value of an argument; each number in it knows its spelling."""
     item = None if value.__class__ in _SPELLED_ALONE else chunk.item(key)
     return value if item is None else unmarked(item.value)
 
 
 def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
-    """Where an argument, or a value deep in it, stands."""
+    """The position of an argument, or of a value inside of it."""
     item = chunk.item(str(path[0])) if path else None
     if item is None:
         return chunk.spot
@@ -251,19 +244,22 @@ def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
 
 
 def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool) -> Iterable[Problem]:
-    """One problem for each wrong argument; with `alone` none for what is wrong with all of them together."""
+    """One problem for each invalid argument; with `alone`, no problems of several arguments together."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         found.setdefault(detail["loc"][:1], []).append(dict(detail))
     if (name := chunk.items.get("name")) and not isinstance(name.value, str) and not name.document.lenient:
-        found.pop(("name",), None)  # the ID stands in for a name that is no text, which is told by now
+        found.pop(("name",), None)  # the name is not text, which was reported before; this is the ID in its place
     for path, details in found.items():
         if path or not alone:
             yield _problem(path, details, chunk, shape)
 
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
-    """The problem of a guard with entries that are neither commands nor calls, which Salt passes over; None where all are."""
+    """The problem of a guard with entries that are neither commands nor calls, which Salt ignores.
+
+    None if all are valid.
+    """
     odd = [
         entry
         for entry in (value if isinstance(value, list) else [value])
@@ -273,12 +269,12 @@ def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
         return None
     message = f"{chunk.identity}: {key} must be a command, but this is {shown(odd[0])}"
     return spot_of(chunk, (key,)).accepted(
-        "argument-type", message, "it is left out", BOOLEAN if isinstance(odd[0], bool) else ""
+        "argument-type", message, "it is ignored", BOOLEAN if isinstance(odd[0], bool) else ""
     )
 
 
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
-    """What is wrong with one argument."""
+    """The problem of one argument."""
     name, first = str(path[0]) if path else "", details[0]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return chunk.spot.problem(
@@ -288,10 +284,17 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
         return _unknown_argument(name, chunk, shape)
     if name in GUARDS and (odd := _odd_guard(name, chunk.low[name], chunk)):
         return odd
-    why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     if not path:
+        why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
         return chunk.spot.problem("argument-value", f"{chunk.identity}: {why}")
-    several = isinstance(chunk.low.get(name), (list, Mapping))  # a single value may stand for a list of it
+    return _invalid_value(name, details, chunk, shape)
+
+
+def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
+    """The problem of an argument with an invalid value."""
+    first = details[0]
+    why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
+    several = isinstance(chunk.low.get(name), (list, Mapping))  # the model may have put a single value into a list
     inner = ".".join(str(step) for step in first["loc"]) if several and len(details) == 1 else name
     code = "argument-value" if first["type"] in ("value_error", "assertion_error", "literal_error") else "argument-type"
     value = _at(chunk.low, first["loc"])
@@ -305,7 +308,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
 
 
 def _at(value: Any, path: Iterable[Any]) -> Any:
-    """The value deep in arguments that an error is about; the last one on the way to it that there is."""
+    """The value to which an error refers, or the last existing value on the path to it."""
     for step in path:
         if not isinstance(value, Mapping) and not (isinstance(value, list) and isinstance(step, int)):
             continue
@@ -316,8 +319,20 @@ def _at(value: Any, path: Iterable[Any]) -> Any:
     return value
 
 
+def _without_effect(kind: str, key: str, chunk: Chunk, shape: Shape) -> Problem | None:
+    """The warning for an argument that is not one of the kind but is accepted; None for any other argument."""
+    why = shape.ignored.get(key)
+    if why is not None:
+        message = f"{kind} accepts {key!r} without effect: {why}"
+        problem = spot_of(chunk, (key,)).problem("argument-ignored", message, "remove it")
+        return problem._replace(text="")  # it may be a password
+    if chunk.spot.document.lenient and shape.closed and (unknown := _unknown_argument(key, chunk, shape)).waived:
+        return unknown
+    return None
+
+
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
-    """The problem for an argument that there is not."""
+    """The problem for an unknown argument."""
     if why := shape.cls.refused.get(name):
         return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
@@ -327,10 +342,10 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
         if near
         else f"it takes: {', '.join(sorted(shape.fields - {'name'})) or 'only a name'}"
     )
-    problem = spot.accepted("unknown-argument", message, "it is left out", hint)
+    problem = spot.accepted("unknown-argument", message, "it is ignored", hint)
     return problem._replace(text="") if near in shape.secrets else problem
 
 
 def conditional(*chunks: Chunk) -> bool:
-    """Whether one of them applies only under a condition."""
+    """Whether one of the chunks applies only under a condition."""
     return any(not CONDITIONAL.isdisjoint(chunk.low) for chunk in chunks)

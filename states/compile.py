@@ -1,7 +1,7 @@
-"""The whole way from a directory of state files to checked calls in order: `Compiler`.
+"""Compiles a directory of state files into checked calls in order of execution: `Compiler`.
 
-Each stage collects what is wrong with the whole tree, and all go on as far as what is left allows: whoever mends one mistake shall
-not be shown the next only then. Nothing here knows of time or of the machine, so that compiling twice gives the same.
+Each stage collects all problems of all files, and the next stages process the rest, so that a user sees all errors at
+once. The compiler depends neither on time nor on the machine: the same request gives the same result.
 """
 
 from __future__ import annotations
@@ -10,108 +10,111 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.states.arrange import Order, edges_of
 from holdfast.states.check import Checked, Checker
 from holdfast.states.composite import Expander, Opened, Opener
 from holdfast.states.contradictions import contradictions
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.errors import CompileError, Place, Problem, Refused
 from holdfast.states.extend import apply_backward, apply_excludes, apply_extends
+from holdfast.states.gc_pause import gc_paused
 from holdfast.states.high import Reference
+from holdfast.states.host_view import HostView
 from holdfast.states.hostfiles import is_directory
 from holdfast.states.include import everything, requested
 from holdfast.states.load import Loaded, Loader
 from holdfast.states.low import Chunk, Made, compile_high, high_data
-from holdfast.states.match import Host
-from holdfast.states.memory import collector_at_rest
+from holdfast.states.match import TargetHost
 from holdfast.states.order import by_number, number
+from holdfast.states.ordering_cache import OrderingCache, edges_of
+from holdfast.states.problem_collector import ProblemCollector
 from holdfast.states.render import Renderer
-from holdfast.states.requisites import Edge, Resolver
+from holdfast.states.requisites import ResolvedTarget, Resolver
 from holdfast.states.sequences import superseded
-from holdfast.states.source import TOP, Shelf, Tree, exists
-from holdfast.states.sources import Judge
+from holdfast.states.source import TOP, FileCache, Tree, exists
+from holdfast.states.source_checks import SourceChecker
 from holdfast.states.top import chosen
 from holdfast.states.transfer import misfits
-from holdfast.states.world import World
-from holdfast.states.wrong import Wrong
 
 
 @dataclass(slots=True)
 class Trace:
-    """What the stages of one compilation have made, as far as it came: for those who look at a tree closer than they run it."""
+    """Results of the stages of one compilation, as far as it came. The lint rules and `holdfast show` read them."""
 
     tree: Tree | None = None
     loaded: Loaded | None = None
     checked: list[Checked] = field(default_factory=list)
-    """The calls, sorted by number; when something is wrong, the right ones of the files in which nothing is."""
-    edges: list[list[Edge]] = field(default_factory=list)
-    """What each of them requires; nothing when something is wrong."""
+    """The calls, sorted by number; if there are problems, only the valid calls of files without problems."""
+    edges: list[list[ResolvedTarget]] = field(default_factory=list)
+    """The requisites of each of these calls, resolved; empty lists if there are problems."""
     calls: tuple[Call, ...] = ()
-    """What came out, parts of composites included, in order of execution; none unless all is right."""
+    """The compiled calls in order of execution, including parts of composites; empty if there are problems."""
     warnings: list[Problem] = field(default_factory=list)
 
 
-class Kept:
-    """What is kept of the compilations of one directory, stage by stage, for the next."""
+class CompilerCache:
+    """Results of the last compilation of one directory, stage by stage, which the next one reuses."""
 
     def __init__(self, root: Path, lenient: tuple[str, ...] = ()) -> None:
         self.lenient = lenient
-        self.shelf = Shelf()
+        self.file_cache = FileCache()
         self.loader = Loader(Renderer(root, lenient=lenient))
         self.made: dict[str, Made] = {}
-        self.order: Order | None = None
+        self.order: OrderingCache | None = None
         self.opened: dict[str, Opened] = {}
         self.expander = Expander()
-        self.judge = Judge(root)
+        self.source_checker = SourceChecker(root)
 
 
 class Compiler:
-    """Compiles trees of states, again and again as they change.
+    """Compiles directories of states, again and again as they change.
 
-    Each stage does again only what would come out differently, so that the change of one file of many costs little. A file
-    that is the same, and depends only on what is the same, is neither read, rendered nor parsed again; a state that is the
-    same is not checked again; states that stand to each other as before are not ordered again. What comes out is always what
-    a new compiler would make.
+    Each stage repeats only work with a new result, so that a change of one file is cheap. A file is not read, rendered
+    or parsed again if neither the file nor anything it depends on has changed. An unchanged state is not checked again.
+    States are not ordered again while their order cannot change. The result is always equal to that of a new compiler.
     """
 
     def __init__(self) -> None:
-        self._kept: dict[Path, Kept] = {}
+        self._kept: dict[Path, CompilerCache] = {}
 
     def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
-        """Compile what a request asks for, and fill the trace. Raises `CompileError` with every mistake that is certain."""
+        """Compile a request, and fill the trace.
+
+        Raises `CompileError` with all problems that are not mere consequences.
+        """
         kept = self._kept.get(request.states)
         if kept is None or kept.lenient != request.lenient:
-            kept = self._kept[request.states] = Kept(request.states, request.lenient)
-        with collector_at_rest():
+            kept = self._kept[request.states] = CompilerCache(request.states, request.lenient)
+        with gc_paused():
             return _Run(kept, request, trace).compile()
 
     @property
     def read(self) -> frozenset[str]:
-        """Names of the grains that templates of the last compilations have read."""
+        """Names of the grains that templates read in the last compilations."""
         return frozenset().union(*(kept.loader.renderer.read for kept in self._kept.values()))
 
     @property
     def renders(self) -> int:
-        """How many files were rendered and parsed so far; what was kept does not count."""
+        """Number of files that were rendered and parsed so far, not counting cached results."""
         return sum(kept.loader.renderer.renders for kept in self._kept.values())
 
 
 class _Run:
     """One compilation."""
 
-    def __init__(self, kept: Kept, request: Request, trace: Trace | None) -> None:
+    def __init__(self, kept: CompilerCache, request: Request, trace: Trace | None) -> None:
         self.kept, self.loader, self.request = kept, kept.loader, request
         self.trace, self.traced = trace or Trace(), trace is not None
-        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, shelf=kept.shelf)
+        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, file_cache=kept.file_cache)
         self.warnings = self.trace.warnings
         disabled = request.options.get("disabled_requisites") or ()
         self.disabled = frozenset([disabled] if isinstance(disabled, str) else disabled)
 
     def compile(self) -> Compilation:
-        """All stages, one after the other."""
+        """Run all stages, one after the other."""
         request, renderer = self.request, self.loader.renderer
         renderer.begin(
-            self.tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree)
+            self.tree,
+            HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree),
         )
         references = self._references()
         loaded = self.loader.load(
@@ -119,20 +122,20 @@ class _Run:
         )
         self.trace.loaded = loaded
         self.warnings += loaded.warnings
-        wrong = Wrong(self.warnings)
-        wrong.add(loaded.problems)
-        wrong.add(apply_extends(loaded))
-        wrong.add(apply_backward(loaded, self.disabled))
+        collector = ProblemCollector(self.warnings)
+        collector.add(loaded.problems)
+        collector.add(apply_extends(loaded))
+        collector.add(apply_backward(loaded, self.disabled))
         apply_excludes(loaded)
-        made, problems = compile_high(loaded, {} if wrong else self.kept.made)
-        wrong.add(problems)
-        if any(problem.code == "data-size" for problem in problems):  # it is too much to be looked at any closer
-            wrong.demand_none()
-        calls = self._calls(made, loaded, wrong)
+        made, problems = compile_high(loaded, {} if collector else self.kept.made)
+        collector.add(problems)
+        if any(problem.code == "data-size" for problem in problems):  # too much data for the other stages
+            collector.raise_any()
+        calls = self._calls(made, loaded, collector)
         self.kept.made = made
         renderer.end()
         self.loader.forget(self.tree.read_files)
-        self.kept.shelf.forget(self.tree.read_files)
+        self.kept.file_cache.forget(self.tree.read_files)
         self.warnings += self.tree.warnings
         top = {
             request.env: list(
@@ -144,12 +147,12 @@ class _Run:
         )
 
     def _references(self) -> list[Reference]:
-        """What applies: the names asked for, else what the top file says, else everything."""
+        """The files that apply: those of the request, else those of the top file, else all."""
         request, root = self.request, self.request.states
         there = exists(root)
         if not there or not is_directory(root):
             what = "it is not a directory" if there else "there is no such directory"
-            hint = "make it, or name another with --states"
+            hint = "create it, or name another one with --states"
             raise CompileError(
                 [Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)]
             )
@@ -158,56 +161,66 @@ class _Run:
         path = root / f"{TOP}.sls"
         if not exists(path):
             return everything(self.tree)
-        host = Host(request.minion_id, request.grains, request.pillar, request.options)
+        host = TargetHost(request.minion_id, request.grains, request.pillar, request.options)
         references, warnings = chosen(self.loader.renderer, self.tree, request.env, host)
         self.warnings += warnings
         return references
 
-    def _calls(self, made: Mapping[str, Made], loaded: Loaded, wrong: Wrong) -> tuple[Call, ...]:
-        """Number, order and check the chunks; mistakes of all three are reported together, and with those of the stages before."""
-        chunks, checker, before = (
-            [chunk for one in made.values() for chunk in one.chunks],
-            Checker(self.tree, alone=bool(wrong)),
-            bool(wrong),
-        )
+    def _calls(self, made: Mapping[str, Made], loaded: Loaded, collector: ProblemCollector) -> tuple[Call, ...]:
+        """Number, order and check the chunks.
+
+        Raises `CompileError` with the problems of these and of all earlier stages.
+        """
+        chunks = [chunk for one in made.values() for chunk in one.chunks]
+        checker, earlier_problems = Checker(self.tree, alone=bool(collector)), bool(collector)
         warnings = number(chunks)
         chunks = by_number(chunks)
         for chunk in chunks:
             checker.check(chunk)
-        opened = Opener(checker, self.kept.opened).open(wrong.apart(chunks))
+        opened = Opener(checker, self.kept.opened).open(collector.without_problems(chunks))
         everything = [*chunks, *[chunk for parts in opened.values() for chunk in parts.chunks()]] if opened else chunks
-        order = self.kept.order
-        if wrong or order is None or not order.holds(chunks, loaded.included, self.disabled):
-            order = Order(chunks, loaded, self.disabled)
-        found = contradictions(in_order(order.of(chunks), opened))
+        order = self._order(chunks, loaded, reusable=not collector)
+        conflicts = contradictions(in_order(order.of(chunks), opened))
         self.warnings += [
             *warnings,
             *checker.warnings,
-            *(() if wrong else found.warnings),
-            *(() if wrong.lost else order.warnings),
+            *(() if collector else conflicts.warnings),
+            *(() if collector.states_missing else order.warnings),
         ]
-        wrong.add(
-            [*order.problems, *checker.problems, *found.problems, *ambiguous(everything), *misfits(chunks, loaded)]
+        collector.add(
+            [*order.problems, *checker.problems, *conflicts.problems, *ambiguous(everything), *misfits(chunks, loaded)]
         )
-        wrong.add(self.kept.judge.judge(self.tree.anew(), everything))
+        collector.add(self.kept.source_checker.check(self.tree.anew(), everything))
         if self.traced:
-            self.trace.checked = [
-                Checked(one, one.checked.resource, one.checked.meta) for one in wrong.apart(chunks) if one.checked
-            ]
-            self.trace.edges = (
-                [[] for _ in self.trace.checked] if wrong else edges_of(chunks, Resolver(chunks, loaded), self.disabled)
-            )
-        if before or order.problems:
-            wrong.demand_none()
-        if wrong:
-            raise Refused(wrong.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
+            self._trace_checked(chunks, loaded, collector)
+        if earlier_problems or order.problems:
+            collector.raise_any()
+        if collector:
+            raise Refused(collector.problems, tuple(chunk.low for chunk in chunks), high_data(loaded))
         self.kept.order, self.kept.opened = order, opened
-        self.trace.calls = superseded(self.kept.expander.expand(tuple(order.calls(chunks)), opened), found.superseded)
+        expanded = self.kept.expander.expand(tuple(order.calls(chunks)), opened)
+        self.trace.calls = superseded(expanded, conflicts.superseded)
         return self.trace.calls
+
+    def _order(self, chunks: Sequence[Chunk], loaded: Loaded, *, reusable: bool) -> OrderingCache:
+        """The order of the chunks: that of the last compilation if it is still valid, else a new one."""
+        order = self.kept.order
+        if reusable and order is not None and order.holds(chunks, loaded.included, self.disabled):
+            return order
+        return OrderingCache(chunks, loaded, self.disabled)
+
+    def _trace_checked(self, chunks: Sequence[Chunk], loaded: Loaded, collector: ProblemCollector) -> None:
+        """Record the valid calls and their requisites in the trace."""
+        checked = (chunk for chunk in collector.without_problems(chunks) if chunk.checked)
+        self.trace.checked = [Checked(one, one.checked.resource, one.checked.meta) for one in checked if one.checked]
+        if collector:
+            self.trace.edges = [[] for _ in self.trace.checked]
+        else:
+            self.trace.edges = edges_of(chunks, Resolver(chunks, loaded), self.disabled)
 
 
 def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[Chunk]:
-    """Chunks in order of execution, those of parts before their composites."""
+    """Chunks in order of execution, the chunks of parts before their composite."""
     for chunk in chunks:
         if parts := opened.get(chunk.identity):
             yield from parts.chunks()
@@ -215,10 +228,10 @@ def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:
-    """Two different states whose identities are spelled the same."""
+    """Problems of states that are different but have the same identity."""
     known: dict[str, Chunk] = {}
     for chunk in chunks:
         other = known.setdefault(chunk.identity, chunk)
         if other is not chunk:
-            message = f"{chunk.identity} means two states: the other is in {other.spot.place}"
+            message = f"{chunk.identity} names two states: the other one is at {other.spot.place}"
             yield chunk.spot.problem("identity-repeated", message, "give one of them another ID or name")

@@ -1,7 +1,8 @@
-"""Composites: the parts of what is made of others, checked where the state stands, and put into the order of execution before it.
+"""Checks the parts of composites, and inserts them into the order of execution before their composite.
 
-Low data show a state as it is written. Its parts are made from its checked resource, as chunks, so that their arguments are checked, and
-what they manage is compared, like those of any state. What is wrong with one is told at the line of the composite.
+Low data shows a state as it is written. Its parts are made from its checked resource, as chunks, so that their
+arguments and what they manage are checked like those of any state. Problems of a part are reported at the line of the
+composite.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.low import CONTROL, Chunk, Verdict
 
 DEPTH, MOST = 8, 10_000
-"""How deep composites may contain each other, and how many parts one state may have in all."""
+"""Maximum nesting of composites, and maximum number of all parts of one state."""
 OWN = frozenset({"check_cmd", "fire_event", "parallel", "recv"})
-"""Meta parameters that concern the whole, and are not handed down to the parts; all others are."""
+"""Meta parameters that apply to the composite alone; all others are passed to its parts."""
 BETWEEN = frozenset(REQUISITES) - {"prereq"}
 """Requisites that parts may have on each other."""
 CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
@@ -27,7 +28,7 @@ CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
 
 @dataclass(slots=True)
 class Inner:
-    """One part: its chunk, what it requires of its siblings, and its own parts."""
+    """One part: its chunk, its requisites on its siblings, and its own parts."""
 
     part: Part
     chunk: Chunk
@@ -36,13 +37,13 @@ class Inner:
 
 @dataclass(slots=True)
 class Opened:
-    """The parts of one state, as long as that was found to be the same."""
+    """The parts of one state; valid while the check of the state gives the same verdict."""
 
     verdict: Verdict | None
     inside: list[Inner]
 
     def chunks(self) -> Iterator[Chunk]:
-        """Those of all parts, at all depths."""
+        """The chunks of all parts, at all levels."""
         todo = [*self.inside]
         for inner in todo:
             todo += inner.inside
@@ -50,7 +51,7 @@ class Opened:
 
 
 class Opener:
-    """Makes the parts of composites with one checker. What was made for the same state is kept, but for problems."""
+    """Makes the parts of composites with one checker, and reuses those of unchanged states without problems."""
 
     def __init__(self, checker: Checker, kept: Mapping[str, Opened]) -> None:
         self._checker, self._kept = checker, kept
@@ -72,7 +73,10 @@ class Opener:
         return opened
 
     def _hold(self, known: Opened, whole: Chunk) -> bool:
-        """Check parts that were made before; whether they are the same still. Only their number follows that of the whole."""
+        """Check parts of the last compilation; returns whether they are unchanged.
+
+        Their number is set to that of the composite.
+        """
         same = True
         for part in known.chunks():
             verdict = part.checked
@@ -83,12 +87,12 @@ class Opener:
         return same
 
     def _inside(self, outer: Chunk, composite: Composite, whole: Chunk, above: tuple[Composite, ...]) -> list[Inner]:
-        """The parts of one composite; `above` are those that contain it."""
+        """The parts of one composite; `above` are the composites that contain it."""
         try:
             parts = list(composite.parts())
             found = [self._part(outer, part) for part in _sorted(parts)]
         except Exception as error:  # noqa: BLE001 - a kind's own code
-            self._refuse(whole, f"{outer.identity} cannot say what it is made of: {error}")
+            self._refuse(whole, f"{outer.identity} cannot list its parts: {error}")
             return []
         for inner in found:
             self._room -= 1
@@ -113,10 +117,12 @@ class Opener:
         return found
 
     def _part(self, outer: Chunk, part: Part) -> Inner:
-        """The chunk of a part. Raises `ValueError` for one that cannot be read."""
+        """Make the chunk of a part. Raises `ValueError` if the part is invalid."""
         family, _, function = part.kind.partition(".")
         if wrong := sorted((CONTROL - {"name"}) & part.arguments.keys()):
-            raise ValueError(f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are given apart")
+            raise ValueError(
+                f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are a separate argument of Part"
+            )
         if RECV in part.arguments:
             raise ValueError(f"the part {part.id!r} cannot receive from another state")
         inner = outer.identity.partition("[")[2][:-1]
@@ -136,7 +142,10 @@ class Opener:
 
 
 def _sorted(parts: Sequence[Part]) -> list[Part]:
-    """The parts as listed, each after what it requires. Raises `ValueError` for what cannot be."""
+    """The parts in the listed order, each after the parts that it requires.
+
+    Raises `ValueError` for invalid requisites.
+    """
     by_id = {part.id: part for part in parts}
     if len(by_id) < len(parts):
         raise ValueError("two parts have one id")
@@ -146,7 +155,7 @@ def _sorted(parts: Sequence[Part]) -> list[Part]:
 
     def put(part: Part, under_way: tuple[str, ...]) -> None:
         if part.id in under_way:
-            raise ValueError(f"its parts require each other in a circle: {' -> '.join([*under_way, part.id])}")
+            raise ValueError(f"its parts require each other in a cycle: {' -> '.join([*under_way, part.id])}")
         if part.id in done:
             return
         for kind, targets in part.requisites.items():
@@ -160,7 +169,7 @@ def _sorted(parts: Sequence[Part]) -> list[Part]:
 
 
 def _demand_known(part: Part, by_id: Mapping[str, Part]) -> None:
-    """Raise `ValueError` for requisites that parts cannot have, and for those on nothing."""
+    """Raise `ValueError` for requisites that parts cannot have, and for unknown targets."""
     for kind, targets in part.requisites.items():
         if kind not in BETWEEN:
             raise ValueError(f"the part {part.id!r} cannot have {kind!r} on another part")
@@ -171,32 +180,32 @@ def _demand_known(part: Part, by_id: Mapping[str, Part]) -> None:
 
 @dataclass(slots=True, eq=False)
 class Slot:
-    """One place in the order of execution."""
+    """One position in the order of execution."""
 
     made_of: Call | Inner
-    """What was there already, or a part."""
+    """An existing call, or a part."""
     requisites: dict[str, list[Slot]]
     position: int = 0
     owner: str = ""
-    """Of a part: the identity of the composite."""
+    """The identity of the composite, for a part."""
     inside: list[Slot] = field(default_factory=list)
 
     def all(self) -> Iterator[Slot]:
-        """It, after all of its parts."""
+        """All parts of this slot, and then the slot itself."""
         for slot in self.inside:
             yield from slot.all()
         yield self
 
 
 class Expander:
-    """Puts parts into their places; calls that come out equal to those of the last time are those."""
+    """Inserts parts into the order. A call that is equal to the one of the last compilation is the same object."""
 
     def __init__(self) -> None:
         self._made: dict[str, Call] = {}
-        """Identity -> the call that was made here for it."""
+        """Identity -> the call that was made for it."""
 
     def expand(self, calls: Sequence[Call], opened: Mapping[str, Opened]) -> tuple[Call, ...]:
-        """The calls with all parts directly before their composites."""
+        """The calls, with all parts directly before their composites."""
         if not opened:
             self._made.clear()
             return tuple(calls)
@@ -212,7 +221,10 @@ class Expander:
         return tuple([self._call(slot, before) for slot in ordered])
 
     def _fill(self, slot: Slot, identity: str, inside: Sequence[Inner]) -> None:
-        """Place the parts: each has the requisites of the whole and those on its siblings; the whole then watches them."""
+        """Insert the parts: each has the requisites of the composite and those on its siblings.
+
+        The composite then watches the parts.
+        """
         siblings = {inner.part.id: Slot(inner, {}, owner=identity) for inner in inside}
         slot.inside = list(siblings.values())
         for inner, part in zip(inside, slot.inside, strict=True):
@@ -220,22 +232,10 @@ class Expander:
             for kind, names in inner.part.requisites.items():
                 part.requisites.setdefault(kind, []).extend(siblings[name] for name in names)
             if inner.chunk.checked is None or not isinstance(inner.chunk.checked.resource, Refreshable):
-                part.requisites.pop("listen", None)  # nothing in it could act on what is heard
+                part.requisites.pop("listen", None)  # a part without a refresh cannot react
             if isinstance(inner.chunk.checked and inner.chunk.checked.resource, Composite):
                 self._fill(part, inner.chunk.identity, inner.inside)
-        down = {
-            kind.replace("watch", "require"): targets
-            for kind, targets in slot.requisites.items()
-            if kind.startswith("watch")
-        }
-        slot.requisites = {
-            kind: targets
-            for kind, targets in slot.requisites.items()
-            if kind != "listen" and not kind.startswith("watch")
-        }
-        for kind, targets in down.items():
-            slot.requisites[kind] = list(dict.fromkeys([*slot.requisites.get(kind, ()), *targets]))
-        slot.requisites["watch"] = [*slot.inside]
+        slot.requisites = _watching_parts(slot)
 
     def _call(self, slot: Slot, before: Mapping[str, Call]) -> Call:
         requisites = {kind: _positions(kind, targets) for kind, targets in slot.requisites.items() if targets}
@@ -256,11 +256,24 @@ class Expander:
         return call
 
 
+def _watching_parts(slot: Slot) -> dict[str, list[Slot]]:
+    """The requisites of a composite: it requires what it watches, does not listen, and watches its parts."""
+    requisites = {
+        kind: targets for kind, targets in slot.requisites.items() if kind != "listen" and not kind.startswith("watch")
+    }
+    for kind, targets in slot.requisites.items():
+        if kind.startswith("watch"):
+            required = kind.replace("watch", "require")
+            requisites[required] = list(dict.fromkeys([*requisites.get(required, ()), *targets]))
+    requisites["watch"] = [*slot.inside]
+    return requisites
+
+
 def _part_call(inner: Inner, owner: str) -> Call:
-    """The call of a part, without its place in the order. Raises `ValueError` for one that was not found right."""
+    """The call of a part, without its position. Raises `ValueError` if the part is invalid."""
     chunk = inner.chunk
     if chunk.checked is None:
-        raise ValueError(f"{chunk.identity} is wrong, so it cannot be handed out")
+        raise ValueError(f"{chunk.identity} is invalid, so it has no call")
     return Call(
         -1,
         chunk.identity,
@@ -275,7 +288,10 @@ def _part_call(inner: Inner, owner: str) -> Call:
 
 
 def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:
-    """Where targets stand, each once. Who has a prereq on a composite has it on all that is in it, for only that can change."""
+    """Positions of the targets, each once.
+
+    A prereq on a composite applies to all of its parts, because only they can change.
+    """
     if kind == "prereq":
         targets = [slot for target in targets for slot in target.all()]
     return tuple(dict.fromkeys(slot.position for slot in targets))

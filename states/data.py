@@ -1,4 +1,4 @@
-"""What the compiler hands on: calls in order of execution, each with its checked resource and its requisites."""
+"""The input and the output of the compiler: requests, and calls in order of execution."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
 
 RECV = "recv"
-"""The argument that names senders, and so requires them."""
+"""The argument that names senders, and therefore requires them."""
 REQUISITES = (
     "require",
     "require_any",
@@ -31,43 +31,48 @@ REQUISITES = (
     "onchanges_any",
     "listen",
 )
-"""Every kind of requisite a compiled call can have; `_in` forms, `use` and `extend` are gone by then."""
+"""All kinds of requisites of a compiled call; `_in` forms, `use` and `extend` were converted to these."""
 
 RELATIONS = (*REQUISITES, RECV)
-"""And what relates a call to others without being written as a requisite."""
+"""All relations of a call to others, including those that are not written as requisites."""
 
 
 class Superseded(NamedTuple):
-    """A call that is followed by others which say something else of the same thing (only in lenient state files)."""
+    """A call with later calls that declare the same thing differently (only in lenient state files)."""
 
     by: tuple[int, ...]
-    """Positions of those calls, in order; the last of them ends the sequence."""
+    """Positions of the later calls, in order; the last of them ends the sequence."""
     version: str
-    """Changes when the declaration of any call of the sequence changes, those between included."""
+    """Changes when the declaration of any call of the sequence changes, including calls in between."""
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One single state call: checked, with its place in the order of execution."""
+    """One single checked state, with its position in the order of execution."""
 
     position: int
-    """Index in `Compilation.calls`, which is the order of execution."""
+    """Index in `Compilation.calls`."""
     identity: str
-    """`kind[id]`; `kind[id:name]` where `names` makes several calls of one ID. Unique in a compilation."""
+    """`kind[id]`; `kind[id:name]` if `names` makes several calls of one ID. Unique in a compilation."""
     low: Low
     spot: Spot = field(compare=False)
-    """Where the state stands; two that were made of the same text are not one object."""
+    """The position of the state in its file. Not compared, because equal texts have different spots."""
     resource: Resource
     meta: Meta
     requisites: Mapping[str, tuple[int, ...]]
-    """Kind of requisite -> positions of its targets, as listed, each once. Every target but that of `prereq` and `listen`
-    stands earlier in the order; that of `prereq` stands later."""
+    """Kind of requisite -> positions of its targets, as listed, each once.
+
+    All targets come earlier in the order, except those of `prereq` (later) and `listen` (either).
+    """
     moved: str = ""
-    """Why it stands elsewhere in the order than its number says: "pulled forward by service.running[apache] (watch)"."""
+    """Reason for a position other than its number gives: "pulled forward by service.running[apache] (watch)"."""
     part: bool = False
-    """It is a part of a composite: no state file says it, so it is not among the low data."""
+    """It is a part of a composite: no state file declares it, so low data does not show it."""
     superseded: Superseded | None = None
-    """Later calls say something else of the same thing: this one acts once for each version of the sequence, and the last of them is kept."""
+    """Set if later calls declare the same thing differently.
+
+    This call then acts once for each version of the sequence, and the last call is maintained.
+    """
 
     @property
     def kind(self) -> str:
@@ -76,29 +81,29 @@ class Call:
 
     @property
     def place(self) -> Place:
-        """Where the state stands in its file."""
+        """The place of the state in its file."""
         return self.spot.place
 
     @property
     def reason(self) -> str:
-        """Why it stands here in the order: its number, "order 10003", or what has moved it."""
+        """Reason for its position: its number, "order 10003", or the reason in `moved`."""
         return self.moved or f"order {self.low.get('order', 0):.10g}"
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A whole tree, compiled for one host."""
+    """All states of a host, compiled."""
 
     calls: tuple[Call, ...]
     make_high: Callable[[], Mapping[str, Any]] = field(default=dict, compare=False, repr=False)
     top: Mapping[str, list[str]] = field(default_factory=dict)
-    """Environment -> names of the SLS that apply."""
+    """Environment -> SLS names that apply."""
     sources: tuple[Source, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     @property
     def high(self) -> Mapping[str, Any]:
-        """High data as Salt prints it; made when they are asked for."""
+        """High data as Salt prints it; computed on request."""
         return self.make_high()
 
 
@@ -108,15 +113,15 @@ class Request(NamedTuple):
     states: Path
     """The states directory."""
     sls: tuple[str, ...] = ()
-    """Names asked for by the caller; empty: the top file, or without one every file."""
+    """SLS names that the caller asks for; empty: the top file, or without one every file."""
     grains: Mapping[str, Any] = {}
     pillar: Mapping[str, Any] = {}
     minion_id: str = ""
-    """The host's name, what top files match and `grains.id` says."""
+    """The name of the host, which top files match and which is `grains.id`."""
     env: str = "base"
     options: Mapping[str, Any] = {}
-    """Settings that the language knows (`state_auto_order`, ...), also what templates see as `opts`."""
+    """Settings of the language (`state_auto_order`, ...), which templates also see as `opts`."""
     trusted_uids: frozenset[int] = frozenset({0})
-    """Owners whose files are read; a file that anyone else could write is refused."""
+    """Trusted users: files that any other user can write are refused."""
     lenient: tuple[str, ...] = ()
-    """Globs of SLS: what is wrong in them, and accepted by Salt, is a warning."""
+    """Globs of SLS names: mistakes in these files that Salt accepts are warnings."""

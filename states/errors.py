@@ -1,4 +1,4 @@
-"""What can be wrong with a tree of states: places, problems, and the one exception that carries them."""
+"""Problems of states and settings, their places, and the exception that carries them."""
 
 from __future__ import annotations
 
@@ -6,48 +6,48 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
 
 
 class Place(NamedTuple):
-    """Where something stands: lines and columns count from 1; 0 is "the file as a whole"."""
+    """A position in a file: lines and columns count from 1; 0 means the file as a whole."""
 
     file: str
     line: int = 0
     column: int = 0
 
     def __str__(self) -> str:
-        """`file:line:column`, as editors and compilers write it."""
+        """`file:line:column`, in the form of editors and compilers."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
 
 class Problem(NamedTuple):
-    """One mistake in the input, whole: where, what rule it breaks, and the likely fix."""
+    """One error or warning: its place, the rule that is broken, and the likely fix."""
 
     place: Place
     code: str
-    """Stable, for machines: `yaml-syntax`, `unknown-argument`, `requisite-missing`, ..."""
+    """Stable identifier: `yaml-syntax`, `unknown-argument`, `requisite-missing`, ..."""
     message: str
-    """One sentence that says what is wrong, without the place."""
+    """One sentence, without the place."""
     hint: str = ""
     """The likely fix."""
     text: str = ""
-    """The line of the file it stands in."""
+    """The line of the file."""
     waived: bool = False
-    """Salt accepts it, and so do we in this file (`lenient`): a warning, wherever it is found."""
+    """Salt accepts it, and the file is lenient: it is a warning."""
 
     def as_dict(self) -> dict[str, object]:
         """The stable JSON form: file, line, column, code, message, hint."""
         return {**self.place._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
 
-    def covered(self, cover: Cover) -> Problem:
+    def redacted(self, redactor: Redactor) -> Problem:
         """The same without secrets."""
-        return self._replace(message=cover(self.message), hint=cover(self.hint), text=cover(self.text))
+        return self._replace(message=redactor(self.message), hint=redactor(self.hint), text=redactor(self.text))
 
     def __str__(self) -> str:
-        """For a person: place, message, the line itself, the hint; nothing that a terminal would obey."""
+        """Readable form: place, message, line, hint. Control sequences are removed."""
         lines = [f"{self.place}: {self.message} [{self.code}]"]
         if self.text.strip():
             lines.append(f"    {self.text.rstrip()}")
@@ -59,36 +59,36 @@ class Problem(NamedTuple):
 
 
 class CompileError(HoldfastError):
-    """The tree does not compile; `problems` holds every mistake that could be found, in the order of their places."""
+    """The states do not compile; `problems` has all problems, sorted by place."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
         self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
-    def covered(self, cover: Cover) -> CompileError:
+    def redacted(self, redactor: Redactor) -> CompileError:
         """The same without secrets."""
-        return CompileError(problem.covered(cover) for problem in self.problems)
+        return CompileError(problem.redacted(redactor) for problem in self.problems)
 
 
 class Refused(CompileError):
-    """The language is right, but not what it asks for: kinds that there are not, wrong arguments, contradictions.
+    """The states are well-formed, but invalid: unknown kinds, wrong arguments, contradictions.
 
-    What the states compile to is known all the same.
+    Their low and high data is known and included.
     """
 
     def __init__(self, problems: Iterable[Problem], low: tuple[dict[str, Any], ...], high: Mapping[str, Any]) -> None:
         super().__init__(problems)
         self.low, self.high = low, high
 
-    def covered(self, cover: Cover) -> Refused:
+    def redacted(self, redactor: Redactor) -> Refused:
         """The same without secrets."""
         return Refused(
-            (problem.covered(cover) for problem in self.problems),
-            tuple(map(cover.masked, self.low)),
-            masked(self.high, cover),
+            (problem.redacted(redactor) for problem in self.problems),
+            tuple(map(redactor.masked, self.low)),
+            masked(self.high, redactor),
         )
 
 
-def masked(high: Mapping[str, Any], cover: Cover) -> dict[str, Any]:
-    """High data without secrets; what an ID is called says nothing of what is below it."""
-    return {cover(id_): cover.masked(body) for id_, body in high.items()}
+def masked(high: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """High data without secrets. The name of an ID does not decide whether its body is secret."""
+    return {redactor(id_): redactor.masked(body) for id_, body in high.items()}

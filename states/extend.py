@@ -1,7 +1,7 @@
-"""Changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
+"""Applies the changes that states make to each other: `extend`, the `_in` requisites, `use`, and `exclude`.
 
-All of them change declarations, each in a copy of this run's own (`Loaded.own`). What cannot be changed, because it is not
-there, is a problem.
+Each changed declaration is a copy that belongs to this run (`Loaded.own`). A change of a state that does not exist is a
+problem.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
-from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.high import (
     BACKWARD,
@@ -28,57 +27,58 @@ from holdfast.states.high import (
 )
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Spot
+from holdfast.states.salt_hints import no_such_type
 
 NOT_USED = (
     frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"})
     | IN_FORMS.keys()
 )
-"""Arguments that `use` never copies."""
+"""Arguments that `use` does not copy."""
 
 LOST = "it has no effect"
-"""What becomes of a requisite that names nothing, where Salt accepts it."""
+"""Effect of a requisite that names nothing, where Salt accepts it."""
 REPEATED = 100
-"""So many targets of one list are told again; Salt's time and space for a long list grow with the square of its length."""
+"""Maximum number of repeated targets of one list; Salt's time and memory grow with the square of its length."""
 
 
-class Found(NamedTuple):
-    """A state, and the declaration that it is part of."""
+class FoundState(NamedTuple):
+    """A state, and the declaration that contains it."""
 
     declaration: Declaration
     state: State
 
     def own(self, loaded: Loaded) -> State:
-        """The state, to be changed."""
+        """The state, in a copy that may be changed."""
         return loaded.own(self.declaration.id).states[self.state.type]
 
 
 class Finder:
-    """Finds the state that an extension or an `_in` requisite means: by type and ID, else by type and `name`."""
+    """Finds the state that an extension or an `_in` requisite names: by type and ID, else by type and `name`."""
 
     def __init__(self, loaded: Loaded) -> None:
         self.declarations = loaded.declarations
-        self._names: dict[tuple[str, str], list[Found]] = {}
+        self._names: dict[tuple[str, str], list[FoundState]] = {}
         for declaration in loaded.linked():
             for state in declaration.states.values():
                 name = state.find("name")
                 if name is not None and isinstance(name.value, str):
-                    self._names.setdefault((state.type, name.value), []).append(Found(declaration, state))
+                    self._names.setdefault((state.type, name.value), []).append(FoundState(declaration, state))
 
-    def find(self, type_: str, value: str) -> list[Found]:
-        """The states meant; with the type `id` the first one of that ID, or all of that name."""
+    def find(self, type_: str, value: str) -> list[FoundState]:
+        """The states that a target names; for the type `id` the first state of that ID, or all states of that name."""
         declaration = self.declarations.get(value)
         if declaration is not None:
             states = declaration.states
             if type_ == "id" and states:
-                return [Found(declaration, next(iter(states.values())))]
+                return [FoundState(declaration, next(iter(states.values())))]
             if type_ in states:
-                return [Found(declaration, states[type_])]
+                return [FoundState(declaration, states[type_])]
         if type_ == "id":
             return [found for (_, name), several in self._names.items() if name == value for found in several]
         return self._names.get((type_, value), [])
 
     def missing(self, type_: str, value: str) -> str:
-        """A hint for a state that is not there."""
+        """A hint for a state that does not exist."""
         if hint := no_such_type(type_):
             return hint
         known = self.declarations.get(value)
@@ -87,11 +87,11 @@ class Finder:
         words = [id_ for id_, declaration in self.declarations.items() if type_ in ("id", *declaration.states)]
         words += [name for (known_type, name) in self._names if type_ in ("id", known_type)]
         near = nearest(value, words)
-        return f"did you mean {near!r}?" if near else "it may stand in a file that is not included: add it to 'include'"
+        return f"did you mean {near!r}?" if near else "it may be in a file that is not included: add it to 'include'"
 
 
 def apply_extends(loaded: Loaded) -> list[Problem]:
-    """Apply every `extend`, the own file's before those of the files it includes; returns what is wrong."""
+    """Apply every `extend`, those of a file before those of the files that it includes; returns the problems."""
     problems: list[Problem] = []
     if not loaded.extends:
         return problems
@@ -108,7 +108,7 @@ def apply_extends(loaded: Loaded) -> list[Problem]:
 
 
 def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State) -> Problem | None:
-    """Apply one state type of an extension."""
+    """Apply an extension to one state."""
     found = finder.find(state.type, extension.id)
     if len(found) == 1:
         own = found[0].own(loaded)
@@ -131,7 +131,10 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
 
 
 def _overlay(state: State, item: Item) -> None:
-    """Lay one item upon a state: a requisite is appended, anything else replaces what has its key."""
+    """Add one item to a state.
+
+    The targets of a requisite are appended; any other item replaces the item with its key.
+    """
     for index, old in enumerate(state.items):
         if old.key == item.key:
             state.items[index] = replace(item, value=(*old.value, *item.value)) if item.key in TARGETING else item
@@ -143,7 +146,7 @@ def _overlay(state: State, item: Item) -> None:
 
 
 def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> list[Problem]:
-    """Apply every `_in` requisite, `use` and `use_in`; returns what is wrong. `disabled` ones have no effect."""
+    """Apply every `_in` requisite, `use` and `use_in`; returns the problems. `disabled` requisites have no effect."""
     work = _Backward(loaded, disabled)
     for declaration in loaded.linked():
         for state in declaration.states.values():
@@ -151,26 +154,29 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
                 if item.key in disabled:
                     continue
                 if item.key in BACKWARD:
-                    work.item(Found(declaration, state), item)
+                    work.item(FoundState(declaration, state), item)
                 elif item.key == "prereq":
-                    work.note(Found(declaration, state), item)
+                    work.note(FoundState(declaration, state), item)
     work.apply()
     return work.problems
 
 
 class _Backward:
-    """The requisites that are written at their other end, collected before any is applied: none sees another's effect."""
+    """The requisites that are written at their other end.
+
+    All are collected before one is applied, so that none affects another.
+    """
 
     def __init__(self, loaded: Loaded, disabled: frozenset[str]) -> None:
         self.loaded, self.disabled = loaded, disabled
         self.finder = Finder(loaded)
         self.problems: list[Problem] = []
-        self.targets: dict[tuple[str, str], tuple[Found, dict[str, list[Target]]]] = {}
-        """(ID, type) of a state -> that state, and what it has from others."""
-        self.copies: list[tuple[Found, Item]] = []
+        self.targets: dict[tuple[str, str], tuple[FoundState, dict[str, list[Target]]]] = {}
+        """(ID, type) of a state -> that state, and the requisites that it receives."""
+        self.copies: list[tuple[FoundState, Item]] = []
 
-    def item(self, here: Found, item: Item) -> None:
-        """Take in one requisite list."""
+    def item(self, here: FoundState, item: Item) -> None:
+        """Collect one requisite list."""
         found = [(target, self._others(item.key, target)) for target in item.value]
         if item.key in ("use", "use_in"):
             for _, others in found:
@@ -182,25 +188,28 @@ class _Backward:
             if item.key == "prereq_in" and not isinstance(item.value, Mapped):
                 self._add(here, NOTED, other, target)
 
-    def note(self, here: Found, item: Item) -> None:
-        """Take in the prereqs of a state: their targets are told, as Salt does."""
+    def note(self, here: FoundState, item: Item) -> None:
+        """Collect the prereqs of a state; their targets get the key `prerequired`, as in Salt."""
         for target, other in _again([(target, self._prereqs(target)) for target in item.value], item):
             self._add(other, NOTED, here, target)
 
-    def _prereqs(self, target: Target) -> Sequence[Found]:
-        """The targets that Salt tells of their prereqs: not those that a glob means, or the word `id`."""
+    def _prereqs(self, target: Target) -> Sequence[FoundState]:
+        """The targets that get `prerequired`: in Salt, those that are not named by a glob or by `id`."""
         if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
             return ()
         return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
 
-    def _add(self, to: Found, kind: str, other: Found, target: Target) -> None:
-        """Note that one state gets a requisite which names another. What a `listen_in` says, low data show only where it is written."""
+    def _add(self, to: FoundState, kind: str, other: FoundState, target: Target) -> None:
+        """Record that one state gets a requisite on another.
+
+        Low data shows a `listen_in` only where it is written.
+        """
         id_, type_ = other.declaration.id, other.state.type
         lists = self.targets.setdefault((to.declaration.id, to.state.type), (to, {}))[1]
         lists.setdefault(kind, []).append(Target(type_, id_, None if kind == "listen" else {type_: id_}, target.spot))
 
-    def _others(self, key: str, target: Target) -> Sequence[Found]:
-        """The states at the other end."""
+    def _others(self, key: str, target: Target) -> Sequence[FoundState]:
+        """The states that a target at the other end names."""
         if target.value is None:
             return ()
         if target.type == "sls":
@@ -225,7 +234,7 @@ class _Backward:
             hint = self.finder.missing(target.type, target.value)
             if isinstance(target.raw, str) or key in ("use", "use_in"):
                 self.problems.append(target.spot.accepted("requisite-missing", message, LOST, hint))
-            else:  # Salt makes an extension of it, which must have something to extend
+            else:  # Salt converts it to an extend, which requires an existing state
                 self.problems.append(target.spot.problem("requisite-missing", message, hint))
         if len(found) > 1 and target.type != "id":
             places = ", ".join(str(other.state.spot.place) for other in found)
@@ -238,13 +247,13 @@ class _Backward:
             )
         return found
 
-    def _of_sls(self, pattern: str) -> Iterator[Found]:
+    def _of_sls(self, pattern: str) -> Iterator[FoundState]:
         for declaration in self.loaded.declarations.values():
             if fnmatch.fnmatchcase(declaration.sls, pattern):
-                yield from (Found(declaration, state) for state in declaration.states.values())
+                yield from (FoundState(declaration, state) for state in declaration.states.values())
 
-    def _use(self, source: Found, user: Found) -> None:
-        """Note the arguments that one state takes over from another."""
+    def _use(self, source: FoundState, user: FoundState) -> None:
+        """Record the arguments that one state copies from another."""
         own = {item.key for item in user.state.items}
         if self.loaded.number(*user) is not None:
             own.add("order")
@@ -253,7 +262,7 @@ class _Backward:
         ]
 
     def apply(self) -> None:
-        """Carry out all that was noted."""
+        """Apply everything that was recorded."""
         for user, item in self.copies:
             _overlay(user.own(self.loaded), item)
         for found, lists in self.targets.values():
@@ -263,13 +272,13 @@ class _Backward:
                 _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))
 
 
-def _again(found: Iterable[tuple[Target, Sequence[Found]]], item: Item) -> Iterator[tuple[Target, Found]]:
-    """Each state that the targets of a list mean; before those of each target, once more those of the targets before it, as in Salt.
+def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> Iterator[tuple[Target, FoundState]]:
+    """Yield each state that the targets of a list name, with the repetitions of Salt.
 
-    That has no effect but on low data, which show the repeated entries. A mapping repeats none, and what stands before an `sls` is not
-    repeated any more.
+    Before the states of each target, the states of all earlier targets are repeated. This affects only low data, which
+    shows the repeated entries. A mapping repeats nothing, and targets before an `sls` are not repeated after it.
     """
-    before: list[Found] = []
+    before: list[FoundState] = []
     for target, others in found:
         if target.type == "sls" or isinstance(item.value, Mapped) or len(before) > REPEATED:
             before = []
@@ -278,12 +287,12 @@ def _again(found: Iterable[tuple[Target, Sequence[Found]]], item: Item) -> Itera
 
 
 def shown_target(target: Target) -> str:
-    """A requisite's target, as messages name it."""
+    """A target in the form that messages show."""
     return f"{target.value!r}" if target.type == "id" else f"{target.type}[{target.value}]"
 
 
 def apply_excludes(loaded: Loaded) -> None:
-    """Remove what is excluded: by ID, or every ID of the files that a glob matches. Files that those include stay."""
+    """Remove excluded states: by ID, or every ID of the files that a glob matches. Files that these include stay."""
     if not loaded.excludes:
         return
     ids = {reference.name for reference in loaded.excludes if reference.kind == "id"}

@@ -1,4 +1,7 @@
-"""Salt's way to bring Python along with states: directories like `_modules`. Nothing of it is loaded; what stands in for it is said instead."""
+"""Directories of Python modules for Salt, such as `_modules`.
+
+Holdfast does not load them, and says what to do instead.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,10 @@ from holdfast.resources import paths
 from holdfast.states import hostfiles
 from holdfast.states.source import Tree
 
-KIND = "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources' (CONTRIBUTING shows one)"
+KIND = (
+    "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources'"
+    " (CONTRIBUTING shows one)"
+)
 DATA = "work the value out in a template, or put it into the pillar or the grains (agent.yaml: grains, grains_file)"
 INSTEAD: Mapping[str, str] = {
     "_states": KIND,
@@ -24,7 +30,7 @@ INSTEAD: Mapping[str, str] = {
     "_serializers": "use the formats that there are, or a template",
     "_sdb": "put the values into the pillar",
 }
-"""Directory of Salt -> what to do instead of what is in it."""
+"""Directory of Salt -> what to do instead of its modules."""
 REST = tuple(
     f"_{word}"
     for word in [
@@ -47,11 +53,11 @@ REST = tuple(
         "wrapper",
     ]
 )
-"""Directories for what an agent without a master has no use for."""
+"""Directories that an agent without a master does not need."""
 
 
 def modules(tree: Tree, directory: str) -> list[str]:
-    """The names of the Python files in such a directory, sorted; none where it is not there or cannot be read."""
+    """The names of the Python files in such a directory, sorted; empty if it is missing or cannot be read."""
     try:
         return sorted(
             name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so"))
@@ -73,7 +79,7 @@ def grain_of(tree: Tree | None, grain: str) -> str:
 
 
 def instead(tree: Tree | None, directory: str, name: str) -> str:
-    """What to do about a function of a module that a tree has in such a directory; empty where it has none of this name."""
+    """What to do about a function of a module in such a directory; empty if there is no such module."""
     if tree is None or f"{name}.py" not in modules(tree, directory):
         return ""
     return f"{directory}/{name}.py is a module for Salt, which Holdfast does not load: {INSTEAD[directory]}"

@@ -1,4 +1,4 @@
-"""What the first lines of a file ask for: renderers (`#!jinja|yaml`), and options of Jinja (`#jinja2: {...}`)."""
+"""Parses the first lines of a file: renderers (`#!jinja|yaml`), and options of Jinja (`#jinja2: {...}`)."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.source import Text
 
 PIPES = (("jinja", "yaml"), ("yaml",), ("json",), ("jinja", "json"))
-"""What the first line of a file may ask for, `#!jinja|yaml` being the default."""
+"""Valid renderers of the first line; the first is the default."""
 
 OPTIONS = "#jinja2:"
-"""How the line begins in which a template chooses options of Jinja: the first one, or the one after `#!`."""
+"""Prefix of the line that sets options of Jinja: the first line, or the one after `#!`."""
 CHOICES = (
     *(f"{kind}_{end}_string" for kind in ("block", "variable", "comment") for end in ("start", "end")),
     *(
@@ -24,13 +24,13 @@ CHOICES = (
         "keep_trailing_newline",
     ),
 )
-"""What it may choose."""
+"""Options of Jinja that a file may set."""
 
 
 def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
     """The renderers that a file asks for, and its text, in which that line is a comment or (for JSON) blank.
 
-    Raises `CompileError` for renderers that there are not.
+    Raises `CompileError` for unknown renderers.
     """
     first, newline, rest = text.text.partition("\n")
     if not first.startswith("#!") or first.startswith("#!/"):
@@ -50,9 +50,9 @@ def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
 
 
 def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
-    """The options of Jinja that a text asks for (None: it does not), and the text with that line empty.
+    """The options of Jinja that a text sets (None: it sets none), and the text with that line empty.
 
-    Raises `CompileError` for a line that is no JSON mapping of options.
+    Raises `CompileError` for a line that is not a JSON mapping of options.
     """
     lines = text.split("\n", 2)
     at = int(len(lines) > 1 and lines[0].startswith("#!") and not lines[0].startswith("#!/"))
@@ -65,13 +65,13 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
         options = None
     wrong = [name for name in options if name.lower() not in CHOICES] if isinstance(options, dict) else [asked]
     if wrong:
-        hint = 'write it like #jinja2: {"trim_blocks": true}; there are: ' + ", ".join(CHOICES)
+        hint = 'write it like #jinja2: {"trim_blocks": true}; available: ' + ", ".join(CHOICES)
         raise CompileError(
             [
                 Problem(
                     Place(file, at + 1),
                     "template-options",
-                    f"these are no options of Jinja: {wrong[0]}",
+                    f"this is not an option of Jinja: {wrong[0]}",
                     hint,
                     lines[at],
                 )

@@ -1,8 +1,8 @@
-"""The canonical form of a state file. Nothing but white space is ever changed, and none that counts.
+"""Formats state files in the canonical form. Only white space without a meaning is changed.
 
-A file is taken apart into its declarations: what begins in the first column, up to the next such line. Each is laid out by itself
-(`format_layout`), as far as that provably keeps its meaning, whatever its templates put out; else its lines stay as they are. Whatever comes out
-is read again and compared with what went in, before anyone sees it.
+A file is divided into declarations: from a line that begins in the first column to the next such line. Each is laid out
+by itself (`format_layout`) if this provably keeps its meaning, whatever its templates print; otherwise its lines stay
+as they are. The result is parsed again and compared with the original.
 """
 
 from __future__ import annotations
@@ -17,25 +17,25 @@ import yaml
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import split_shebang
 from holdfast.states.format_jinja import pieces, same, space
-from holdfast.states.format_layout import Kept, layout
-from holdfast.states.format_lines import BLANKS, Kind, Line, lines_of, tangled
+from holdfast.states.format_layout import LayoutKept, layout
+from holdfast.states.format_lines import BLANKS, Kind, LayoutLine, lines_of, tangled
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_yaml
 from holdfast.states.source import Text
 
 _BREAKS = re.compile("\r|\x85|\u2028|\u2029")
-"""What ends a line of YAML, but not of anything else here."""
+"""Line breaks of YAML that are not newlines."""
 _KEEPS_BLANKS = re.compile(r"[|>][0-9]?\+[0-9]?[ \t]*(#.*)?$")
-"""A text that keeps the blank lines behind it; in some branch those may be blank lines anywhere below."""
+"""A block scalar that keeps the blank lines after it; with branches, these may be blank lines anywhere below."""
 _KEEPS_END = re.compile(r"[|>]([0-9]?\+?|\+[0-9])[ \t]*(#.*)?$")
-"""A text that ends with a newline if it has one."""
+"""A block scalar that keeps its last newline."""
 _TEXT = re.compile(r"[|>][-+0-9]{0,2}[ \t]*(#.*)?$")
-"""What a line ends with when a text of several lines follows."""
+"""End of a line with the header of a block scalar."""
 _NO_BLANKS = dict.fromkeys(map(ord, " \t\r\n"))
 _MARKERS = ("---", "...", "%", "? ", ": ")
-"""What a line of the first column may begin with that is no declaration."""
+"""Beginnings of lines in the first column that are not declarations."""
 _WELL_FORMED = frozenset({"duplicate-id", "duplicate-key", "yaml-alias", "yaml-merge", "yaml-key", "yaml-tag"})
-"""Mistakes in what a text says, not in how it is written: they are nothing to the formatter."""
+"""Problems of the meaning of a text, which do not matter to the formatter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,35 +44,38 @@ class Formatted:
 
     text: str
     kept: tuple[str, ...] = ()
-    """Where the layout was left as it is, and why: sentences for people."""
+    """Reasons for layouts that were kept, as sentences."""
 
 
 @dataclass(slots=True)
-class Part:
-    """One declaration: its lines, and those between it and the next. The first part of a file has only the latter."""
+class Section:
+    """One declaration: its lines, and the lines between it and the next.
 
-    lines: list[Line] = field(default_factory=list)
-    gap: list[Line] = field(default_factory=list)
-    kept: Kept | None = None
-    """Why its layout is left as it is."""
+    The first section of a file has only the latter.
+    """
+
+    lines: list[LayoutLine] = field(default_factory=list)
+    gap: list[LayoutLine] = field(default_factory=list)
+    kept: LayoutKept | None = None
+    """The reason to keep its layout."""
     texts: list[str] = field(default_factory=list)
-    """What becomes of its lines."""
+    """Its formatted lines."""
 
-    def keep(self, why: Kept) -> None:
-        """Leave the layout as it is."""
+    def keep(self, why: LayoutKept) -> None:
+        """Keep the layout as it is."""
         self.kept, self.texts = why, [line.text for line in self.lines]
 
-    def equals(self, other: Part) -> bool:
-        """Whether what this one became reads as it did, and stays as it is when it is formatted again."""
+    def equals(self, other: Section) -> bool:
+        """Whether the formatted section has the same meaning, and does not change if it is formatted again."""
         return other.kept is None and other.texts == self.texts and self.events() == other.events()
 
     @property
-    def all(self) -> list[Line]:
+    def all(self) -> list[LayoutLine]:
         """All its lines."""
         return [*self.lines, *self.gap]
 
     def events(self) -> list[tuple[object, ...]] | None:
-        """What YAML makes of it; None if it cannot read it."""
+        """Its events of YAML; None if it is not valid."""
         text = "".join(f"{line.masked}\n" for line in self.all)
         try:
             return [
@@ -87,9 +90,10 @@ class Part:
 
 
 def format_text(text: str, file: str) -> Formatted:
-    """The canonical form of a state file's text. `file` is what it is called in messages.
+    """The canonical form of the text of a state file. `file` is its name in messages.
 
-    JSON is returned as it is. Raises `CompileError` for what is no template, or no YAML, or asks for a renderer that there is not.
+    JSON is returned as it is. Raises `CompileError` if the text is not a valid template or not YAML, or names an
+    unknown renderer.
     """
     pipe, _ = split_shebang(Text(Path(file), text, ""))
     if "json" in pipe:
@@ -108,7 +112,7 @@ def format_text(text: str, file: str) -> Formatted:
 
 
 def _demand_yaml(text: str, file: str) -> None:
-    """Raises `CompileError` for a text without templates that is no YAML."""
+    """Raise `CompileError` for a text without templates that is not YAML."""
     try:
         parse_yaml(Document(file, text, secret=True), text)
     except CompileError as error:
@@ -117,7 +121,7 @@ def _demand_yaml(text: str, file: str) -> None:
 
 
 def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
-    """Lay out, and leave alone whatever reads differently afterwards. Raises `CompileError` when even that does not help."""
+    """Lay out the text, but keep sections whose meaning would change. Raises `CompileError` if that fails."""
     old = _parts(_lines(spaced, file, jinja=jinja))
     while True:
         result = _joined(old, spaced)
@@ -134,34 +138,34 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         if not moved:
             return Formatted(result, tuple(_notes(old, file)))
         for part in moved:
-            part.keep(Kept("another would be read differently", part.all[0]))
+            part.keep(LayoutKept("another would be read differently", part.all[0]))
 
 
-def _notes(parts: Sequence[Part], file: str) -> Iterator[str]:
-    """What is said of the parts whose layout is kept; of what concerns all of them, once."""
+def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
+    """The messages about sections whose layout is kept; a reason that concerns several of them is given once."""
     kept = {id(part.kept): part for part in reversed(parts) if part.kept is not None}
     for part in reversed(kept.values()):
         if part.kept is not None:
             yield f"{Place(file, part.kept.line.number)}: the layout of {_name(part)} is kept: {part.kept}"
 
 
-def _name(part: Part) -> str:
-    """What to call a part."""
+def _name(part: Section) -> str:
+    """The name of a section in messages."""
     return part.lines[0].text.split(": ")[0].rstrip(": ") if part.lines else "the beginning"
 
 
 def _differs(old: str, new: str, file: str, *, jinja: bool) -> bool:
-    """Whether more than white space was changed, or any within Jinja but for its delimiters."""
+    """Whether more than white space was changed, or white space inside of Jinja."""
     return old.translate(_NO_BLANKS) != new.translate(_NO_BLANKS) or (jinja and not same(old, new, file))
 
 
-def _lines(text: str, file: str, *, jinja: bool) -> list[Line]:
+def _lines(text: str, file: str, *, jinja: bool) -> list[LayoutLine]:
     return lines_of(text, pieces(text, file) if jinja else [])
 
 
-def _parts(lines: Sequence[Line]) -> list[Part]:
-    """A file's declarations, each looked at."""
-    parts = [Part()]
+def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
+    """The sections of a file, laid out if possible."""
+    parts = [Section()]
     for line in lines:
         if (
             line.kind is Kind.DATA
@@ -169,7 +173,7 @@ def _parts(lines: Sequence[Line]) -> list[Part]:
             and line.text[:2] not in ("- ", "-")
             and line.text.strip(BLANKS) != "-"
         ):
-            parts.append(Part())
+            parts.append(Section())
         parts[-1].lines.append(line)
     for part in parts:
         _divide(part)
@@ -177,18 +181,23 @@ def _parts(lines: Sequence[Line]) -> list[Part]:
     crossing = next((part.lines[0] for part in parts if part.lines and not _is_closed(part)), None)
     all_kept = None
     if knot is not None:
-        all_kept = Kept("in this file a tag with '-' joins lines", knot)
+        all_kept = LayoutKept("in this file a tag with '-' joins lines", knot)
     elif crossing is not None:
-        all_kept = Kept("in this file a block of Jinja reaches from one declaration into another", crossing)
+        all_kept = LayoutKept("in this file a block of Jinja reaches from one declaration into another", crossing)
     elif (deep := _deep(parts)) is not None:
-        all_kept = Kept("in this file what stands between declarations could become a part of a text before it", deep)
+        all_kept = LayoutKept(
+            "in this file what stands between declarations could become a part of a text before it", deep
+        )
     for part in parts:
         _look(part, all_kept)
     return parts
 
 
-def _deep(parts: Sequence[Part]) -> Line | None:
-    """A line between declarations that some branch may put behind a text, and is indented as far as that; None: there is none."""
+def _deep(parts: Sequence[Section]) -> LayoutLine | None:
+    """A line between declarations that a branch may append to a block scalar, because it is indented far enough.
+
+    Or None.
+    """
     if not any(line.pieces for part in parts for line in part.all):
         return None
     starts = [line.indent + 1 for part in parts for line in part.lines if _TEXT.search(line.masked)]
@@ -196,13 +205,16 @@ def _deep(parts: Sequence[Part]) -> Line | None:
     return next((line for line in gaps if starts and _width(line) >= min(starts)), None)
 
 
-def _width(line: Line) -> int:
-    """How many columns of a line count for a text before it: all blanks but one of a blank line, or the indentation of a comment."""
+def _width(line: LayoutLine) -> int:
+    """The width of a line as seen by a block scalar before it.
+
+    For a blank line it is the number of its blanks minus one, for a comment its indentation.
+    """
     return len(line.masked) - 1 if not line.masked.strip(BLANKS) else line.indent
 
 
-def _divide(part: Part) -> None:
-    """Find where a declaration ends: behind its last data, and what closes blocks that stand open there."""
+def _divide(part: Section) -> None:
+    """Find the end of a declaration: after its last data, and the tags that close its blocks."""
     lines = part.lines
     end = next(
         (number + 1 for number in reversed(range(len(lines))) if lines[number].kind in (Kind.DATA, Kind.LOUD)), 0
@@ -214,8 +226,8 @@ def _divide(part: Part) -> None:
     part.lines, part.gap = lines[:end], lines[end:]
 
 
-def _is_closed(part: Part) -> bool:
-    """Whether each block of Jinja that stands in a declaration begins and ends there."""
+def _is_closed(part: Section) -> bool:
+    """Whether each block of Jinja in a section begins and ends in it."""
     depth = 0
     for piece in (piece for line in part.lines for piece in line.pieces):
         depth += piece.step
@@ -224,8 +236,8 @@ def _is_closed(part: Part) -> bool:
     return not depth
 
 
-def _look(part: Part, all_kept: Kept | None) -> None:
-    """Lay a part out, if that can be done."""
+def _look(part: Section, all_kept: LayoutKept | None) -> None:
+    """Lay out a section, if possible."""
     if all_kept is not None:
         part.keep(all_kept)
         return
@@ -233,18 +245,18 @@ def _look(part: Part, all_kept: Kept | None) -> None:
     if not part.lines:
         return
     if part.lines[0].text.startswith(_MARKERS):
-        part.keep(Kept("it is no declaration", part.lines[0]))
+        part.keep(LayoutKept("it is no declaration", part.lines[0]))
     elif loose is not None:
-        part.keep(Kept("what a template puts out may have several lines", loose))
+        part.keep(LayoutKept("what a template puts out may have several lines", loose))
     else:
         try:
             part.texts = layout(part.lines, part.gap)
-        except Kept as why:
+        except LayoutKept as why:
             part.keep(why)
 
 
-def _joined(parts: Sequence[Part], text: str) -> str:
-    """The text of all parts in their canonical form."""
+def _joined(parts: Sequence[Section], text: str) -> str:
+    """The text of all sections in the canonical form."""
     out: list[str] = []
     counts = any(_KEEPS_BLANKS.search(line.masked) for part in parts for line in part.lines)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
@@ -256,8 +268,8 @@ def _joined(parts: Sequence[Part], text: str) -> str:
     return joined if whole else joined.removesuffix("\n")
 
 
-def _gap(part: Part, following: Part | None) -> list[str]:
-    """The lines between two declarations: no two blank ones, and one at least; none at the ends of the file."""
+def _gap(part: Section, following: Section | None) -> list[str]:
+    """The lines between two declarations: at least one blank line, never two in a row; none at the ends of the file."""
     texts = [line.text.rstrip(BLANKS) for line in part.gap]
     at = _border(part.gap)
     if part.lines and following is not None and at is not None and "" not in texts:
@@ -268,8 +280,8 @@ def _gap(part: Part, following: Part | None) -> list[str]:
     return kept
 
 
-def _border(gap: Sequence[Line]) -> int | None:
-    """Where a blank line belongs that is missing: behind the tags that end what is before; nowhere if another branch begins."""
+def _border(gap: Sequence[LayoutLine]) -> int | None:
+    """The position of a missing blank line: after the tags that end the section; None if another branch begins."""
     at = 0
     for number, line in enumerate(gap):
         if any(piece.switches for piece in line.pieces):

@@ -1,6 +1,6 @@
-"""What the formatter has to know of Jinja: where each piece stands, what it opens and closes, what it may put out.
+"""Finds the pieces of Jinja in a text for the formatter: their positions, blocks and output.
 
-Jinja's own lexer finds the pieces, so there is never a doubt about what is one. Nothing is rendered.
+Jinja's own lexer finds the pieces, so both always agree. Nothing is rendered.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from holdfast.states.templates import environment, explain
 
 _ENVIRONMENT = environment(None, marks=False)
 _UNREADABLE = (jinja2.TemplateError, RecursionError, ValueError)
-"""What Jinja says of what it cannot read: wrong syntax, too deep, a number with too many digits."""
+"""Exceptions of Jinja for a text that it cannot parse: invalid syntax, too deep, a number with too many digits."""
 _BLOCKS = frozenset({"if", "for", "with", "autoescape", "block"})
-"""Tags whose body is put out where it stands."""
+"""Tags whose body is printed in place."""
 _KEPT = {"macro": "endmacro", "set": "endset", "load_yaml": "endload", "load_json": "endload", "load_text": "endload"}
 _CHANGED = {"call": "endcall", "filter": "endfilter"}
 _VALUES = {**_KEPT, **_CHANGED}
-"""Tags whose body becomes a value -> their end. Such a block is one piece: not a blank in it is changed."""
+"""Tags whose body becomes a value -> their end. Such a block is one piece, and nothing in it is changed."""
 _SILENT = frozenset({"set", "do", "import", "from", "break", "continue", "import_yaml", "import_json", "import_text"})
 _ONE_LINE = frozenset(
     {"abs", "avg", "base64_encode", "capitalize", "d", "default", "difference", "e", "escape", "first", "float", "int"}
@@ -81,9 +81,9 @@ _ONE_LINE = frozenset(
     }
     | {"yaml_dquote", "yaml_encode", "yaml_squote"}
 )
-"""Filters that do not make several lines of one."""
+"""Filters that never print several lines."""
 _FUNCTIONS = frozenset({"range", "dict", "lipsum", "cycler", "joiner", "namespace"})
-"""Names that are called and are no macros."""
+"""Functions that are not macros."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,17 @@ class Piece:
     start: int
     end: int
     word: str
-    """Of a tag its first word; `{{` for an expression, `{#` for a comment, `{% raw %}` likewise."""
+    """The first word of a tag; `{{` for an expression, `{#` for a comment, `raw` for `{% raw %}`."""
     left: bool = False
     """It strips the white space before it."""
     right: bool = False
     """It strips the white space after it."""
     many: bool = False
-    """It may put out more than a part of one line."""
+    """It may print more than a part of one line."""
 
     @property
     def puts_out(self) -> bool:
-        """Whether it is replaced by text, where it stands."""
+        """Whether text is printed in its place."""
         return self.word in ("{{", "raw") or self.many
 
     @property
@@ -129,7 +129,10 @@ class _Open:
 
 
 def space(text: str, file: str) -> str:
-    """The text with a blank inside of each delimiter: `{{ x }}`, `{%- if x %}`. Raises `CompileError` when it is no template."""
+    """The text with a space inside of each delimiter: `{{ x }}`, `{%- if x %}`.
+
+    Raises `CompileError` if it is not a template.
+    """
     parts: list[str] = []
     tokens = list(_tokens(text, file))
     at = 0
@@ -163,7 +166,7 @@ def same(old: str, new: str, file: str) -> bool:
 
 
 def pieces(text: str, file: str) -> list[Piece]:
-    """All Jinja of a template, in order. Raises `CompileError` when it is no template."""
+    """All pieces of Jinja in order. Raises `CompileError` if the text is not a template."""
     tree = _parse(text, file)
     try:
         return list(_joined(_single(text, file, _loose_names(tree))))
@@ -201,7 +204,7 @@ def _single(text: str, file: str, loose: frozenset[str]) -> Iterator[Piece]:
 
 
 def _joined(found: Iterator[Piece]) -> Iterator[Piece]:
-    """Blocks whose text becomes a value, made one piece each."""
+    """Combine each block whose text becomes a value into one piece."""
     opened: list[Piece] = []
     for piece in found:
         word = "set" if piece.word == "set block" else piece.word
@@ -216,7 +219,7 @@ def _joined(found: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _tokens(text: str, file: str) -> Iterator[tuple[int, str, str]]:
-    """Position, type and text of each token. What a `-` strips before a delimiter is no token."""
+    """Position, type and text of each token. White space that a `-` strips is not part of a token."""
     at = 0
     try:
         for _, kind, value in _ENVIRONMENT.lex(text):
@@ -229,7 +232,7 @@ def _tokens(text: str, file: str) -> Iterator[tuple[int, str, str]]:
 
 
 def unreadable(error: Exception, text: str, file: str) -> CompileError:
-    """The error for a text that is no template."""
+    """The error for a text that is not a template."""
     return CompileError([explain(error, file, {file: text}, (), secret=True)])
 
 
@@ -241,7 +244,7 @@ def _parse(text: str, file: str) -> nodes.Template:
 
 
 def _many(text: str, current: _Open, loose: frozenset[str]) -> bool:
-    """Whether a piece may put out more than a part of one line."""
+    """Whether a piece may print more than a part of one line."""
     if current.word == "{{":
         return "\n" in text or not _one_line(_ENVIRONMENT.parse(text), loose)
     if current.word == "raw":
@@ -256,12 +259,12 @@ def _many(text: str, current: _Open, loose: frozenset[str]) -> bool:
 
 
 def _one_line(tree: nodes.Node, loose: Collection[str]) -> bool:
-    """Whether an expression is data, rather than a macro or something that lays out text in lines."""
+    """Whether an expression prints one line: it is data, rather than a macro or a filter that prints lines."""
     return not _lays_out(tree) and not any(name.name in loose for name in tree.find_all(nodes.Name))
 
 
 def _lays_out(tree: nodes.Node) -> bool:
-    """Whether an expression by itself, whatever its names stand for, may make several lines."""
+    """Whether an expression may print several lines, whatever the values of its names."""
     if any(isinstance(const.value, str) and "\n" in const.value for const in tree.find_all(nodes.Const)):
         return True
     if any(found.name not in _ONE_LINE or _has_indent(found) for found in tree.find_all(nodes.Filter)):
@@ -271,14 +274,14 @@ def _lays_out(tree: nodes.Node) -> bool:
 
 
 def _has_indent(found: nodes.Filter) -> bool:
-    """Whether a filter for JSON is told to write several lines."""
+    """Whether a filter for JSON has an indentation, and so prints several lines."""
     return found.name in ("json", "tojson") and (
         bool(found.args) or any(keyword.key == "indent" for keyword in found.kwargs)
     )
 
 
 def _loose_names(tree: nodes.Template) -> frozenset[str]:
-    """Names that stand for more than data: modules of macros, and what is set to text of several lines."""
+    """Names that may print several lines: modules of macros, and names that are set to text of several lines."""
     blocks = [block for block in tree.find_all(nodes.AssignBlock) if block.filter is None]
     found = {"caller", "self", "super", *(node.target for node in tree.find_all(nodes.Import))}
     found.update(*(_names(block.target) for block in blocks))
@@ -300,6 +303,6 @@ def _loose_names(tree: nodes.Template) -> frozenset[str]:
 
 
 def _names(target: nodes.Node) -> set[str]:
-    """The names that an assignment gives a value."""
+    """The names to which an assignment gives a value."""
     tree = nodes.Output([target])
     return {found.name for found in tree.find_all(nodes.Name)} | {found.name for found in tree.find_all(nodes.NSRef)}

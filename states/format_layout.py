@@ -1,8 +1,9 @@
-"""The canonical layout of one declaration: how far each of its lines is indented, one space after a dash and after the colon of a key.
+"""Lays out one declaration: indentation of its lines, one space after a dash and after the colon of a key.
 
-The columns of YAML say what belongs to what; so a line may move only together with all that is compared with it, whatever branch of a template
-is taken. That holds when each block of Jinja has whole siblings as its body: then what is rendered is the same tree with some of its subtrees
-left out or repeated, and where a subtree stands depends on its ancestors alone. Whatever is not of this form is kept as it is.
+In YAML, columns have a meaning, so a line may move only together with all lines that are compared with it, whatever
+branch of a template is taken. This holds if the body of each block of Jinja consists of complete siblings: every
+rendering is then the same tree with some subtrees left out or repeated, and the column of a subtree depends only on its
+ancestors. All other layouts are kept.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from yaml.tokens import (
     ValueToken,
 )
 
-from holdfast.states.format_lines import BLANKS, Kind, Line, indent_of
+from holdfast.states.format_lines import BLANKS, Kind, LayoutLine, indent_of
 
 STEP = 2
 """Columns from one level to the next."""
@@ -43,16 +44,16 @@ _INVISIBLE = (
 )
 
 
-class Kept(Exception):
-    """These lines are left as they are; the message says why, `line` where."""
+class LayoutKept(Exception):
+    """The layout of these lines is kept; the message says why, `line` where."""
 
-    def __init__(self, why: str, line: Line) -> None:
+    def __init__(self, why: str, line: LayoutLine) -> None:
         self.line = line
         super().__init__(why)
 
 
-class Mark(NamedTuple):
-    """Where something that YAML compares by its column begins in a line."""
+class LayoutMark(NamedTuple):
+    """The column in a line at which a token begins that YAML compares by column."""
 
     column: int
     kind: str
@@ -60,7 +61,7 @@ class Mark(NamedTuple):
 
     @property
     def depth(self) -> tuple[int, bool]:
-        """What is greater is deeper: a list may begin in the column of its key."""
+        """Key for comparison: greater means deeper. A list may begin in the column of its key."""
         return self.column, self.kind == "-"
 
 
@@ -71,18 +72,18 @@ class Span:
     first: int
     last: int
     block: bool
-    """It is a block scalar: each blank counts."""
+    """It is a block scalar, in which each blank counts."""
     header: str = ""
-    """Of a block scalar: `|`, `>-`, `|2+`."""
+    """The header of a block scalar: `|`, `>-`, `|2+`."""
 
 
 @dataclass(slots=True)
 class Structure:
-    """What YAML says of the masked lines."""
+    """The structure of the masked lines in YAML."""
 
-    marks: dict[int, list[Mark]] = field(default_factory=dict)
+    marks: dict[int, list[LayoutMark]] = field(default_factory=dict)
     gaps: dict[int, list[tuple[int, int]]] = field(default_factory=dict)
-    """Line -> blanks in it that become one space."""
+    """Line -> gaps in it that become one space."""
     spans: list[Span] = field(default_factory=list)
 
     @property
@@ -103,25 +104,28 @@ class _Level:
 
     @property
     def depth(self) -> tuple[int, bool]:
-        """As of a mark."""
+        """As `LayoutMark.depth`."""
         return self.old, self.kind == "-"
 
 
-def layout(lines: Sequence[Line], gap: Sequence[Line]) -> list[str]:
-    """The lines of a declaration in their canonical form. `gap` are those up to the next declaration. Raises `Kept`."""
+def layout(lines: Sequence[LayoutLine], gap: Sequence[LayoutLine]) -> list[str]:
+    """The lines of a declaration in the canonical form.
+
+    `gap` are the lines up to the next declaration. Raises `LayoutKept`.
+    """
     found = structure(lines)
     _check_blocks([*lines, *gap], found)
     _check_widths([*lines, *gap], found)
     return _Layout(lines, found).texts()
 
 
-def structure(lines: Sequence[Line]) -> Structure:
-    """Read masked lines. Raises `Kept` when they are no YAML, or of a form that is not moved."""
+def structure(lines: Sequence[LayoutLine]) -> Structure:
+    """Parse masked lines. Raises `LayoutKept` if they are not YAML, or are of a form that is not moved."""
     try:
         tokens = list(yaml.scan("".join(f"{line.masked}\n" for line in lines), Loader=yaml.CLoader))
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
-        raise Kept(
+        raise LayoutKept(
             "this is not YAML before the template is run", lines[min(mark.line, len(lines) - 1) if mark else 0]
         ) from error
     found = Structure()
@@ -132,12 +136,12 @@ def structure(lines: Sequence[Line]) -> Structure:
     inside = found.continued
     for number, line in enumerate(lines):
         if line.kind is Kind.DATA and number not in found.marks and number not in inside:
-            raise Kept("a line begins neither a key, an item nor a value", line)
+            raise LayoutKept("a line begins neither a key, an item nor a value", line)
     return found
 
 
-def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Line]) -> Iterator[tuple[Any, Any]]:
-    """Tokens with the one before each; what is inside of brackets is part of the bracket that opens. Notes values of several lines."""
+def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[LayoutLine]) -> Iterator[tuple[Any, Any]]:
+    """Tokens with their predecessors, without those inside of brackets. Records values of several lines."""
     depth, opened, before = 0, None, None
     for token in tokens:
         if isinstance(token, _CLOSING):
@@ -155,8 +159,8 @@ def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Line])
             opened = token if depth == 1 else opened
 
 
-def _span(token: ScalarToken, lines: Sequence[Line]) -> Span:
-    """The lines of a scalar, without the blank ones behind it."""
+def _span(token: ScalarToken, lines: Sequence[LayoutLine]) -> Span:
+    """The lines of a scalar, without blank lines after it."""
     first, last = token.start_mark.line, min(token.end_mark.line, len(lines) - 1)
     block = token.style in ("|", ">")
     if block and token.end_mark.column == 0 and token.end_mark.line <= len(lines) - 1:
@@ -167,8 +171,8 @@ def _span(token: ScalarToken, lines: Sequence[Line]) -> Span:
     return Span(first, last, block, header)
 
 
-def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> None:
-    """Note what a token says of its line."""
+def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]) -> None:
+    """Record the meaning of a token for its line."""
     mark = token.start_mark
     if isinstance(token, _INVISIBLE) or mark.line >= len(lines):
         return
@@ -176,52 +180,55 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[Line]) -> N
     line = lines[mark.line].masked
     begins = not line[: mark.column].strip(BLANKS)
     if isinstance(token, KeyToken) and token.end_mark.column != mark.column:
-        raise Kept("a key of the form '? key'", lines[mark.line])
+        raise LayoutKept("a key of the form '? key'", lines[mark.line])
     if isinstance(token, ValueToken) and begins:
-        raise Kept("a colon without a key before it", lines[mark.line])
-    if (
-        isinstance(before, (BlockEntryToken, ValueToken))
-        and before.end_mark.line == mark.line
-        and not isinstance(token, ValueToken)
-    ):
-        gap = (before.end_mark.column, mark.column)
-        if gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
-            found.gaps[mark.line].append(gap)
+        raise LayoutKept("a colon without a key before it", lines[mark.line])
+    _note_gap(found, before, token)
     if isinstance(token, BlockEntryToken):
-        marks.append(Mark(mark.column, "-"))
+        marks.append(LayoutMark(mark.column, "-"))
     elif isinstance(token, KeyToken):
-        marks.append(Mark(mark.column, "key"))
+        marks.append(LayoutMark(mark.column, "key"))
     elif isinstance(token, _NODES) and begins and not marks:
-        marks.append(Mark(mark.column, "leaf"))
+        marks.append(LayoutMark(mark.column, "leaf"))
     if not marks:
         del found.marks[mark.line]
 
 
-def _extend(span: Span, lines: Sequence[Line]) -> None:
-    """Take in the tags behind a value that close blocks opened within it. Raises `Kept` if blocks reach out of it."""
+def _note_gap(found: Structure, before: Any, token: Any) -> None:
+    """Record the blanks between a dash or a colon and the next token in its line."""
+    mark = token.start_mark
+    if not isinstance(before, (BlockEntryToken, ValueToken)) or isinstance(token, ValueToken):
+        return
+    gap = (before.end_mark.column, mark.column)
+    if before.end_mark.line == mark.line and gap[0] < gap[1] and gap not in found.gaps.setdefault(mark.line, []):
+        found.gaps[mark.line].append(gap)
+
+
+def _extend(span: Span, lines: Sequence[LayoutLine]) -> None:
+    """Add the tags after a value that close blocks in it. Raises `LayoutKept` if blocks reach out of the value."""
     depth, at = 0, span.first
     while at < span.last or (depth > 0 and at + 1 < len(lines) and lines[at + 1].kind in (Kind.TAGS, Kind.BLANK)):
         at += 1
         for piece in lines[at].pieces:
             depth += piece.step
             if depth < 0 or (piece.switches and not depth):
-                raise Kept("a block of Jinja begins or ends within a value", lines[at])
+                raise LayoutKept("a block of Jinja begins or ends within a value", lines[at])
     if depth:
-        raise Kept("a block of Jinja begins or ends within a value", lines[span.first])
+        raise LayoutKept("a block of Jinja begins or ends within a value", lines[span.first])
     span.last = max(span.last, at)
 
 
 class _Blocks:
-    """Blocks of Jinja and the depth of what is in them."""
+    """Blocks of Jinja and the depth of their contents."""
 
     def __init__(self) -> None:
         self.opened: list[list[tuple[int, bool] | None]] = []
-        """For each open block, where each of its branches begins; None: not seen yet."""
+        """For each open block, the depth at which each of its branches begins; None: not known yet."""
         self.ended: list[tuple[int, bool]] = []
-        """Where the branches began of blocks that have just ended."""
+        """The depths at which the branches of the last closed blocks began."""
 
-    def tags(self, line: Line) -> None:
-        """A line of tags."""
+    def tags(self, line: LayoutLine) -> None:
+        """Process a line of tags."""
         for piece in line.pieces:
             if piece.step > 0:
                 self.opened.append([None])
@@ -230,24 +237,24 @@ class _Blocks:
             elif piece.step < 0 and self.opened:
                 self.ended += [depth for depth in self.opened.pop() if depth is not None]
 
-    def comment(self, depth: tuple[int, bool], line: Line) -> None:
-        """A comment, or anything else, at this depth. Raises `Kept`."""
+    def comment(self, depth: tuple[int, bool], line: LayoutLine) -> None:
+        """Process a comment, or any other token, at this depth. Raises `LayoutKept`."""
         if any(depth > end for end in self.ended):
-            raise Kept("what follows a block of Jinja belongs to what is in it", line)
+            raise LayoutKept("what follows a block of Jinja belongs to what is in it", line)
 
-    def data(self, depth: tuple[int, bool], line: Line) -> None:
-        """Something at this depth. Raises `Kept`."""
+    def data(self, depth: tuple[int, bool], line: LayoutLine) -> None:
+        """Process a token at this depth. Raises `LayoutKept`."""
         self.comment(depth, line)
         self.ended = []
         for branches in self.opened:
             first = next((branch for branch in branches if branch is not None), depth)
             if depth < first or (branches[-1] is None and depth != first):
-                raise Kept("a block of Jinja has more in it than siblings", line)
+                raise LayoutKept("a block of Jinja has more in it than siblings", line)
             branches[-1] = first
 
 
-def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
-    """Refuse blocks of Jinja whose body is not a row of whole siblings. Raises `Kept`."""
+def _check_blocks(lines: Sequence[LayoutLine], found: Structure) -> None:
+    """Raise `LayoutKept` for blocks of Jinja whose body does not consist of complete siblings."""
     inside, blocks = found.continued, _Blocks()
     for number, line in enumerate(lines):
         if number in inside:
@@ -260,41 +267,41 @@ def _check_blocks(lines: Sequence[Line], found: Structure) -> None:
             blocks.tags(line)
 
 
-def _check_widths(lines: Sequence[Line], found: Structure) -> None:
-    """Refuse blanks that could become part of a block scalar, in some branch. Raises `Kept`."""
+def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
+    """Raise `LayoutKept` for blanks that could become part of a block scalar, in some branch."""
     starts = [_start(span, lines) for span in found.spans if span.block]
     inside = found.continued
     if not starts or not any(line.pieces for line in lines):
         return
     for number, line in enumerate(lines):
         if number not in inside and not line.masked.strip(BLANKS) and len(line.masked) > min(starts):
-            raise Kept("blanks could become a part of the text before them", line)
+            raise LayoutKept("blanks could become a part of the text before them", line)
 
 
-def _start(span: Span, lines: Sequence[Line]) -> int:
-    """The column at which a block scalar begins at the earliest."""
+def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
+    """The least column at which a block scalar may begin."""
     if any(char.isdigit() for char in span.header):
         return lines[span.first].indent + 1
     inside = (lines[number] for number in range(span.first + 1, span.last + 1))
     return min((line.indent for line in inside if line.masked.strip(BLANKS)), default=lines[span.first].indent + 1)
 
 
-def _first_content(span: Span, lines: Sequence[Line]) -> int:
-    """The first line of a block scalar that is not blank; 0: there is none."""
+def _first_content(span: Span, lines: Sequence[LayoutLine]) -> int:
+    """The first line of a block scalar that is not blank; 0 if there is none."""
     return next((number for number in range(span.first + 1, span.last + 1) if lines[number].masked.strip(BLANKS)), 0)
 
 
 class _Layout:
-    """The lines of one declaration on their way to new columns."""
+    """State of laying out one declaration."""
 
-    def __init__(self, lines: Sequence[Line], found: Structure) -> None:
+    def __init__(self, lines: Sequence[LayoutLine], found: Structure) -> None:
         self.lines, self.found = lines, found
         self.stack: list[_Level] = []
         self.new: dict[int, str] = {}
-        """Line -> its new text."""
+        """Line -> its formatted text."""
 
     def texts(self) -> list[str]:
-        """All of them. Raises `Kept`."""
+        """Lay out all lines. Raises `LayoutKept`."""
         spans = {span.first: span for span in self.found.spans}
         for number, line in enumerate(self.lines):
             if number not in self.found.marks:
@@ -306,8 +313,8 @@ class _Layout:
         self._between()
         return self._collapsed()
 
-    def _indent(self, marks: list[Mark]) -> int:
-        """The new column of a line that begins so; opens and closes levels."""
+    def _indent(self, marks: list[LayoutMark]) -> int:
+        """The new column of a line with these marks; opens and closes levels."""
         column = indent = -1
         for mark in marks:
             column = self._column(mark, column)
@@ -316,8 +323,8 @@ class _Layout:
                 self.stack[-1].line = indent
         return indent
 
-    def _column(self, mark: Mark, before: int) -> int:
-        """The new column of a mark; `before` is that of the dash before it in its line, or -1."""
+    def _column(self, mark: LayoutMark, before: int) -> int:
+        """The new column of a mark; `before` is the column of the dash before it in its line, or -1."""
         stack = self.stack
         while stack and (stack[-1].depth > mark.depth or (mark.kind == "leaf" and stack[-1].old >= mark.column)):
             stack.pop()
@@ -369,18 +376,18 @@ class _Layout:
                 self.new[number] = " " * max(line.indent + shift, base + STEP) + line.text.lstrip(" ")
 
     def _moved(self, number: int, by: int, base: int) -> str:
-        """A line of a block scalar. Raises `Kept` when it cannot be moved as far as the others."""
+        """The new text of a line of a block scalar. Raises `LayoutKept` if it cannot be moved as far as the others."""
         line = self.lines[number]
         if not by or not line.text:
             return line.text
         if line.kind is Kind.DATA and line.pieces:
-            raise Kept("what is put out within a text may have several lines", line)
+            raise LayoutKept("what is put out within a text may have several lines", line)
         if line.indent + by < (base + 1 if line.masked.strip(BLANKS) else 0):
-            raise Kept("a line of a text is indented less than the others", line)
+            raise LayoutKept("a line of a text is indented less than the others", line)
         return " " * (line.indent + by) + line.text[line.indent :]
 
     def _between(self) -> None:
-        """Tags and comments that stand between go with the data next to them that begin in the same column, else with those that follow."""
+        """Move tags and comments with the next data in the same column, or else with the data that follows."""
         known = sorted(self.found.marks)
         for number, line in enumerate(self.lines):
             if number in self.new:
@@ -396,7 +403,7 @@ class _Layout:
             self.new[number] = " " * max(line.indent + shift, 0) + text if text else ""
 
     def _collapsed(self) -> list[str]:
-        """The texts, of blank lines that follow each other one; all, where a text keeps those behind it."""
+        """The texts with at most one blank line in a row; unchanged if a block scalar keeps its blank lines."""
         inside = self.found.continued
         keeps = any("+" in span.header for span in self.found.spans)
         return [

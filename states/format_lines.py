@@ -1,7 +1,7 @@
-"""A state file as lines that can be moved: each with what it is, and with its Jinja masked so that YAML can be read.
+"""Splits a state file into lines that can be moved, and masks their Jinja so that YAML can be parsed.
 
-In the mask an expression is a word as long as itself, and a line of tags is blank: so the mask has the columns of the file. A piece of Jinja
-that runs over several lines makes one line of them, of which only the beginning moves.
+In the mask, an expression is a word of the same length, and a line of tags is blank, so that columns are those of the
+file. A piece of Jinja that spans several lines makes one line of them, and only its beginning moves.
 """
 
 from __future__ import annotations
@@ -14,47 +14,47 @@ from enum import Enum
 from holdfast.states.format_jinja import Piece
 
 BLANKS = " \t"
-"""White space within a line, to YAML; other kinds are text."""
+"""White space within a line of YAML; other kinds are text."""
 
 
 class Kind(Enum):
-    """What a line is."""
+    """The kind of a line."""
 
     BLANK = 0
     COMMENT = 1
     """A comment of YAML."""
     TAGS = 2
-    """Jinja that puts nothing out."""
+    """Jinja that prints nothing."""
     DATA = 3
     LOUD = 4
-    """Jinja that puts out whatever it likes."""
+    """Jinja that may print anything."""
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
-    """One line, or several that a piece of Jinja holds together."""
+class LayoutLine:
+    """One line, or several lines that a piece of Jinja connects."""
 
     number: int
-    """Of its beginning, from 1."""
+    """Number of its first line, from 1."""
     text: str
     masked: str
     kind: Kind
     pieces: tuple[Piece, ...] = ()
     loose: bool = False
-    """What it puts out may be more than a part of one line of YAML."""
+    """Its Jinja may print more than a part of one line."""
 
     @property
     def indent(self) -> int:
-        """How many spaces it begins with."""
+        """Number of leading spaces."""
         return indent_of(self.text)
 
 
 def indent_of(text: str) -> int:
-    """How many spaces a text begins with."""
+    """Number of leading spaces of a text."""
     return len(text) - len(text.lstrip(" "))
 
 
-def lines_of(text: str, pieces: Sequence[Piece]) -> list[Line]:
+def lines_of(text: str, pieces: Sequence[Piece]) -> list[LayoutLine]:
     """All lines of a text; the last is not empty unless the text ends with an empty line."""
     lines = []
     start, number, first = 0, 1, 0
@@ -69,7 +69,7 @@ def lines_of(text: str, pieces: Sequence[Piece]) -> list[Line]:
 
 
 def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
-    """Where lines end: at each newline that is not inside of a piece of Jinja."""
+    """Offsets of the ends of lines: each newline that is not inside of a piece of Jinja."""
     starts = [piece.start for piece in pieces]
     at = -1
     while (at := text.find("\n", at + 1)) >= 0:
@@ -80,15 +80,15 @@ def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
         yield len(text)
 
 
-def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line:
-    """One line, looked at."""
+def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> LayoutLine:
+    """Make one line."""
     data = _replaced(text, start, pieces, lambda _: " ")
     if not data.strip(BLANKS):
         if not pieces:
-            return Line(number, text, text, Kind.BLANK)
+            return LayoutLine(number, text, text, Kind.BLANK)
         loud = any(piece.puts_out for piece in pieces)
         masked = text[: indent_of(text)] + text[pieces[-1].end - start :]
-        return Line(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
+        return LayoutLine(number, text, masked, Kind.LOUD if loud else Kind.TAGS, pieces, loose=loud)
     masked = _replaced(
         text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " "
     )
@@ -98,7 +98,7 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Line
         or _is_loose(pieces)
         or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
     )
-    return Line(number, text, masked, kind, pieces, loose)
+    return LayoutLine(number, text, masked, kind, pieces, loose)
 
 
 def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Piece], str]) -> str:
@@ -111,7 +111,7 @@ def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Pi
 
 
 def _is_loose(pieces: Sequence[Piece]) -> bool:
-    """Whether Jinja within a line of data does more than to put out a part of it."""
+    """Whether Jinja in a line of data does more than print a part of it."""
     depth = 0
     for piece in pieces:
         depth += piece.step
@@ -121,14 +121,15 @@ def _is_loose(pieces: Sequence[Piece]) -> bool:
 
 
 Origin = tuple[int, bool]
-"""Where the white space before a line may come from: the column of a line with tags, and whether that strips it itself."""
+"""Origin of the white space before a line: the column of a line of tags; whether its first tag strips on the left."""
 
 
-def tangled(lines: Sequence[Line]) -> Line | None:
-    """The first line whose column is not the one it has in the file, because tags strip the white space before it; None: there is none.
+def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
+    """The first line whose rendered column may differ from its column in the file; None if there is none.
 
-    A tag that strips what follows (`-%}`) has the next line begin where the tag itself does, or where the tag stands after which its block was
-    left out, or ended to begin anew. It is well if all of those stand in the same column.
+    A tag that strips what follows (`-%}`) makes the next line begin at the column of the tag. If its block is left out
+    or repeated, the next line begins at the column of the tag after which that happens. This is safe if all of these
+    are in the same column.
     """
     jumps = _jumps(lines)
     chain: frozenset[Origin] = frozenset()
@@ -138,7 +139,7 @@ def tangled(lines: Sequence[Line]) -> Line | None:
             chain = (
                 chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
             )
-            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins anew behind its own text
+            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins again after its own text
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
                 return line
@@ -146,12 +147,12 @@ def tangled(lines: Sequence[Line]) -> Line | None:
     return None
 
 
-def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
-    """Number of a line with tags -> from where a template may come there, other than from the line before it."""
+def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
+    """Number of a line of tags -> origins from which a template may jump there, other than from the line before it."""
     found: dict[int, frozenset[Origin]] = {}
     opened: list[
         tuple[set[Origin], list[int]]
-    ] = []  # of each open block: its tags, and the number of its line if it is a loop
+    ] = []  # for each open block: its tags, and the number of its line if it is a loop
     chain: frozenset[Origin] = frozenset()
     for line in lines:
         for piece in line.pieces if line.kind is Kind.TAGS else ():
@@ -169,18 +170,18 @@ def _jumps(lines: Sequence[Line]) -> dict[int, frozenset[Origin]]:
     return found
 
 
-def _origin(line: Line) -> Origin:
+def _origin(line: LayoutLine) -> Origin:
     return line.indent, line.pieces[0].left
 
 
-def _strips(line: Line) -> bool:
+def _strips(line: LayoutLine) -> bool:
     """Whether a line with data strips the newline before or after it."""
     before = line.pieces[0].left and line.text.lstrip(BLANKS).startswith("{")
     return before or (line.pieces[-1].right and line.text.rstrip(BLANKS).endswith("}"))
 
 
-def _aligned(line: Line, chain: Iterable[Origin], begun: bool) -> bool:
-    """Whether a line begins in its own column, whatever of the tags before it has stripped what stood between."""
+def _aligned(line: LayoutLine, chain: Iterable[Origin], begun: bool) -> bool:
+    """Whether a line begins in its own column, whatever the tags before it have stripped."""
     if any(left for _, left in chain):
         return not begun and line.indent == 0
     return all(indent == line.indent for indent, _ in chain)

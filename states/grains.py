@@ -1,4 +1,4 @@
-"""Grains that note which of them are read, so that a change of others concerns nobody."""
+"""Grains that record which of them are read, so that a change of other grains has no effect."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 ALL = "*"
-"""Stands for every grain: they were gone through as a whole."""
+"""Stands for all grains: they were read as a whole."""
 CALLS = "salt."
-"""With the name of a module behind it: a template has made calls of that, which may look at the machine."""
+"""Prefix of the name of a module: a template called functions of it, which may read the machine."""
 
 
 class Grains(dict[str, Any]):
-    """A host's grains. `read` has the names of those that somebody has looked at, or for."""
+    """The grains of a host. `read` has the names of those that were read or tested for."""
 
     def __init__(self, values: Mapping[str, Any], read: set[str] | None = None) -> None:
         super().__init__(dict.items(values) if isinstance(values, dict) else values)
@@ -22,27 +22,27 @@ class Grains(dict[str, Any]):
         self.read.add(name if isinstance(name, str) else ALL)
 
     def __getitem__(self, name: str) -> Any:
-        """One of them. Raises `KeyError`."""
+        """The value of a grain. Raises `KeyError`."""
         self._note(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """One of them, or something else."""
+        """The value of a grain, or the default."""
         self._note(name)
         return super().get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is one of that name."""
+        """Whether there is a grain of that name."""
         self._note(name)
         return super().__contains__(name)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """One of them, made if there is none."""
+        """The value of a grain, which is added if it is missing."""
         self._note(name)
         return super().setdefault(name, default)
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Take one out."""
+        """Remove a grain and return its value."""
         self._note(name)
         return super().pop(name, *default)
 
@@ -52,7 +52,7 @@ class Grains(dict[str, Any]):
         return super().__iter__()
 
     def __len__(self) -> int:
-        """How many they are."""
+        """The number of grains."""
         self._note(ALL)
         return super().__len__()
 
@@ -62,12 +62,12 @@ class Grains(dict[str, Any]):
         return super().keys()
 
     def values(self) -> Any:
-        """What they are."""
+        """The values."""
         self._note(ALL)
         return super().values()
 
     def items(self) -> Any:
-        """All of them."""
+        """The names and values."""
         self._note(ALL)
         return super().items()
 
@@ -77,14 +77,14 @@ class Grains(dict[str, Any]):
         return super().copy()
 
     def __eq__(self, other: object) -> bool:
-        """Whether they are the same as another mapping."""
+        """Whether the grains are equal to another mapping."""
         self._note(ALL)
         return super().__eq__(other)
 
     __hash__ = None  # as for every dict
 
     def __or__(self, other: Any) -> Any:
-        """A plain dict of both."""
+        """A plain dict of these grains and another mapping."""
         self._note(ALL)
         return super().__or__(other)
 
@@ -99,20 +99,20 @@ class Grains(dict[str, Any]):
         return super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies, pickled or not, are plain."""
+        """Copies and pickles are plain dicts."""
         self._note(ALL)
         return dict, (unnoted(self),)
 
 
 def unnoted(grains: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain copy of grains, the making of which is not noted."""
+    """A plain copy of grains; making it does not count as reading."""
     return dict(dict.items(grains) if isinstance(grains, dict) else grains)
 
 
 def seen(grains: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """What these grains, which somebody has read, look like now: by that it can be told later whether one of them has changed.
+    """The present values of grains that were read, for a later comparison.
 
-    Those that are not there belong to it. `ALL` stands for all of them.
+    Missing grains are included. `ALL` stands for all grains.
     """
     plain = unnoted(grains)
     return {name: repr(plain) if name == ALL else repr(plain[name]) if name in plain else "" for name in names}

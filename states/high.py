@@ -1,7 +1,7 @@
-"""High data: what state files declare, in one form, whichever of the many spellings they used.
+"""High data: the declarations of state files in one form, for all spellings of the language.
 
-A `Unit` is one file. Units are kept as long as their file is the same, so nothing changes them: what later steps change is
-copied first (`Declaration.copy`), and what they make of the rest is kept too.
+A `Unit` is one file. Units are cached while their file is unchanged, so nothing changes them. Later stages copy what
+they change (`Declaration.copy`).
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from holdfast.states.marks import Document, Mark, Spot, plain
 FUNCTION = ""
 """Key of an item that is the name of the function."""
 IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "onchanges", "onfail", "listen", "use")}
-"""Requisites that are written at the other end -> what they mean there."""
+"""Requisites that are written at the other end -> the requisite that they declare."""
 NOTED = "prerequired"
-"""What the target of a prereq has in low data: whose prereq it is. It says so and does nothing."""
+"""Key of low data of the target of a prereq: the states that have the prereq. The key has no effect."""
 TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use", NOTED}
 """Arguments whose value is a list of other states."""
 BACKWARD = IN_FORMS.keys() | {"use"}
@@ -31,9 +31,9 @@ class Target(NamedTuple):
     type: str
     """State type, or `id` (any type) or `sls`."""
     value: str | None
-    """ID, name or SLS that is meant, or a glob; None is skipped."""
+    """ID, name or SLS, or a glob; None is skipped."""
     raw: Any
-    """As it was written; None: low data do not show it."""
+    """As it was written; None: not shown in low data."""
     spot: Spot
 
 
@@ -48,7 +48,7 @@ class Name(NamedTuple):
 
     name: str
     items: list[Item]
-    """Arguments of its own."""
+    """Its own arguments."""
     raw: Any
     """As it was written."""
     mark: Mark | None
@@ -56,7 +56,7 @@ class Name(NamedTuple):
 
 @dataclass(slots=True)
 class Item:
-    """One argument of a state: key and value; or its function; or (keys of TARGETING) a tuple of `Target`, or a list of `Name`."""
+    """One item of a state: an argument, the function, or (keys of TARGETING) `Target`s, or (`names`) `Name`s."""
 
     key: str
     value: Any
@@ -65,11 +65,11 @@ class Item:
 
     @property
     def spot(self) -> Spot:
-        """Where it stands."""
+        """The position of the item."""
         return Spot(self.document, self.mark)
 
     def written(self) -> Any:
-        """As Salt's high data have it."""
+        """The item in the form of Salt's high data."""
         if self.key == FUNCTION:
             return self.value
         if self.key in TARGETING:
@@ -78,7 +78,7 @@ class Item:
 
 
 def written(targets: tuple[Target, ...]) -> Any:
-    """Targets as Salt's data have them: a list or, where they were written so, a mapping."""
+    """Targets in the form of Salt's data: a list or, if they were written as one, a mapping."""
     shown = [plain(target.raw) for target in targets if target.raw is not None]
     return {key: value for one in shown for key, value in one.items()} if isinstance(targets, Mapped) else shown
 
@@ -91,10 +91,13 @@ class State:
     items: list[Item]
     spot: Spot
     offset: int | None = None
-    """Its place among the states of its file that have no `order` of their own, from 0; None: it has one, or is part of `extend`."""
+    """Its position, from 0, among the states of its file without an `order`.
+
+    None: it has an `order`, or is part of `extend`.
+    """
 
     slipped: bool = False
-    """A list in it is empty whose items may stand beside it, as arguments: what else seems wrong with it may follow from that."""
+    """It has an empty list, whose items may be indented wrongly. Other problems of it may be consequences."""
 
     def find(self, key: str) -> Item | None:
         """The item with that key."""
@@ -111,16 +114,16 @@ class Declaration:
     spot: Spot
     states: dict[str, State] = field(default_factory=dict)
     linked: bool = False
-    """A state of it has a `name` of its own, by which others may mean it, or says something of others."""
+    """One of its states has a `name` of its own, or refers to other states."""
 
     def copy(self) -> Declaration:
-        """A copy that may be extended."""
+        """A copy, which may be changed."""
         states = {name: replace(state, items=[*state.items]) for name, state in self.states.items()}
         return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
 
 class Reference(NamedTuple):
-    """An SLS (or, to exclude, an ID) that a file names."""
+    """An SLS (or, in an exclude, an ID) that a file names."""
 
     name: str
     spot: Spot
@@ -138,7 +141,7 @@ class Unit:
     document: Document
     declarations: list[Declaration] = field(default_factory=list)
     count: int = 0
-    """How many of its states are numbered in definition order."""
+    """Number of its states in definition order."""
     includes: list[Reference] = field(default_factory=list)
     extends: list[Declaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)
@@ -147,7 +150,7 @@ class Unit:
 
 
 def shown(value: Any) -> str:
-    """What a wrong value is, in words."""
+    """A description of an invalid value, for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -1,8 +1,8 @@
-"""Files of this host, as templates look at them.
+"""Access to files of this host for templates.
 
-All goes through `holdfast.resources.paths`. What is read is `published`: it ends up in files that others may read. A question whether
-something is there never follows a link that an untrusted user made where he must not: such a link counts as a link, and what lies
-behind it as missing.
+All access uses `holdfast.resources.paths`. Files are read as `published`, because their content ends up in files that
+others may read. A test for existence never follows an unsafe link of an untrusted user: the link itself exists, and its
+target counts as missing.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from holdfast.resources import paths
 from holdfast.resources.paths.handle import ENTRIES, LIMIT
 
 TEXT_LIMIT = 32 << 20
-"""Bytes of a file that is read as text."""
+"""Maximum size in bytes of a file that is read as text."""
 DEEP = 100
-"""Levels of directories that are gone down where an untrusted user can make them."""
+"""Maximum levels of directories that are searched where an untrusted user can create them."""
 
 
-class Found(NamedTuple):
+class FoundEntry(NamedTuple):
     """One entry below a directory."""
 
     depth: int
@@ -36,14 +36,14 @@ class Found(NamedTuple):
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path as `paths.at` takes it. Raises `FileNotFoundError` for an empty one."""
+    """A path in the form for `paths.at`. Raises `FileNotFoundError` for an empty one."""
     if not path:
         raise FileNotFoundError("the path is empty")
     return os.path.abspath(path)  # noqa: PTH100 - text in, text out
 
 
 def look(path: str | os.PathLike[str], *, follow: bool = True) -> os.stat_result | None:
-    """What is at a path; of an unsafe link the link's own status; None for what is missing, or cannot be reached."""
+    """The status of a path; for an unsafe link that of the link; None if the path is missing or cannot be reached."""
     for followed in (True, False) if follow else (False,):
         try:
             return paths.at(absolute(path), follow=followed).look()
@@ -67,7 +67,7 @@ def is_directory(path: str | os.PathLike[str]) -> bool:
 
 
 def permits(path: str | os.PathLike[str], mode: int) -> bool:
-    """Whether the agent may do that with a path, like `os.access`; not with what an unsafe link leads to."""
+    """Whether the agent has access to a path, like `os.access`; False for the target of an unsafe link."""
     try:
         handle, info = paths.at(absolute(path), follow=True).pin()
     except (OSError, ValueError, paths.Unsafe):
@@ -76,7 +76,7 @@ def permits(path: str | os.PathLike[str], mode: int) -> bool:
 
 
 def real(path: str | os.PathLike[str]) -> str:
-    """A path without links; as it is where it leads nowhere, or where a link is unsafe."""
+    """A path with its links resolved; unchanged if it does not exist or a link is unsafe."""
     try:
         return paths.resolve(absolute(path))
     except (OSError, paths.Unsafe):
@@ -106,10 +106,11 @@ def names(path: str | os.PathLike[str]) -> list[str]:
     return list(paths.directory(absolute(path)).names())
 
 
-def below(path: str, deepest: int | None = None) -> Iterator[Found]:
-    """All that is below a directory, in no order; nothing for what is none. Links are not followed, but for one at the path itself.
+def below(path: str, deepest: int | None = None) -> Iterator[FoundEntry]:
+    """All entries below a directory, in no order; empty if it is not a directory.
 
-    What cannot be entered is left out. Raises `Unsafe` for more than is looked through where an untrusted user can put what he likes.
+    Links are not followed, except at the path itself. Directories that cannot be entered are skipped. Raises `Unsafe`
+    if there are more entries than are searched where an untrusted user can create them.
     """
     try:
         top = paths.directory(absolute(path))
@@ -129,7 +130,7 @@ def below(path: str, deepest: int | None = None) -> Iterator[Found]:
                 if directory.holders:
                     loose += 1
                     _demand_bounded(path, directory, loose, depth)
-                found = Found(
+                found = FoundEntry(
                     depth, directory.entry(entry.name), entry.is_dir(follow_symlinks=False), entry.is_symlink()
                 )
                 yield found
@@ -147,7 +148,7 @@ def _demand_bounded(path: str, directory: paths.Directory, entries: int, depth: 
 
 
 def matching(pattern: str) -> list[str]:
-    """The paths that a glob matches, like `glob.glob`. Links that are unsafe match, and are not gone through. Raises `Unsafe`."""
+    """The paths that a glob matches, like `glob.glob`. Unsafe links match, but are not followed. Raises `Unsafe`."""
     if not glob.has_magic(pattern):
         return [pattern] if look(pattern, follow=False) is not None else []
     parent, name = os.path.split(pattern)
@@ -156,7 +157,7 @@ def matching(pattern: str) -> list[str]:
 
 
 def _inside(directory: str, name: str) -> list[str]:
-    """The names in a directory that a name or a pattern means."""
+    """The names in a directory that match a name or a pattern."""
     try:
         here = paths.directory(absolute(directory))
         if not glob.has_magic(name):
@@ -171,6 +172,6 @@ def _inside(directory: str, name: str) -> list[str]:
 
 
 def _readable(listed: Iterator[str]) -> Iterator[str]:
-    """The names, as far as they can be listed."""
+    """The names in a directory; empty if it cannot be listed."""
     with contextlib.suppress(OSError):
         yield from listed

@@ -1,4 +1,4 @@
-"""The templates of a tree that renderings use, and whether they are still the same."""
+"""Keeps track of the templates that renderings use, and of their changes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from holdfast.states.source import Text, Tree
 
 
 class Imports:
-    """Keeps book of which templates a rendering has used.
+    """Records which templates a rendering uses.
 
-    `used` has name -> digest of its content (None: it was looked for in vain).
+    `used` maps a name to the digest of its content (None: the template does not exist).
     """
 
     def __init__(self, tree: Tree) -> None:
@@ -18,12 +18,12 @@ class Imports:
         self._digests: dict[str, str | None] = {}
 
     def begin(self, tree: Tree) -> None:
-        """Start a new compilation: files are seen through `tree`."""
+        """Start a new compilation, which reads files through `tree`."""
         self.tree = tree
         self._digests.clear()
 
     def digest(self, name: str) -> str | None:
-        """What a template contains now; None when it cannot be read."""
+        """The digest of a template now; None if it cannot be read."""
         if name not in self._digests:
             try:
                 self._digests[name] = self._text(name).digest
@@ -32,14 +32,14 @@ class Imports:
         return self._digests[name]
 
     def read(self, name: str) -> Text:
-        """A template that is used. Raises `OSError` and `CompileError`."""
+        """Read a template and record its use. Raises `OSError` and `CompileError`."""
         self.used[name] = None
         text = self._text(name)
         self.used[name] = text.digest
         return text
 
     def still(self, name: str, digest: str) -> bool:
-        """Whether a template that is used again is the same."""
+        """Record the use of a cached template; returns whether it is unchanged."""
         self.used[name] = self.digest(name)
         return self.used[name] == digest
 

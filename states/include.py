@@ -1,4 +1,4 @@
-"""From the names that people write (requested, in top files, in `include`) to state files that exist."""
+"""Resolves SLS names (requested, in top files, in `include`) to existing state files."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.states.marks import Document, Spot
 from holdfast.states.source import Tree
 
 
-class Names:
-    """The names of one tree. What does not exist is added to `problems`."""
+class SlsNames:
+    """Resolves the SLS names of one states directory. Names that do not exist are added to `problems`."""
 
     def __init__(self, tree: Tree, env: str, problems: list[Problem]) -> None:
         self.tree, self.env, self.problems = tree, env, problems
 
     def of(self, reference: Reference) -> list[str]:
-        """The SLS names that a reference means: itself, or those that its glob matches."""
+        """The SLS names that a reference matches: its name, or the names that its glob matches."""
         if reference.env not in ("", self.env):
             self._problem(
                 reference,
@@ -47,14 +47,14 @@ class Names:
         return names
 
     def included(self, references: Iterable[Reference], path: Path) -> Iterator[str]:
-        """The names that the file `path` includes; one by one, as they are asked for."""
+        """Iterate over the SLS names that the file `path` includes; each is resolved when it is requested."""
         for reference in references:
             absolute = self._absolute(reference, path)
             if absolute is not None:
                 yield from self.of(absolute)
 
     def _absolute(self, reference: Reference, path: Path) -> Reference | None:
-        """A relative include (`.x`: beside this file; each further dot one directory up) by its full name."""
+        """The full name of a relative include: `.x` is beside this file, each further dot is one directory up."""
         rest = reference.name.lstrip(".")
         dots = len(reference.name) - len(rest)
         if not dots:
@@ -75,11 +75,11 @@ class Names:
 
 
 def everything(tree: Tree) -> list[Reference]:
-    """What applies when there is no top file: every file, sorted by path, but for those whose names begin with `_`."""
+    """All files that apply without a top file, sorted by path: those whose names do not begin with `_`."""
     return requested(tree, tree.public())
 
 
 def requested(tree: Tree, names: Iterable[str]) -> list[Reference]:
-    """References for names that do not stand in any file."""
+    """References for names that are not written in a file."""
     spot = Spot(Document(str(tree.root), ""))
     return [Reference(name, spot) for name in names]

@@ -1,4 +1,7 @@
-"""Runs templates: of state files, whose lines stay known, and of managed files. It is imported for the first text with marks of Jinja."""
+"""Runs templates of state files, whose lines are tracked, and of managed files.
+
+This module is imported for the first text that contains Jinja.
+"""
 
 from __future__ import annotations
 
@@ -10,27 +13,27 @@ from typing import Any
 
 import jinja2
 
-from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.budget import METER
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import template_options
-from holdfast.states.helpers.given import variables as given
+from holdfast.states.helpers.template_names import variables as given
+from holdfast.states.host_view import HostView
 from holdfast.states.imports import Imports
+from holdfast.states.line_breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.lines import split_marks
 from holdfast.states.marks import Document
 from holdfast.states.source import Text, Tree
 from holdfast.states.templates import GIVEN, StateEnvironment, TreeLoader, environment, explain, file_variables
-from holdfast.states.world import World
 
 
-def names_for(world: World) -> dict[str, Any]:
-    """The names that every template of this world is given."""
-    world.render = render_text
-    return given(world)
+def names_for(view: HostView) -> dict[str, Any]:
+    """The names that every template with this view can use."""
+    view.render = render_text
+    return given(view)
 
 
 class StateTemplates:
-    """The templates of state files that are seen through `imports`."""
+    """Templates of state files that are read through `imports`."""
 
     def __init__(self, imports: Imports, *, secret: bool) -> None:
         self.imports = imports
@@ -38,12 +41,15 @@ class StateTemplates:
         self._environment: StateEnvironment | None = None
 
     def run(
-        self, text: Text, sls: str, own: Mapping[str, Any], world: World
+        self, text: Text, sls: str, own: Mapping[str, Any], view: HostView
     ) -> tuple[Document, str, dict[str, str | None]]:
-        """Run the template: what its lines are, what came out, and the templates that it has used. Raises `CompileError` that names its line."""
+        """Run the template; returns its document, the rendered text, and the templates that it has used.
+
+        Raises `CompileError` with the line of the error.
+        """
         root = self.imports.tree.root
         name, file = text.path.relative_to(root).as_posix(), str(text.path)
-        variables = {**names_for(world), **sls_variables(sls, name), **own}
+        variables = {**names_for(view), **sls_variables(sls, name), **own}
         variables[GIVEN] = tuple(variables)
         self.imports.used = {}
         options, body = template_options(text.text, file)
@@ -63,7 +69,7 @@ class StateTemplates:
         return Document(file, text.text, lines, others, secret=self.secret), rendered, used
 
     def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
-        """The compiled template of a state file, with the options that it asks for."""
+        """The compiled template of a state file, with the options that the file sets."""
         if self._environment is None:
             self._environment = environment(TreeLoader(self.imports), marks=True)
         METER.begin()
@@ -77,7 +83,7 @@ class StateTemplates:
 
 
 def sls_variables(sls: str, name: str) -> dict[str, str]:
-    """What a state file is told about itself. `name` is its path from the root."""
+    """Variables that describe the state file itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {
         "sls": sls,
@@ -103,12 +109,15 @@ def render_text(
 ) -> str:
     """Render the template of a managed file, in the sandbox.
 
-    `name` is what the template is called in errors. It sees salt, grains, pillar, opts and `variables`; `read` is given the names
-    of the grains that it has read; `tree` is what it may import from, seen anew each time. Raises `CompileError` with the template's line.
+    `name` is the name of the template in errors. It sees salt, grains, pillar, opts and `variables`. The names of
+    grains that it reads are added to `read`. It may import templates from `tree`, which is read anew each time. Raises
+    `CompileError` with the line of the error.
     """
     options, root = options or {}, None if tree is None else tree.root
-    world = World(grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree).copy()
-    context = {**names_for(world), **variables}
+    view = HostView(
+        grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree
+    ).copy()
+    context = {**names_for(view), **variables}
     context[GIVEN] = tuple(context)
     chosen, body = template_options(text, name)
     made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
@@ -125,11 +134,14 @@ def render_text(
         raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
     finally:
         if read is not None:
-            read |= world.read
+            read |= view.read
 
 
 def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
-    """Why the template of a managed file cannot be read, without running it; None when it can. It is kept compiled for `render_text`."""
+    """The syntax error of the template of a managed file, without running it; None if it is valid.
+
+    The compiled template is cached for `render_text`.
+    """
     file = str(text.path)
     try:
         chosen, body = template_options(text.text, file)
@@ -138,7 +150,7 @@ def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
         problem = explain(error, file, {file: text.text}, ())
-        return problem._replace(place=Place(file, problem.place.line))  # Jinja has names of its own for a text
+        return problem._replace(place=Place(file, problem.place.line))  # Jinja names a text '<template>'
     return None
 
 

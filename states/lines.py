@@ -1,8 +1,8 @@
-"""Jinja tags of state files, and the trick that keeps their lines known.
+"""Jinja tags of state files, and marks that keep track of the lines of their text.
 
-Rendering loses line numbers: a loop makes many lines of one, a condition none. So each line of text that a template puts
-out by itself gets an invisible mark with its line number, and the marks are taken out when the whole is rendered. Text
-that a template keeps as a value (macros, `set` blocks, ...) is not marked: its length and content may matter.
+Rendering changes line numbers: a loop makes many lines of one, a condition none. Therefore each line of text that a
+template prints gets an invisible mark with its line number. The marks are removed after rendering. Text that a template
+keeps as a value (macros, `set` blocks, ...) has no marks, because its length and content may matter.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jinja2.lexer import Token, TokenStream
 from jinja2.parser import Parser
 
 BEGIN, END = "\ufdd0", "\ufdd1"
-"""Characters that Unicode reserves for use inside of programs; they never stand in text."""
+"""Noncharacters of Unicode, which are reserved for use inside of programs."""
 _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){BEGIN}([0-9]{{1,9}}){END}")
 _VALUE_BLOCKS = frozenset({"macro", "call", "filter", "load_yaml", "load_json", "load_text"})
 _VALUE_ENDS = frozenset({"endmacro", "endcall", "endfilter", "endset", "endload"})
@@ -29,9 +29,9 @@ def unmark(text: str) -> str:
 
 
 def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
-    """Rendered text without its marks, and for each of its lines the template and line it was made from.
+    """Rendered text without its marks, and for each of its lines the template and line of its origin.
 
-    A line without a mark was made by the same line as the one before it.
+    A line without a mark has the same origin as the line before it.
     """
     lines, origins = [], []
     origin = (name, 1)
@@ -39,7 +39,7 @@ def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
         found = _MARK.search(line)
         if found is not None:
             while (after := _MARK.match(line, found.end())) is not None:
-                found = after  # of several in a row the last one is nearest to the text
+                found = after  # the last of several marks in a row is nearest to the text
             origin = (found[1], int(found[2]))
             line = _MARK.sub("", line)  # noqa: PLW2901 - the line as it should be
         lines.append(line)
@@ -51,14 +51,14 @@ class LineMarks(Extension):
     """Marks each line of top-level text."""
 
     def filter_stream(self, stream: TokenStream) -> Iterator[Token]:
-        """Pass all tokens on, text with marks. Jinja calls it while it compiles a template."""
+        """Yield all tokens, text with marks. Jinja calls this while it compiles a template."""
         depth = 0
         block: list[Token] = []
         name = stream.name or ""
-        ended = 0  # the line in which a tag has just ended
+        ended = 0  # line of the tag that has just ended
         for token in stream:
             if ended and token.type != "data" and token.lineno > ended and depth == 0:
-                yield Token(token.lineno, "data", marked("", token.lineno, name))  # the newline went with the tag
+                yield Token(token.lineno, "data", marked("", token.lineno, name))  # the tag has removed the newline
             ended = 0
             if block or token.type == "block_begin":
                 block.append(token)
@@ -70,7 +70,7 @@ class LineMarks(Extension):
                 yield Token(token.lineno, "data", marked(token.value, token.lineno, name))
             else:
                 yield token
-        yield from block  # a tag that is not closed: the parser says so
+        yield from block  # the parser reports an unclosed tag
 
 
 def marked(text: str, line: int, name: str) -> str:
@@ -79,7 +79,10 @@ def marked(text: str, line: int, name: str) -> str:
 
 
 def as_value(block: list[Token]) -> list[Token]:
-    """A `{% ... %}` within text that is kept as a value: what it includes loses its marks, as `{% filter load_text %}` has it."""
+    """A `{% ... %}` within text that is kept as a value.
+
+    An `include` in it is wrapped in `{% filter load_text %}`, which removes the marks of the included text.
+    """
     if len(block) < 2 or block[1].value != "include":
         return block
 
@@ -95,7 +98,7 @@ def as_value(block: list[Token]) -> list[Token]:
 
 
 def nesting(block: list[Token]) -> int:
-    """By how many levels a `{% ... %}` enters (1) or leaves (-1) text that is kept as a value."""
+    """Change of nesting by a `{% ... %}`: 1 if it enters text that is kept as a value, -1 if it leaves it, else 0."""
     word = block[1].value if len(block) > 1 else ""
     if word in _VALUE_BLOCKS:
         return 1
@@ -117,12 +120,15 @@ _TAGS = {"profile"} | frozenset(f"{verb}_{form}" for verb in ("load", "import") 
 
 
 class DataTags(Extension):
-    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text; `{% profile as x %}` has no effect."""
+    """`{% load_yaml as x %}...{% endload %}` and `{% import_yaml "file" as x %}`, likewise json and text.
+
+    `{% profile as x %}` has no effect.
+    """
 
     tags = set(_TAGS)  # noqa: RUF012 - Jinja declares it so
 
     def parse(self, parser: Parser) -> nodes.Node | list[nodes.Node]:
-        """Turn one tag into an assignment of what a filter makes of its text."""
+        """Convert one tag to an assignment of the result of a load filter."""
         verb, _, form = parser.stream.current.value.partition("_")
         if verb == "import":
             imported: Any = parser.parse_import()
@@ -142,7 +148,7 @@ class DataTags(Extension):
             return parser.parse_statements(("name:endprofile",), drop_needle=True)
         target = parser.parse_assign_target()
         body = parser.parse_statements(("name:endload",), drop_needle=True)
-        # a macro, so that what is set within stays within
+        # a macro, so that assignments inside of it have no effect outside
         macro = f"_{parser.free_identifier().name}"
         call = nodes.Call(nodes.Name(macro, "load"), [], [], None, None)
         return [
@@ -152,7 +158,7 @@ class DataTags(Extension):
 
 
 def _loaded(form: str, source: nodes.Expr, line: int) -> nodes.Expr:
-    """What the load filter of a form makes of a text."""
+    """The expression that applies the load filter of a form to a text."""
     found = nodes.Filter(source, f"load_{form}", [], [], None, None, lineno=line)
     found.set_lineno(line)
     return found

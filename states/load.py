@@ -1,7 +1,7 @@
-"""Which files make up a run: from the names asked for, through their includes, to one set of declarations.
+"""Loads all files of a run: the requested names and, through their includes, one set of declarations.
 
-Each file is loaded once, at its first mention. What a file includes is numbered before it, but listed after it; so are Salt's rules,
-and the second of them decides which of two equal things comes first.
+Each file is loaded once, at its first mention. Included files are numbered before the file that includes them, but
+listed after it. Both are Salt's rules; the second one decides which of two equal things comes first.
 """
 
 from __future__ import annotations
@@ -13,52 +13,55 @@ from pathlib import Path
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Declaration, Reference, State, Unit
-from holdfast.states.include import Names
+from holdfast.states.include import SlsNames
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Rendered, Renderer
 from holdfast.states.source import Tree
 
 FIRST_NUMBER = 10000
-"""Where definition order begins to count."""
+"""First number of definition order."""
 
 
 @dataclass(slots=True)
 class Loaded:
-    """All declarations of a run, and which file included which."""
+    """All declarations of a run, and the includes of each file."""
 
     declarations: dict[str, Declaration] = field(default_factory=dict)
-    """Those of the kept units themselves, but for what this run has changed: see `own`."""
+    """The declarations of the cached units, except those that this run has changed: see `own`."""
     changed: set[str] = field(default_factory=set)
-    """IDs whose declaration is a copy of our own."""
+    """IDs whose declaration is a copy that belongs to this run."""
     first: dict[str, int] = field(default_factory=dict)
-    """SLS -> the number of its first state in definition order; empty when states are not numbered."""
+    """SLS -> the number of its first state in definition order; empty if states are not numbered."""
     extends: list[Declaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)
     included: dict[str, list[str]] = field(default_factory=dict)
-    """SLS -> those it includes, but for those that were being loaded already (a loop)."""
+    """SLS -> its includes, except those that were being loaded already (a cycle)."""
     parent: dict[str, str] = field(default_factory=dict)
-    """SLS -> the one that loaded it first."""
+    """SLS -> the file that included it first."""
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
     def own(self, id_: str) -> Declaration:
-        """The declaration of an ID, to be changed."""
+        """The declaration of an ID, in a copy that may be changed."""
         if id_ not in self.changed:
             self.changed.add(id_)
             self.declarations[id_] = self.declarations[id_].copy()
         return self.declarations[id_]
 
     def linked(self) -> list[Declaration]:
-        """The declarations that may have a `name`, or say something of others; few, where there are many."""
+        """The declarations that may have a `name`, or refer to other states; usually few."""
         return [declaration for declaration in self.declarations.values() if declaration.linked]
 
     def number(self, declaration: Declaration, state: State) -> int | None:
-        """The place of a state in definition order; None when it has an `order` of its own, or is not numbered."""
+        """The position of a state in definition order.
+
+        None if it has an `order` of its own, or states are not numbered.
+        """
         first = self.first.get(declaration.sls)
         return None if first is None or state.offset is None else first + state.offset
 
     def covered(self, sls: str) -> set[str]:
-        """What an SLS stands for in a requisite: itself, or those a glob matches, and whatever it includes."""
+        """The files that an SLS in a requisite matches: its own file or those of a glob, and all their includes."""
         found = {name for name in self.included if fnmatch.fnmatchcase(name, sls)}
         todo = [sls] if sls in self.included else []
         while todo:
@@ -68,7 +71,7 @@ class Loaded:
         return found
 
     def chain(self, sls: str) -> list[str]:
-        """The files that pulled an SLS in, innermost first."""
+        """The files that include an SLS, innermost first."""
         chain: list[str] = []
         while sls in self.parent:
             sls = self.parent[sls]
@@ -77,18 +80,18 @@ class Loaded:
 
 
 class Loader:
-    """Loads files for one compilation after the other; keeps the normalised form of those that stay the same."""
+    """Loads files at each compilation; caches the normalised form of unchanged files."""
 
     def __init__(self, renderer: Renderer) -> None:
         self.renderer = renderer
         self._units: dict[Path, tuple[Rendered, str, Unit]] = {}
 
     def load(self, tree: Tree, references: Iterable[Reference], env: str, *, numbered: bool = True) -> Loaded:
-        """Load all that the references name. Mistakes are in `problems` of the result."""
+        """Load everything that the references name. The problems are in the result."""
         return _Run(self, tree, env, numbered).load(references)
 
     def unit(self, path: Path, sls: str, env: str) -> Unit:
-        """One file, normalised. Raises `CompileError` when it cannot be read, rendered or parsed."""
+        """One normalised file. Raises `CompileError` if it cannot be read, rendered or parsed."""
         kept = self._units.get(path)
         spent = kept[0] if kept is not None and kept[1] == env else None
         rendered = self.renderer.render(path, sls, spent)
@@ -98,22 +101,22 @@ class Loader:
         return kept[2]
 
     def forget(self, paths: Iterable[Path]) -> None:
-        """Keep only what was made from these files."""
+        """Drop cached results of other files."""
         self._units = {path: self._units[path] for path in paths if path in self._units}
 
 
 class _Run:
-    """The loading of one tree."""
+    """State of one call of `load`."""
 
     def __init__(self, loader: Loader, tree: Tree, env: str, numbered: bool) -> None:
         self.loader, self.tree, self.env, self.numbered = loader, tree, env, numbered
         self.result = Loaded()
-        self.names = Names(tree, env, self.result.problems)
+        self.names = SlsNames(tree, env, self.result.problems)
         self.next_number = FIRST_NUMBER
         self.active: set[str] = set()
 
     def load(self, references: Iterable[Reference]) -> Loaded:
-        """Load all that the references name."""
+        """Load everything that the references name."""
         for reference in references:
             for name in self.names.of(reference):
                 if name not in self.result.included:
@@ -121,7 +124,7 @@ class _Run:
         return self.result
 
     def _load(self, sls: str) -> None:
-        """Load one file and what it includes, depth first; a stack of our own, for chains of any length."""
+        """Load one file and its includes, depth first. An explicit stack allows chains of any length."""
         stack = [(sls, *self._enter(sls))]
         while stack:
             name, unit, includes = stack[-1]
@@ -139,10 +142,12 @@ class _Run:
                 stack.append((child, *self._enter(child)))
 
     def _enter(self, sls: str) -> tuple[Unit | None, Iterator[str]]:
-        """Take in one file's declarations; returns it, and the files it includes."""
+        """Add the declarations of one file; returns the file and the names of its includes."""
         self.result.included[sls] = []
         self.active.add(sls)
-        path = self.tree.find(sls) or self.tree.root / f"{sls}.sls"  # gone since it was matched: reading says so
+        path = (
+            self.tree.find(sls) or self.tree.root / f"{sls}.sls"
+        )  # removed since it was matched: reading reports that
         try:
             unit = self.loader.unit(path, sls, self.env)
         except CompileError as error:
@@ -160,7 +165,7 @@ class _Run:
         return unit, self.names.included(unit.includes, path)
 
     def _repeated(self, declaration: Declaration, first: Declaration) -> None:
-        message = f"the ID {declaration.id!r} stands twice: first in {first.spot.place}"
+        message = f"the ID {declaration.id!r} is duplicated: first in {first.spot.place}"
         self.result.problems.append(
             declaration.spot.problem(
                 "duplicate-id", message, "give one of them another ID, and the name as an argument"
@@ -168,7 +173,7 @@ class _Run:
         )
 
     def _number(self, unit: Unit | None) -> None:
-        """Number a file's states when all it includes have their numbers."""
+        """Number the states of a file after all of its includes are numbered."""
         if unit is not None and self.numbered:
             self.result.first[unit.sls] = self.next_number
             self.next_number += unit.count

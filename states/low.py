@@ -1,7 +1,8 @@
-"""Low data: one chunk for each single call, still unordered, with the places of its arguments.
+"""Low data: one chunk for each single call, not ordered yet, with the positions of its arguments.
 
-Chunks are kept from one compilation to the next, with what later steps have made of them, as long as what they were made of is
-the same. Only their number changes; then they get low data of their own anew, for what was handed out is never changed.
+Chunks are kept between compilations, together with the results of later stages, as long as their declarations are
+unchanged. Only the number of a chunk may change. The chunk then gets a copy of its low data, because published low data
+is never changed.
 """
 
 from __future__ import annotations
@@ -15,92 +16,92 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
-from holdfast.resources.traits import Drawn
+from holdfast.resources.traits import UsedSource
 from holdfast.states.data import RECV, REQUISITES, Call, Low
 from holdfast.states.errors import Problem
 from holdfast.states.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
 from holdfast.states.load import Loaded
 from holdfast.states.marks import Document, Spot, plain
 from holdfast.states.parse import extent
-from holdfast.states.slips import beside, deeper, glued
+from holdfast.states.typo_hints import beside, deeper, glued
 
 VALUES = 5_000_000
-"""Values within the lists and mappings that all calls may have as arguments together: aliases, `names` and `use` multiply them."""
+"""Maximum number of values in lists and mappings of all calls. Aliases, `names` and `use` can multiply values."""
 CONTROL = (
     frozenset({"state", "fun", "name", "order", "name_order", "__id__", "__sls__", "__env__", "__sls_included_from__"})
     | TARGETING
 )
-"""Keys of a chunk that are not arguments of its function, but for `name`."""
+"""Keys of a chunk that are not arguments of its function, and `name`."""
 _REQUISITES = frozenset(REQUISITES)
 
 
 class Verdict(NamedTuple):
-    """What a call was found to be when it was found right."""
+    """The result of checking a valid call."""
 
     resource: Resource
     meta: Meta
     uids: tuple[Uid, ...]
     warnings: tuple[Problem, ...]
-    drawn: tuple[Drawn, ...] = ()
-    """Its sources, where any is in the tree."""
+    drawn: tuple[UsedSource, ...] = ()
+    """Its sources, if at least one is in the states directory."""
     inline: tuple[tuple[str, str], ...] = ()
-    """The templates that stand in its arguments."""
+    """The templates in its arguments: (argument, text)."""
 
 
 @dataclass(slots=True, eq=False)
 class Chunk:
-    """One call on its way to being ordered and checked."""
+    """One call while it is ordered and checked."""
 
     low: Low
     state: State
     given_in: Sequence[Item]
-    """The items that it was made of, later ones before earlier ones of the same key; those of the state itself, as mostly."""
+    """The items of the chunk; of several with one key, the last is valid. Usually the list of the state itself."""
     requisites: Mapping[str, tuple[Target, ...]]
     several: bool
-    """One of several calls that `names` makes."""
+    """It is one of several calls that `names` makes."""
     name_index: int = 0
-    """Its place in `names`, from 1; 0 without."""
+    """Its position in `names`, from 1; 0 without `names`."""
     identity: str = field(init=False)
-    """The one spelling of it."""
+    """`kind[id]`, or `kind[id:name]`."""
     given: Any = field(init=False)
-    """Its `order` as written, else its place in definition order."""
+    """Its `order` as written, else its position in definition order."""
     order: float | None = None
-    """The number that this gives, once all are known; `low` has it then too."""
+    """Its final number, once all numbers are known; also in `low`."""
     checked: Verdict | None = None
     call: Call | None = None
-    """What was handed out of it last."""
+    """The call that was made of it last."""
 
     def __post_init__(self) -> None:
-        """Give it its identity."""
+        """Compute the identity."""
         low = self.low
         inner = f"{low['__id__']}:{low['name']}" if self.several else low["__id__"]
         self.identity = f"{low['state']}.{low['fun']}[{inner}]"
         self.given = low.get("order")
         if self.name_index and self.given is None:
-            low["name_order"] = self.name_index  # as in Salt, where only a number takes it up
+            low["name_order"] = self.name_index  # as in Salt, where only a number includes it
 
     @property
     def spot(self) -> Spot:
-        """Where the state stands."""
+        """The position of the state."""
         return self.state.spot
 
     @property
     def items(self) -> dict[str, Item]:
-        """Key -> where it was given. Made when asked for: it is needed for what is wrong, and takes memory."""
+        """Key -> the item that declares it. Built on request, because it takes memory and only problems need it."""
         return {item.key: item for item in self.given_in if item.key != FUNCTION}
 
     def item(self, key: str) -> Item | None:
-        """Where an argument was given."""
+        """The item that declares an argument."""
         return next((item for item in reversed(self.given_in) if item.key == key), None)
 
     def renumber(self, given: Any) -> None:
-        """Give it another place in definition order, unless it has an `order` of its own."""
+        """Set its position in definition order, unless it has an `order` of its own."""
         if given != self.given and self.item("order") is None:
             self.given = given
             self.at(None)
 
     def at(self, order: float | None) -> None:
-        """Give it another number; None: not known yet. What was handed out is not changed, and made anew."""
+        """Set its number; None: not known yet. Copies low data that was published before."""
         if self.order is not None:
             self.low, self.call = {**self.low}, None
             if self.checked and _takes_order(type(self.checked.resource)):
@@ -117,7 +118,7 @@ def _takes_order(kind: type[Resource]) -> bool:
 
 
 class Room:
-    """How many values of lists and mappings there is still room for."""
+    """The number of values of lists and mappings that may still be added."""
 
     def __init__(self) -> None:
         self.left = VALUES
@@ -129,25 +130,25 @@ class Room:
 
 
 class Made(NamedTuple):
-    """The chunks of a declaration, and what they were made of."""
+    """The chunks of a declaration, and the input from which they were made."""
 
     declaration: Declaration
     numbered: bool
     chain: list[str]
-    """The files that pulled its file in."""
+    """The chain of files that include its file."""
     size: int
-    """How many values they have."""
+    """Number of values in the chunks."""
     chunks: tuple[Chunk, ...]
 
     def suits(self, declaration: Declaration, numbered: bool, chain: list[str]) -> bool:
-        """Whether the same would be made now, but for the numbers."""
+        """Whether the same input would be used now, apart from the numbers."""
         return self.declaration is declaration and self.numbered is numbered and self.chain == chain
 
 
 def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Made], list[Problem]]:
-    """ID -> its chunks, one for each call, in the order of high data; and what is wrong with the functions.
+    """ID -> its chunks, one for each call, in the order of high data; and the problems of functions.
 
-    `kept` is what the last compilation has made; what would be the same is taken from there.
+    `kept` is the result of the last compilation; unchanged entries are reused.
     """
     made: dict[str, Made] = {}
     problems: list[Problem] = []
@@ -174,7 +175,7 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
 def _declared(
     loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]
 ) -> Iterator[Chunk]:
-    """The chunks of a declaration; what is wrong is added to `problems`."""
+    """The chunks of a declaration; problems are added to `problems`."""
     base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
     if chain:
         base["__sls_included_from__"] = list(chain)
@@ -192,7 +193,7 @@ def _declared(
 
 
 def function_problem(declaration: Declaration, state: State) -> Problem | None:
-    """What is wrong with a state that does not have just one function."""
+    """The problem of a state that does not have exactly one function; None if it has."""
     functions = [item for item in state.items if item.key == FUNCTION]
     what = f"{state.type}[{declaration.id}]"
     if not functions:
@@ -243,7 +244,7 @@ def _chunks(
 
 
 def _named(base: Chunk, entry: Name, document: Document, index: int, room: Room, *, several: bool) -> Chunk:
-    """The chunk of one of the names of `base`, with the arguments of its own."""
+    """The chunk of one of the names of `base`, with its own arguments."""
     low = {**plain(base.low), "name": entry.name}
     items = (*base.given_in, Item("name", entry.name, document, entry.mark), *entry.items)
     requisites = dict(base.requisites)
@@ -252,14 +253,14 @@ def _named(base: Chunk, entry: Name, document: Document, index: int, room: Room,
 
 
 def _lay(own: Iterable[Item], low: Low, requisites: dict[str, tuple[Target, ...]], room: Room) -> None:
-    """Lay items upon a chunk."""
+    """Add items to a chunk."""
     for item in own:
         key, value = item.key, item.value
         if key in TARGETING:
             if key in _REQUISITES:
                 requisites[key] = value
             shown = written(value)
-            if shown or not value:  # else all of them are said elsewhere
+            if shown or not value:  # otherwise all targets are written at their other end
                 low[key] = shown
         elif key == FUNCTION:
             low["fun"] = value
@@ -274,7 +275,10 @@ def _lay(own: Iterable[Item], low: Low, requisites: dict[str, tuple[Target, ...]
 
 
 def _with_senders(requisites: dict[str, tuple[Target, ...]], items: Sequence[Item]) -> Mapping[str, tuple[Target, ...]]:
-    """Requisites, with the states that a `recv` names, in its order; none where it is written wrongly, which is told when it is checked."""
+    """The requisites, with the senders of a `recv` added in order.
+
+    An invalid `recv` adds none, and is reported when the call is checked.
+    """
     for item in items:
         if item.key == RECV:
             with suppress(ValueError):
@@ -284,7 +288,7 @@ def _with_senders(requisites: dict[str, tuple[Target, ...]], items: Sequence[Ite
 
 
 _NONE: Mapping[str, tuple[Target, ...]] = MappingProxyType({})
-"""One for all: most calls have no requisites."""
+"""Shared by all calls without requisites, which are most."""
 _ATOMS = frozenset({str, int, bool, float, type(None)})
 
 

@@ -1,8 +1,7 @@
-"""Where data came from: mappings and lists that know the line of each entry, and the document that they stand in.
+"""Marked data: mappings and lists that know the line of each entry, and the document that contains them.
 
-The data of a state file keep their marks to the very end, so that whatever is wrong with a value, however late it is
-found, is reported at its line. Marks are libyaml's own objects (line and column from 0); nothing is computed until a
-problem has to be shown.
+The data of a state file keeps its marks through all stages, so that every problem is reported at its line, however late
+it is found. A mark is libyaml's own object (line and column from 0). Places are computed only when a problem is shown.
 """
 
 from __future__ import annotations
@@ -15,12 +14,12 @@ from typing import Any, NamedTuple, Protocol
 
 from holdfast.resources.numbers import plain_number
 from holdfast.states.errors import Place, Problem
-from holdfast.states.veil import veiled
+from holdfast.states.line_masking import mask_line
 
 NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
-"""A hint for what Salt accepts."""
+"""A hint for mistakes that Salt accepts."""
 NEAR = 20
-"""Lines below a key among which its text is looked for."""
+"""Maximum number of lines below a key in which its value is searched for."""
 
 
 class Mark(Protocol):
@@ -38,7 +37,7 @@ class Mark(Protocol):
 
 
 class At(NamedTuple):
-    """A mark made by ourselves."""
+    """A mark that libyaml did not make."""
 
     line: int
     column: int = 0
@@ -82,27 +81,27 @@ def unmarked(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Document:
-    """One file as it was read, and how the lines of what was rendered from it lead back to it."""
+    """One file as it was read, and the origin of each line that was rendered from it."""
 
     file: str
     """Path, as shown to people."""
     text: str
-    """What the file contains."""
+    """The content of the file."""
     lines: Sequence[tuple[str, int]] | None = None
-    """For each line of the rendered text: file and line (from 1) it was made from. None: it was not rendered."""
+    """For each line of the rendered text: file and line (from 1) of its origin. None: the file was not rendered."""
     others: Mapping[str, str] = field(default_factory=dict)
-    """File -> text of the templates that were included."""
+    """File -> text of each included template."""
     secret: bool = False
     """Its lines must not be shown (pillar)."""
     data: bool = False
-    """Its first keys are no IDs of states (settings). Those of what is secret are none either."""
+    """Its top-level keys are not IDs of states (settings, and secret documents)."""
     lenient: bool = False
-    """What is wrong in it, and accepted by Salt, is a warning."""
+    """Mistakes in it that Salt accepts are warnings."""
     _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
-    """File -> where its lines end. Thousands of places may be asked for, so the text is not split for each."""
+    """File -> offsets of the ends of its lines. The text is not split for each of thousands of places."""
 
     def place(self, mark: Mark | None) -> Place:
-        """Where a mark stands in the source. The column is known only where no template made the line."""
+        """The place of a mark in the source. The column is known only if no template made the line."""
         if mark is None:
             return Place(self.file)
         if self.lines is None:
@@ -114,7 +113,7 @@ class Document:
         return Place(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
 
     def beginning(self, data: Any) -> Mark:
-        """Where data begin that are not the mapping they should be; what a template made is as near as its first item, or line."""
+        """The first position of data that is not a mapping as it should be; approximate for rendered data."""
         if self.lines is None:
             for number, line in enumerate(self.text.split("\n")):
                 rest = line.removeprefix("---").lstrip()
@@ -123,7 +122,7 @@ class Document:
         return (data.marks[0] if isinstance(data, Seq) and data.marks else None) or At(0)
 
     def line_text(self, file: str, line: int) -> str:
-        """A line of this document or of a template in it; empty when there is no such line."""
+        """A line of this document or of a template in it; empty if there is no such line."""
         text, ends = self._text(file), self._line_ends(file)
         if not 0 < line <= len(ends):
             return ""
@@ -140,22 +139,22 @@ class Document:
         return ends
 
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
-        """Something wrong at a mark of the rendered text."""
+        """A problem at a mark of the rendered text."""
         place = self.place(mark.sought() if isinstance(mark, Beside) else mark)
         if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
-            place = Place(place.file, last)  # what is missing at the end is marked behind it
+            place = Place(place.file, last)  # something missing at the end has a mark after it
         return self.problem_at(place, code, message, hint)
 
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
-        """Something wrong that Salt accepts: an error or, where the document is lenient, a warning that tells the effect."""
+        """A problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
         if self.lenient:
             return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
         return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
 
     def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
-        """Something wrong at a place of the source."""
+        """A problem at a place of the source."""
         line = self.line_text(place.file, place.line)[:500]
-        text = veiled(line) if self.secret else line
+        text = mask_line(line) if self.secret else line
         return Problem(place, code, message, hint, text)
 
 
@@ -167,20 +166,23 @@ class Spot(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """Where it stands in the source."""
+        """The place in the source."""
         return self.document.place(self.mark)
 
     def problem(self, code: str, message: str, hint: str = "") -> Problem:
-        """Something wrong right here."""
+        """A problem at this position."""
         return self.document.problem(self.mark, code, message, hint)
 
     def accepted(self, code: str, message: str, effect: str, hint: str = "") -> Problem:
-        """Something wrong right here that Salt accepts."""
+        """A problem at this position that Salt accepts."""
         return self.document.accepted(self.mark, code, message, effect, hint)
 
 
 class Beside(NamedTuple):
-    """The mark of the text that a key has: parsing keeps those of keys alone, so it is the key's until something is wrong there."""
+    """The mark of the value of a key.
+
+    Parsing keeps only the marks of keys, so the value is searched for when a problem is shown.
+    """
 
     document: Document
     key: Mark
@@ -197,7 +199,10 @@ class Beside(NamedTuple):
         return self.key.column
 
     def sought(self) -> Mark:
-        """Behind the key or, with nothing but comments between, below it; the key's own mark where it is not seen, as a template makes it."""
+        """The mark of the value: after the key, or below it with only comments between.
+
+        The mark of the key if the value is not found, because a template made it.
+        """
         word = rf"[\"']?({re.escape(self.word)})[\"']?"
         if found := re.compile(rf":\s+{word}").search(self._text(self.key.line), self.key.column):
             return At(self.key.line, found.start(1))
@@ -215,7 +220,7 @@ class Beside(NamedTuple):
 
 
 def descend(value: Any, path: Sequence[Any]) -> Mark | None:
-    """The position of what `path` (keys and indices) leads to in a marked value, as deep as it is known."""
+    """The mark of the value at `path` (keys and indices) in marked data, or of the deepest known value on the path."""
     found: Mark | None = None
     for step in path:
         known = isinstance(value, Map) and step in value.marks

@@ -1,4 +1,7 @@
-"""Which hosts an expression of a top file means: globs, regular expressions, lists, grains, pillar, addresses, and compounds."""
+"""Matches hosts against expressions of top files.
+
+There are globs, regular expressions, lists, grains, pillar values, addresses, and compounds of these.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +18,11 @@ from holdfast.states.values import MISSING, traverse
 
 
 class BadExpression(ValueError):
-    """An expression that cannot be read; its text says why."""
+    """An expression cannot be parsed; the message says why."""
 
 
-class Host(NamedTuple):
-    """What a host is matched by."""
+class TargetHost(NamedTuple):
+    """The data of a host that expressions are compared with."""
 
     minion_id: str
     grains: Mapping[str, Any] = {}
@@ -27,8 +30,8 @@ class Host(NamedTuple):
     options: Mapping[str, Any] = {}
 
 
-def matches(kind: str, expression: str, host: Host) -> bool:
-    """Whether the expression means this host. Raises `BadExpression`."""
+def matches(kind: str, expression: str, host: TargetHost) -> bool:
+    """Whether the expression matches the host. Raises `BadExpression`."""
     if kind not in MATCHERS:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
     try:
@@ -72,8 +75,8 @@ def _exact(text: str, pattern: str) -> bool:
     return text.lower() == pattern.lower()
 
 
-def _address(expression: str, host: Host) -> bool:
-    """Whether the host has this address, or one in this network."""
+def _address(expression: str, host: TargetHost) -> bool:
+    """Whether the host has this address, or an address in this network."""
     try:
         network = ipaddress.ip_network(expression, strict=False)
     except ValueError as error:
@@ -81,8 +84,8 @@ def _address(expression: str, host: Host) -> bool:
     return any(address in network for address in _addresses(host))
 
 
-def _addresses(host: Host) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """The addresses that the grains name; grains may be anybody's, so what is no address is left out."""
+def _addresses(host: TargetHost) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
+    """The addresses of the grains; values that are not addresses are ignored, because users can set grains."""
     for key in ("ipv4", "ipv6"):
         grain = host.grains.get(key)
         for text in grain if isinstance(grain, (list, tuple)) else [grain]:
@@ -90,7 +93,7 @@ def _addresses(host: Host) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Add
                 yield ipaddress.ip_address(str(text).partition("%")[0])
 
 
-def _nodegroup(name: str, host: Host) -> bool:
+def _nodegroup(name: str, host: TargetHost) -> bool:
     """Whether the host is in a node group of the settings."""
     groups = host.options.get("nodegroups") or {}
     if name not in groups:
@@ -99,7 +102,7 @@ def _nodegroup(name: str, host: Host) -> bool:
     group = groups[name]
     if not isinstance(group, (str, list, tuple)):
         raise BadExpression(f"the node group {name!r} is neither text nor a list")
-    inner = Host(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
+    inner = TargetHost(host.minion_id, host.grains, host.pillar, {**host.options, "nodegroups": others})
     return compound(group if isinstance(group, str) else " ".join(map(str, group)), inner)
 
 
@@ -116,7 +119,7 @@ _LETTERS = {
 }
 
 
-def _word(word: str, host: Host) -> bool:
+def _word(word: str, host: TargetHost) -> bool:
     """One word of a compound: `G@os:Debian`, or a glob."""
     found = _WORD.fullmatch(word)
     if found is None:
@@ -128,7 +131,10 @@ def _word(word: str, host: Host) -> bool:
 
 
 def _words(expression: str) -> Iterator[str]:
-    """The words of a compound. A parenthesis is one, unless it is closed within its word, as in P@os:(Debian|Ubuntu)."""
+    """The words of a compound.
+
+    A parenthesis is a word, unless it is closed within its word, as in P@os:(Debian|Ubuntu).
+    """
     for word in expression.split():
         inner = word.lstrip("(")
         yield from "(" * (len(word) - len(inner))
@@ -138,7 +144,7 @@ def _words(expression: str) -> Iterator[str]:
         yield from ")" * closing
 
 
-def compound(expression: str, host: Host) -> bool:
+def compound(expression: str, host: TargetHost) -> bool:
     """Words joined by `and`, `or`, `not` and parentheses (`and` binds stronger than `or`). Raises `BadExpression`."""
     reader = _Compound(expression, host)
     try:
@@ -146,19 +152,19 @@ def compound(expression: str, host: Host) -> bool:
     except RecursionError as error:
         raise BadExpression(f"{expression[:40]!r}...: nested too deeply") from error
     if reader.words:
-        raise BadExpression(f"{expression!r}: {reader.words[0]!r} stands where 'and' or 'or' should")
+        raise BadExpression(f"{expression!r}: {reader.words[0]!r} is in the position of 'and' or 'or'")
     return result
 
 
 class _Compound:
-    """A compound that is being read: each method takes its part from the front of `words` and judges it."""
+    """Parser of a compound: each method consumes its part from the front of `words` and evaluates it."""
 
-    def __init__(self, expression: str, host: Host) -> None:
+    def __init__(self, expression: str, host: TargetHost) -> None:
         self.expression, self.host = expression, host
         self.words = [*_words(expression)]
 
     def take(self, *wanted: str) -> bool:
-        """Take the next word if it is one of these."""
+        """Consume the next word if it is one of these."""
         if self.words and self.words[0] in wanted:
             self.words.pop(0)
             return True
@@ -179,7 +185,7 @@ class _Compound:
         return result
 
     def term(self) -> bool:
-        """One word, a negation, or what stands in parentheses."""
+        """One word, a negation, or an expression in parentheses."""
         if self.take("not"):
             return not self.term()
         if self.take("("):
@@ -193,7 +199,7 @@ class _Compound:
         return _word(self.words.pop(0), self.host)
 
 
-MATCHERS: dict[str, Callable[[str, Host], bool]] = {
+MATCHERS: dict[str, Callable[[str, TargetHost], bool]] = {
     "glob": lambda expression, host: fnmatch.fnmatchcase(host.minion_id, expression),
     "pcre": lambda expression, host: _regex(expression).match(host.minion_id) is not None,
     "list": lambda expression, host: host.minion_id in (part.strip() for part in expression.split(",")),

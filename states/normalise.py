@@ -1,4 +1,4 @@
-"""From the data of one file to its declarations: all the spellings of Salt's language become the one of `high`."""
+"""Converts the data of one file to declarations: every spelling of Salt's language becomes the one form of `high`."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from holdfast.states.high import (
     shown,
 )
 from holdfast.states.marks import Beside, Document, Map, Mark, Seq, Spot, plain
-from holdfast.states.slips import deeper, no_list
 from holdfast.states.syntax import KIND
+from holdfast.states.typo_hints import deeper, no_list
 
 LISTS = TARGETING | {"names"}
-"""Arguments that nothing is no value of."""
+"""Arguments for which an empty value is not valid."""
 WORD = 16
-"""Characters up to which a value may be a word that many states say, and is kept once."""
+"""Maximum length of a value that is interned, because many states may have the same word."""
 _LINKS = BACKWARD | {"name", "prereq"}
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
-"""Keys of low data that say what a state is and where it stands; no argument takes their place."""
+"""Keys of low data that identify a state; an argument cannot replace them."""
 
 
 def _left_out(body: Any) -> int:
-    """How many numbers of definition order the states of an ID take that is nobody's: as many as if it were somebody's."""
+    """How many numbers of definition order the states of an invalid ID take: as many as those of a valid one."""
     if not isinstance(body, Map):
         return isinstance(body, str) and "." in body
     lists = [
@@ -47,7 +47,7 @@ def _left_out(body: Any) -> int:
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
-    """The declarations of one file. What is wrong with it is in the unit's `problems`."""
+    """The declarations of one file. The problems of the file are in the unit's `problems`."""
     unit = Unit(sls, document)
     if data is None or data == "":
         return unit
@@ -66,14 +66,14 @@ def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
 
 
 class _Normaliser:
-    """The work of `normalise`, with what it collects."""
+    """State of one call of `normalise`."""
 
     def __init__(self, unit: Unit, env: str) -> None:
         self.unit, self.env = unit, env
         self.document = unit.document
 
     def run(self, data: Map) -> None:
-        """Sort the keys of a file into declarations and the three that have a meaning of their own."""
+        """Convert the keys of a file: `include`, `extend`, `exclude`, and declarations."""
         above: Any = None
         for key, value in data.items():
             mark = data.marks.get(key)
@@ -95,7 +95,10 @@ class _Normaliser:
             above = key
 
     def _not_indented(self, function: str, mark: Mark, above: Any, data: Map) -> None:
-        """Say in place of all else that a function stands where its ID does; of an ID right above it that has nothing, say nothing more."""
+        """Report a function in the position of an ID, in place of other problems of that key.
+
+        If the ID directly above has no body, its problem is removed as well.
+        """
         problems = self.unit.problems
         problems.pop()
         hint = "write its ID above it, and indent it and its arguments below that"
@@ -103,10 +106,10 @@ class _Normaliser:
             hint = f"indent it and its arguments by two spaces, so that it belongs to {above!r}"
             if problems and problems[-1].place == self.document.place(data.marks.get(above)):
                 problems.pop()
-        self._problem(mark, "id-shape", f"{function!r} is a function of a state, and stands where an ID should", hint)
+        self._problem(mark, "id-shape", f"{function!r} is a function of a state, but is in the position of an ID", hint)
 
     def _number(self, declaration: Declaration) -> None:
-        """Count its states on, but for those that have an `order`."""
+        """Number the states of a declaration that have no `order`."""
         for state in declaration.states.values():
             keys = {item.key for item in state.items}
             declaration.linked = declaration.linked or not _LINKS.isdisjoint(keys)
@@ -115,7 +118,7 @@ class _Normaliser:
                 self.unit.count += 1
 
     def _accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> None:
-        """Note what is wrong, and accepted by Salt with this effect."""
+        """Record a problem that Salt accepts, with its effect."""
         self.unit.problems.append(self.document.accepted(mark, code, message, effect, hint))
 
     def _problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
@@ -179,7 +182,7 @@ class _Normaliser:
                 self.unit.extends.append(declaration)
 
     def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> Declaration | None:
-        """One ID with its body; None when it is wrong or meant to be left out."""
+        """The declaration of one ID; None if it is invalid or is to be ignored."""
         if not isinstance(id_, str):
             self._problem(mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", "quote it")
             return None
@@ -196,7 +199,7 @@ class _Normaliser:
                 "write 'type.function:' below it, like 'file.managed:'",
             )
             return None
-        # Salt moves keys with a dot behind those without, which their numbers show
+        # Salt moves keys with a dot after those without one, which affects their numbers
         for key in sorted((key for key in body if isinstance(key, str)), key=lambda key: "." in key):
             if not key.startswith("__"):
                 self._state(declaration, key, body[key], body.marks.get(key, mark))
@@ -211,7 +214,7 @@ class _Normaliser:
         return declaration
 
     def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
-        """One state type of an ID."""
+        """Add one state of an ID to its declaration."""
         type_, dot, function = map(intern, key.partition("."))
         second, _, rest = function.partition(".")
         if second and rest:
@@ -246,7 +249,7 @@ class _Normaliser:
         declaration.states[type_] = State(type_, items, Spot(self.document, mark), slipped=slipped)
 
     def _items(self, arguments: Seq, mark: Mark | None) -> list[Item]:
-        """The items of a list of arguments."""
+        """Convert a list of arguments."""
         items: list[Item] = []
         seen: dict[str, Item] = {}
         marks = arguments.marks or [mark] * len(arguments)
@@ -265,11 +268,11 @@ class _Normaliser:
                 items.append(Item(FUNCTION, entry, document, here))
             else:
                 message = f"an argument must be '- name: value', but this is {shown(entry)}"
-                self._accepted(here, "argument-shape", message, "it is left out")
+                self._accepted(here, "argument-shape", message, "it is ignored")
         return items
 
     def _item(self, key: Any, value: Any, mark: Mark | None) -> Item | None:
-        """One argument; None when it is wrong or to be left out."""
+        """Convert one argument; None if it is invalid or is to be ignored."""
         if not isinstance(key, str):
             self._problem(
                 mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", "quote it"
@@ -285,11 +288,13 @@ class _Normaliser:
             message = f"a name must be text, but this is {shown(value)}{made}"
             hint = "quote it" if isinstance(value, (bool, int, float)) else "write text, or leave it out"
             self.unit.problems.append(
-                self.document.accepted(mark, "name-type", message, "the ID stands in for it", hint)
+                self.document.accepted(mark, "name-type", message, "the ID is used instead", hint)
             )
         elif value.__class__ is str and value.startswith("__slot__:"):
             hint = "let the template work it out: {{ salt['module.function'](...) }}"
-            self._problem(mark, "argument-slot", f"the argument {key!r} is a slot, and nothing would fill it", hint)
+            self._problem(
+                mark, "argument-slot", f"the argument {key!r} is a slot, which Holdfast does not support", hint
+            )
             return None
         elif key in ("state", "fun") or key.startswith("__"):
             self.unit.warnings.append(
@@ -307,13 +312,13 @@ class _Normaliser:
         self._accepted(
             item.mark,
             "argument-repeated",
-            f"the argument {item.key!r} stands twice: first in line {first.spot.place.line}",
+            f"the argument {item.key!r} is duplicated: first in line {first.spot.place.line}",
             "this one counts",
             "merge the two, or remove one",
         )
 
     def _names(self, value: Any, mark: Mark | None) -> list[Name]:
-        """The entries of `names`; repeated ones are dropped."""
+        """Convert the entries of `names`; repeated entries are dropped."""
         if not isinstance(value, Seq):
             hint = deeper("names", "name") if value is None else "write each name as an item: '- name'"
             self._problem(mark, "names-shape", f"names must be a list, but this is {shown(value)}", hint)
@@ -335,14 +340,14 @@ class _Normaliser:
                 self._problem(
                     here,
                     "names-repeated",
-                    f"the name {name!r} stands twice, with different arguments",
+                    f"the name {name!r} is listed twice, with different arguments",
                     "remove one of them",
                 )
             found.setdefault(name, made)
         return list(found.values())
 
     def _own(self, arguments: Seq, mark: Mark | None) -> list[Item]:
-        """The arguments of one of the `names`: all but what only a whole state can have."""
+        """Convert the arguments of one of the `names`, which exclude arguments of the whole state."""
         items = self._items(arguments, mark)
         for item in items:
             if item.key == FUNCTION:
@@ -360,42 +365,37 @@ class _Normaliser:
         return items
 
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
-        """The states that a requisite names."""
+        """Convert the targets of a requisite."""
         if isinstance(value, Map) and key in IN_FORMS:
             value = Seq(
                 [Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value]
             )
-        if not isinstance(value, Seq):
-            hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
-            message = f"{key} must be a list, but this is {shown(value)}"
-            if key in BACKWARD:
-                self._accepted(mark, "requisite-shape", message, "it has no effect", hint)
-            else:
-                self._problem(mark, "requisite-shape", message, hint)
+        if isinstance(value, Seq):
+            for index, item in enumerate(value):
+                target = self._target(key, item, value.marks[index] if value.marks else mark)
+                if target is not None:
+                    yield target
             return
-        for index, item in enumerate(value):
-            here = value.marks[index] if value.marks else mark
-            type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
-            if isinstance(item, Map) and isinstance(type_, str) and isinstance(name, (bool, int, float)):
-                self._problem(
-                    here,
-                    "requisite-shape",
-                    f"the name in an item of {key} must be text, but this is {shown(name)}",
-                    "quote it",
-                )
-            elif not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
-                self._problem(
-                    here,
-                    "requisite-shape",
-                    f"an item of {key} must be '- type: name' or '- ID', but this is {shown(item)}",
-                    "one state to an item; quote what YAML reads as a number",
-                )
-            elif "." in type_:
-                self._problem(
-                    here,
-                    "requisite-shape",
-                    f"an item of {key} names a type without function, but this says {type_!r}",
-                    f"write '- {type_.partition('.')[0]}: {name}'",
-                )
-            else:
-                yield Target(type_, name, item, Spot(self.document, here))
+        hint = deeper(key, "type: name") if value is None else f"write '{key}:' and below it '- type: name'"
+        message = f"{key} must be a list, but this is {shown(value)}"
+        if key in BACKWARD:
+            self._accepted(mark, "requisite-shape", message, "it has no effect", hint)
+        else:
+            self._problem(mark, "requisite-shape", message, hint)
+
+    def _target(self, key: str, item: Any, mark: Mark | None) -> Target | None:
+        """Convert one target of a requisite; None if it is invalid."""
+        type_, name = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else ("id", item)
+        if isinstance(item, Map) and isinstance(type_, str) and isinstance(name, (bool, int, float)):
+            message = f"the name in an item of {key} must be text, but this is {shown(name)}"
+            self._problem(mark, "requisite-shape", message, "quote it")
+            return None
+        if not isinstance(type_, str) or not (isinstance(name, str) or (name is None and isinstance(item, Map))):
+            message = f"an item of {key} must be '- type: name' or '- ID', but this is {shown(item)}"
+            self._problem(mark, "requisite-shape", message, "one state to an item; quote what YAML reads as a number")
+            return None
+        if "." in type_:
+            message = f"an item of {key} names a type without function, but this says {type_!r}"
+            self._problem(mark, "requisite-shape", message, f"write '- {type_.partition('.')[0]}: {name}'")
+            return None
+        return Target(type_, name, item, Spot(self.document, mark))

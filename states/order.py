@@ -1,11 +1,12 @@
-"""The order of execution: numbers first, then what requisites pull forward. Total, and fixed when states are compiled.
+"""The order of execution: numbers first, then requisites. The order is total, and fixed when states are compiled.
 
-Chunks are sorted by number. Then each in turn is run, and before it, depth first, whatever it requires that has not run yet:
-kinds in the order of REQUISITES, items as listed, chunks of one item by number. `listen` pulls nothing.
+Chunks are sorted by number. Then each chunk in turn is visited. Before it, depth first, come all chunks that it
+requires and that have not been visited: kinds in the order of REQUISITES, items as listed, chunks of one item by
+number. `listen` does not affect the order.
 
-`prereq` (S has a prereq T) asks for a look at T before S, so all that T requires comes before S; and S comes before T.
-That is why a chunk has two nodes in the walk: its run, and the look at it. Where S is a prereq of two states of which
-one requires the other, the look at the one asks only for a look at the other.
+`prereq` (S has a prereq T) requires a check of T before S. So everything that T requires comes before S, and S comes
+before T. A chunk therefore has two nodes in the walk: its run, and its check. If S is a prereq of two states and one of
+them requires the other, the check of the one requires only a check of the other.
 """
 
 from __future__ import annotations
@@ -17,20 +18,23 @@ from holdfast.states.data import Low
 from holdfast.states.errors import Problem
 from holdfast.states.high import Target
 from holdfast.states.low import Chunk
-from holdfast.states.requisites import Edge
+from holdfast.states.requisites import ResolvedTarget
 
 CAP_STEP, LAST = 100, 1_000_000
-"""Where numbers for chunks without one begin, after the highest; and how far behind these `last` and negative ones are."""
+"""First number for chunks without one, after the highest; and the distance of `last` and negative numbers from it."""
 HUGE = 10**11
-"""An `order` beyond this says nothing more, and would leave no room for the fractions of `names`."""
+"""Maximum of an `order`; larger numbers would leave no room for the fractions of `names`."""
 LOOPS = 20
-"""How many loops are told: more of them come from one mistake, and to tell each takes time and space without bound."""
+"""Maximum number of cycles that are reported.
+
+More of them have the same cause, and would take unbounded time and space.
+"""
 VERBS = {"require": "requires", "watch": "watches"}
-"""Requisite -> its word in a sentence, where it has one."""
+"""Requisite -> its word in a message, if it has one."""
 
 
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
-    """Give chunks their numbers (Salt's arithmetic); returns warnings for orders that mean nothing."""
+    """Number the chunks (with Salt's arithmetic); returns warnings for orders without a meaning."""
     cap = 1
     for chunk in chunks:
         given = chunk.given
@@ -40,22 +44,22 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
     for chunk in chunks:
         given = chunk.given
         if chunk.order is given and given is not None:
-            continue  # as the last time
+            continue  # the number is known from the last compilation
         order = _number(given, cap)
-        if chunk.name_index and given is not None:  # without numbers, names are sorted like all others
+        if chunk.name_index and given is not None:  # without definition order, names are sorted like all other states
             order += chunk.name_index / 10000
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:
             chunk.at(order)
         if not isinstance(given, (int, float)) and given not in ("first", "last") and (item := chunk.item("order")):
             hint = "write a number, 'first' or 'last'"
-            message = f"the order {given!r} means nothing: it runs after the numbered states"
+            message = f"the order {given!r} is not valid: the state runs after the numbered states"
             warnings.append(item.spot.problem("order-word", message, hint))
     return warnings
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks in the order of their numbers; equal ones by state, name and function in a row, then by ID."""
+    """The chunks sorted by number; equal numbers by state, name and function, joined, then by ID."""
     numbers = [chunk.low["order"] for chunk in chunks]
     if len({*numbers}) == len(numbers):
         return sorted(chunks, key=lambda chunk: chunk.low["order"])
@@ -63,7 +67,7 @@ def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def rank(low: Low) -> tuple[float, str, str]:
-    """What low data are sorted by."""
+    """The sort key of low data."""
     return low["order"], f"{low['state']}{low['name']}{low['fun']}", low["__id__"]
 
 
@@ -75,32 +79,32 @@ def _number(order: object, cap: int) -> float:
 
 
 class Step(NamedTuple):
-    """Why the walk goes from one chunk to another."""
+    """The requisite by which the walk goes from one chunk to another."""
 
     kind: str
     target: Target
     position: int
     probe: bool
-    """Only a look at the other is wanted."""
+    """Only a check of the other chunk is required."""
     holder: int
-    """The chunk whose requisite it is."""
+    """The chunk that has the requisite."""
 
 
 class Plan:
-    """The order of execution: `sequence` of positions in number order, `pulled` forward and by what, and the loops that were found."""
+    """The order of execution: `sequence` of positions in number order, `pulled`, and the problems of cycles."""
 
-    def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[Edge]]) -> None:
+    def __init__(self, chunks: Sequence[Chunk], edges: Sequence[Sequence[ResolvedTarget]]) -> None:
         self.chunks, self.edges = chunks, edges
         self.sequence: list[int] = []
         self.pulled: dict[int, str] = {}
-        """Chunk -> what has pulled it forward; those that stand where their number puts them are not in it."""
+        """Chunk -> what has pulled it forward. Chunks at the position of their number are missing."""
         self.problems: list[Problem] = []
         self._before: dict[int, list[tuple[int, Target]]] = {}
-        """Chunk -> those that have it as a prereq, and so run before it."""
+        """Chunk -> chunks that have it as a prereq, and so run before it."""
         self._state: dict[tuple[int, bool], bool] = {}
-        """Node -> finished; missing: not met yet."""
+        """Node -> whether it is finished; nodes that were not visited are missing."""
         self._done: set[tuple[int, bool]] = set()
-        """Groups all of whose members have been walked."""
+        """Groups whose members have all been visited."""
         for position, own in enumerate(edges):
             for edge in own:
                 if edge.kind == "prereq":
@@ -115,7 +119,7 @@ class Plan:
                     self._walk(position)
 
     def _nothing_before(self, position: int) -> bool:
-        """Whether all that must come before a chunk has come: so it mostly is, and then there is nothing to walk."""
+        """Whether everything that must come before a chunk has been visited: usually it has, and no walk is needed."""
         if position in self._before:
             return False
         state, done = self._state, self._done
@@ -128,7 +132,7 @@ class Plan:
         return True
 
     def _steps(self, node: tuple[int, bool]) -> Iterator[Step]:
-        """What must come before a node, in order; taken one by one, each walked before the next is asked for."""
+        """The nodes that must come before a node, in order. Each is visited before the next is requested."""
         position, probe = node
         for edge in self.edges[position]:
             look = edge.kind == "prereq"
@@ -143,11 +147,11 @@ class Plan:
                 yield Step("prereq", asked, other, False, other)
 
     def _waits(self, position: int) -> bool:
-        """Whether a chunk has a prereq that is being walked to: it comes later for sure, so a look at it must do."""
+        """Whether a chunk has a prereq that is being visited: the chunk then comes later, so a check of it suffices."""
         return any(self._state.get((other, False)) is False for other, _ in self._before.get(position, ()))
 
     def _walk(self, start: int) -> None:
-        """Walk from one chunk, with a stack of our own: chains may be of any length."""
+        """Visit one chunk. An explicit stack allows chains of any length."""
         root = (start, False)
         self._state[root] = False
         stack: list[tuple[tuple[int, bool], Iterator[Step], Step | None]] = [(root, self._steps(root), None)]
@@ -172,15 +176,15 @@ class Plan:
                 self._loop([frame[2] for frame in stack[at + 1 :] if frame[2] is not None] + [step])
 
     def _loop(self, steps: list[Step]) -> None:
-        """Note a loop: every edge of it, with its place."""
+        """Record a cycle: all of its edges, each with its place."""
         parts = []
         for index, step in enumerate(steps):
             origin = steps[index - 1].position
             other = step.position if step.holder == origin else origin
-            parts.append(
-                f"{self.chunks[step.holder].identity} {VERBS.get(step.kind, f'has {step.kind}')} {self.chunks[other].identity} ({step.target.spot.place})"
-            )
-        message = f"requisites form a loop: {'; '.join(parts)}"
+            verb = VERBS.get(step.kind, f"has {step.kind}")
+            names = self.chunks[step.holder].identity, self.chunks[other].identity
+            parts.append(f"{names[0]} {verb} {names[1]} ({step.target.spot.place})")
+        message = f"requisites form a cycle: {'; '.join(parts)}"
         hint = (
             "a state cannot require itself: remove it from the list"
             if len(parts) == 1

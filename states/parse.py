@@ -1,8 +1,8 @@
-"""From text to data with marks: our own construction over the events of libyaml.
+"""Parses text to data with marks, by a constructor of our own over the events of libyaml.
 
-The construction of PyYAML builds a tree of nodes first and costs five times as much. Stricter than YAML asks for: a key that stands
-twice, a mapping as a key, a tag that state files do not need are errors. An alias means a copy of what its anchor
-names; as nothing ever changes parsed data, the two may share it.
+PyYAML's own constructor builds a tree of nodes first and takes five times as long. This one is stricter than YAML: a
+repeated key, a mapping as a key, and a tag that state files do not need are errors. An alias is a copy of its anchor's
+value; parsed data is never changed, so both may share it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from yaml.events import (
     StreamEndEvent,
 )
 
-from holdfast.states.breaks import yaml_lines
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.line_breaks import yaml_lines
 from holdfast.states.marks import At, Document, Map, Mark, Seq, plain
 from holdfast.states.scalars import STARTERS, convert, resolve
 from holdfast.states.source import LIMIT
 from holdfast.states.syntax import syntax, unreadable
 
 DEPTH = 100
-"""Levels that data may be nested; what is deeper was not written by a person."""
+"""Maximum nesting of data; no person writes deeper data."""
 EXPANDED = 1_000_000
-"""Values that all aliases of one document may stand for together."""
+"""Maximum number of values that all aliases of one document may expand to."""
 
 _TAG = "tag:yaml.org,2002:"
 _NONE: Any = object()
@@ -41,9 +41,9 @@ _MERGE: Any = object()
 
 
 def parse_yaml(document: Document, text: str) -> Any:
-    """The data of a YAML text, which was rendered from `document`; None when it is empty.
+    """The data of a YAML text that was rendered from `document`; None if the text is empty.
 
-    Raises `CompileError`, for repeated keys with every one of them.
+    Raises `CompileError`; if keys are repeated, with a problem for each of them.
     """
     demand_size(document, text)
     try:
@@ -72,7 +72,7 @@ def parse_json(document: Document, text: str) -> Any:
         for key, value in items:
             if key in found:
                 raise CompileError(
-                    [document.problem(None, "duplicate-key", f"the key {key!r} stands twice in one object")]
+                    [document.problem(None, "duplicate-key", f"the key {key!r} is duplicated in one object")]
                 )
             found[key] = value
         return found
@@ -95,15 +95,15 @@ def parse_json(document: Document, text: str) -> Any:
 
 
 def demand_size(document: Document, text: str) -> None:
-    """Refuse what would take more memory than a small machine has. Raises `CompileError`."""
+    """Raise `CompileError` for a text that would need more memory than a small machine has."""
     if len(text) > LIMIT:
         hint = "split the file, so that each makes fewer states"
-        message = f"what is to be read has {len(text) >> 20} MB, and more than {LIMIT >> 20} MB of YAML or JSON do not fit into a small machine"
+        message = f"the data has {len(text) >> 20} MB, but YAML or JSON may have at most {LIMIT >> 20} MB"
         raise CompileError([document.problem(None, "source-size", message, hint)])
 
 
 def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
-    """JSON data with their lists made the lists of state files."""
+    """JSON data with its lists and mappings converted to those of state files."""
     if depth > DEPTH:
         raise too_deep(document)
     if isinstance(value, Map):
@@ -113,8 +113,8 @@ def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
 
 
 def too_deep(document: Document, mark: Mark | None = None) -> CompileError:
-    """The error for data that no person has written so."""
-    return CompileError([document.problem(mark, "yaml-depth", f"the data are nested deeper than {DEPTH} levels")])
+    """The error for data that is nested too deeply."""
+    return CompileError([document.problem(mark, "yaml-depth", f"the data is nested deeper than {DEPTH} levels")])
 
 
 def load_text(text: str, name: str) -> Any:
@@ -123,7 +123,7 @@ def load_text(text: str, name: str) -> Any:
 
 
 class _Builder:
-    """One document under construction: a stack of open containers, and what became of each anchor."""
+    """One document under construction: a stack of open containers, and the value of each anchor."""
 
     def __init__(self, document: Document, loader: yaml.CSafeLoader) -> None:
         self.document = document
@@ -135,13 +135,13 @@ class _Builder:
         self.expanded = 0
 
     def build(self) -> Any:
-        """Construct the whole. Raises what the parser raises, and `CompileError`."""
+        """Construct the document. Raises the errors of the parser, and `CompileError`."""
         root = self._values()
         if len(root) > 1:
             self._fail(
                 root.marks[1],
                 "yaml-syntax",
-                "a state file holds one document, and here begins a second",
+                "a state file has one document, but a second one begins here",
                 "remove the line '---'",
             )
         if self.problems:
@@ -149,9 +149,9 @@ class _Builder:
         return root[0] if root else None
 
     def _values(self) -> Seq:  # noqa: C901, PLR0912, PLR0915 - the one hot loop of the compiler
-        """Run through the events; returns the documents.
+        """Process all events; returns the documents.
 
-        One loop on purpose: it runs once for every word of every state file.
+        This is one loop on purpose, in spite of its length: it runs once for every word of every state file.
         """
         next_event, stack = self.next_event, self.stack
         memo: dict[str, Any] = {}
@@ -186,7 +186,7 @@ class _Builder:
             elif kind is AliasEvent:
                 value, mark = self._alias(event, in_map and key is _NONE), event.start_mark
             elif kind is StreamEndEvent:
-                return container  # type: ignore[no-any-return]  # the list of documents that the loop began with
+                return container  # type: ignore[no-any-return]  # the outermost list, which has the documents
             else:
                 if kind is DocumentStartEvent:
                     self.anchors.clear()
@@ -207,7 +207,7 @@ class _Builder:
                 key = _NONE
 
     def _check_start(self, event: MappingStartEvent | SequenceStartEvent, as_key: bool) -> None:
-        """Refuse a container that is a key, tagged, or nested too deeply."""
+        """Raise `CompileError` for a container that is a key, has a tag, or is nested too deeply."""
         if as_key:
             what = "mapping" if isinstance(event, MappingStartEvent) else "list"
             self._fail(
@@ -245,12 +245,12 @@ class _Builder:
             self._fail(event.start_mark, "yaml-tag", f"cannot read {self._shown_tag(event.tag)} {said}")
 
     def _alias(self, event: Any, as_key: bool) -> Any:
-        """What an alias stands for."""
+        """The value of an alias."""
         if event.anchor not in self.anchors:
             self._fail(
                 event.start_mark,
                 "yaml-alias",
-                f"*{self._shown(event.anchor)} names no anchor that stands before it",
+                f"*{self._shown(event.anchor)} names no anchor above it",
                 f"define it first: &{self._shown(event.anchor)}; or quote the text, if this is one",
             )
         value = self.anchors[event.anchor]
@@ -262,12 +262,12 @@ class _Builder:
         self.expanded += count
         if self.expanded > EXPANDED:
             self._fail(
-                event.start_mark, "yaml-alias", f"the aliases of this file stand for more than {EXPANDED} values"
+                event.start_mark, "yaml-alias", f"the aliases of this file expand to more than {EXPANDED} values"
             )
         return value
 
     def _merged(self, container: Any) -> Any:
-        """The mapping with what its `<<` keys bring in: before its own keys, which win."""
+        """The mapping with the entries of its `<<` keys before its own keys, which take precedence."""
         merges = self.merges.pop(id(container), None)
         if merges is None:
             return container
@@ -285,7 +285,7 @@ class _Builder:
         return result
 
     def _repeated(self, container: Map, key: object, mark: Mark | None) -> None:
-        """Note a key that stands twice; the others are still looked for."""
+        """Record a repeated key; parsing continues to find the others."""
         first = self.document.place(container.marks[key])
         top = len(self.stack) == 1 and not (self.document.data or self.document.secret)
         word, code = ("ID", "duplicate-id") if top else ("key", "duplicate-key")
@@ -295,25 +295,25 @@ class _Builder:
             else "remove one of them, or merge the two"
         )
         self.problems.append(
-            self.document.problem(mark, code, f"the {word} {key!r} stands twice: first in line {first.line}", hint)
+            self.document.problem(mark, code, f"the {word} {key!r} is duplicated: first in line {first.line}", hint)
         )
 
     def _shown(self, text: str) -> str:
-        """A word of the file for a message: in a secret one it may be half a password."""
+        """A word of the file for a message; masked in a secret file, because it may be part of a password."""
         return "..." if self.document.secret else text
 
     def _shown_tag(self, tag: str | None) -> str:
-        """A tag as people write it; those of YAML are no secret."""
+        """A tag as users write it; tags of YAML are never secret."""
         tag = tag or ""
         return tag.replace(_TAG, "!!") if tag.startswith(_TAG) else self._shown(tag)
 
     def _fail(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Any:
-        """Give up on this document."""
+        """Raise `CompileError` with one problem."""
         raise CompileError([*self.problems, self.document.problem(mark, code, message, hint)])
 
 
 def extent(value: Any, memo: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """How many values there are in one, shared ones counted each time; and how many levels deep they are."""
+    """Number of values in a value (shared ones counted each time), and its number of levels."""
     if not isinstance(value, (Map, Seq)):
         return 1, 0
     if id(value) not in memo:

@@ -1,7 +1,8 @@
-"""The pillar: data for one host, from a directory of files in the same form as states.
+"""Compiles the pillar: data for one host, from a directory of files in the same form as states.
 
-With a `top.sls` it is what that gives this host; without one every file counts, in sorted order. Files are merged, mapping by mapping (or as the
-settings say), later ones over earlier ones; what a file includes comes before it. Lines of pillar files are never shown: they hold secrets.
+With a `top.sls`, the files that it assigns to the host apply; without one, all files, in sorted order. Files are merged
+recursively (or as the settings say), later files over earlier ones. Included files come before the file that includes
+them. Errors never show lines of pillar files, because they contain secrets.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from typing import Any, NamedTuple
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference
-from holdfast.states.include import Names, everything
+from holdfast.states.host_view import HostView
+from holdfast.states.include import SlsNames, everything
 from holdfast.states.marks import Document, Map, Seq, plain
-from holdfast.states.match import Host
+from holdfast.states.match import TargetHost
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
 from holdfast.states.source import TOP, Source, Tree, exists
 from holdfast.states.top import chosen
 from holdfast.states.values import merge
-from holdfast.states.world import World
 
 
 class Pillar(NamedTuple):
@@ -33,22 +34,23 @@ class Pillar(NamedTuple):
 
 
 class PillarCompiler:
-    """Compiles one pillar directory, again and again as it changes."""
+    """Compiles one pillar directory at each change."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self.renderer = Renderer(root, secret=True)
 
     def compile(self, request: Request) -> Pillar:
-        """The pillar for the host of a request, upon its own `pillar`, which templates see. `states` and `sls` have no effect.
+        """The pillar for the host of a request, merged into its own `pillar`, which templates see.
 
-        A directory that does not exist is an empty pillar. Raises `CompileError` with everything that is wrong.
+        The fields `states` and `sls` of the request have no effect. A directory that does not exist is an empty pillar.
+        Raises `CompileError` with all problems.
         """
         if not exists(self.root):
             return Pillar(dict(request.pillar))
         tree = Tree(self.root, request.trusted_uids)
         self.renderer.begin(
-            tree, World(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
+            tree, HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
         )
         run = _Run(self.renderer, tree, request)
         data = run.load()
@@ -68,9 +70,9 @@ class _Include(NamedTuple):
 
     sls: str
     key: tuple[str, ...] = ()
-    """Keys below which its data are put."""
+    """Keys below which the data of the file is put."""
     defaults: Mapping[str, Any] | None = None
-    """Variables for its template."""
+    """Variables for the template of the file."""
 
 
 class _Open(NamedTuple):
@@ -80,24 +82,27 @@ class _Open(NamedTuple):
     own: dict[str, Any]
     rest: Iterator[_Include]
     parts: list[dict[str, Any]]
-    """What it has included so far."""
+    """Merged data of the files that it has included so far."""
 
 
 class _Run:
-    """One compilation, with what it collects."""
+    """State of one compilation."""
 
     def __init__(self, renderer: Renderer, tree: Tree, request: Request) -> None:
         self.renderer, self.tree, self.request = renderer, tree, request
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self.names = Names(tree, request.env, self.problems)
+        self.names = SlsNames(tree, request.env, self.problems)
         self.known: dict[str, dict[str, Any]] = {}
-        """Files that were read, without what they include: one that is included again counts again, but only by itself."""
+        """Data of the files that were read, without their includes.
+
+        A file that is included again counts again, without its includes.
+        """
         self.strategy = str(request.options.get("pillar_source_merging_strategy", "smart"))
         self.lists = self.strategy != "none" and bool(request.options.get("pillar_merge_lists", False))
 
     def load(self) -> dict[str, Any]:
-        """All that applies, merged."""
+        """The merged data of all files that apply."""
         data: dict[str, Any] = {}
         for reference in self._chosen():
             for name in self.names.of(reference):
@@ -105,14 +110,14 @@ class _Run:
         return data
 
     def merged(self, base: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-        """One file's data laid upon others', as the settings say."""
+        """Merge the data of one file into other data, as the settings say."""
         result: dict[str, Any] = merge(base, over, lists=self.lists, strategy=self.strategy)
         return {**over, **result} if self.strategy == "list" else result
 
     def _chosen(self) -> Iterable[Reference]:
         if not exists(self.tree.root / f"{TOP}.sls"):
             return everything(self.tree)
-        host = Host(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
+        host = TargetHost(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
         try:
             found, self.warnings = chosen(self.renderer, self.tree, self.request.env, host)
         except CompileError as error:
@@ -121,7 +126,7 @@ class _Run:
         return found
 
     def _data(self, include: _Include) -> dict[str, Any]:
-        """The data of a file upon those of all that it includes; a stack of our own, for chains of any length."""
+        """The data of a file, merged into that of its includes. An explicit stack allows chains of any length."""
         stack = [self._open(include)]
         while True:
             current = stack[-1]
@@ -145,7 +150,7 @@ class _Run:
         return _Open(include, own, iter(includes), [])
 
     def _file(self, include: _Include) -> tuple[list[_Include], dict[str, Any]]:
-        """What one file includes, and its data."""
+        """The includes of one file, and its data."""
         path = self.tree.find(include.sls)
         if path is None:
             return [], {}
@@ -167,7 +172,7 @@ class _Run:
         return includes, {key: plain(value) for key, value in data.items() if key != "include"}
 
     def _includes(self, document: Document, items: Any, sls: str, path: Path) -> Iterator[_Include]:
-        """The files that one includes: names, or `name: {key: a:b, defaults: {...}}`."""
+        """The includes of one file: names, or `name: {key: a:b, defaults: {...}}`."""
         for index, item in enumerate(items if isinstance(items, Seq) else [None]):
             mark = items.marks[index] if isinstance(items, Seq) and items.marks else None
             name, asked = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else (item, None)
@@ -184,7 +189,7 @@ class _Run:
                 yield _Include(found, tuple(key.split(":")) if key else (), plain(options.get("defaults")))
 
     def _allowed(self, options: Map, document: Document) -> bool:
-        """Whether the options of an include are such; notes what is wrong with them."""
+        """Whether the options of an include are valid; adds a problem if they are not."""
         wrong = next(
             (
                 name
@@ -203,7 +208,7 @@ class _Run:
 
 
 def _below(key: tuple[str, ...], data: dict[str, Any]) -> dict[str, Any]:
-    """The data, put below keys."""
+    """The data, nested below keys."""
     for part in reversed(key if data else ()):
         data = {part: data}
     return data

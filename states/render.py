@@ -1,7 +1,7 @@
-"""From a state file to its data: which renderers it asks for, Jinja with its context, then YAML or JSON.
+"""Renders state files to data: Jinja with its context, then YAML or JSON, as the first line of the file asks.
 
-A text without Jinja never meets Jinja. What was rendered and parsed is kept, and used again as long as the file and all
-that its rendering depended on (templates, grains, pillar, settings) are the same.
+Text without Jinja is not passed to Jinja. Results are cached, and reused while the file and everything that its
+rendering depended on (templates, grains, pillar, settings) are unchanged.
 """
 
 from __future__ import annotations
@@ -13,56 +13,56 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from holdfast.states.breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.firstline import OPTIONS, split_shebang
 from holdfast.states.grains import seen
+from holdfast.states.host_view import HostView
 from holdfast.states.imports import Imports
+from holdfast.states.line_breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.marks import Document
 from holdfast.states.parse import parse_json, parse_yaml
 from holdfast.states.source import Text, Tree
-from holdfast.states.world import World
 
 if TYPE_CHECKING:
     from holdfast.states.jinja import StateTemplates
 
 SPENT: Any = object()
-"""Stands for data that are gone."""
+"""Stands for data that was dropped."""
 
 
 class Rendered(NamedTuple):
-    """The data of one file, and what they depended on."""
+    """The data of one file, and its dependencies."""
 
     document: Document
     data: Any
     digest: str
     sls: str
-    world: str = ""
-    """Digest of the world but for the grains; empty when no template was run."""
+    view: str = ""
+    """Digest of the view without its grains; empty if no template was run."""
     grains: Mapping[str, str] = {}
-    """Those that the template has read: name -> what it was."""
+    """Grains that the template has read: name -> value."""
     used: Mapping[str, str | None] = {}
     """Templates: name -> digest."""
     stable: bool = True
-    """False: a template looked at something that may change at any time."""
+    """False: a template has read something that may change at any time."""
 
 
 class Renderer:
-    """Renders the files of one directory, again and again as they change."""
+    """Renders the files of one directory at each change."""
 
     def __init__(self, root: Path, *, secret: bool = False, lenient: Sequence[str] = ()) -> None:
         self.imports = Imports(Tree(root))
         self.secret = secret
         self._lenient = lenient
-        self.world = World()
+        self.view = HostView()
         self._kept: dict[Path, Rendered] = {}
         self._templates: StateTemplates | None = None
         self.renders = 0
-        """How many files were rendered and parsed rather than taken from what was kept."""
+        """Number of files that were rendered and parsed, not counting cached results."""
 
-    def begin(self, tree: Tree, world: World) -> None:
-        """Start a new compilation: files are seen through `tree`."""
+    def begin(self, tree: Tree, view: HostView) -> None:
+        """Start a new compilation, which reads files through `tree`."""
         self.imports.begin(tree)
-        self.world = world
+        self.view = view
 
     @property
     def read(self) -> frozenset[str]:
@@ -70,11 +70,14 @@ class Renderer:
         return frozenset(name for kept in self._kept.values() for name in kept.grains)
 
     def end(self) -> None:
-        """Forget what files that are gone were rendered to."""
+        """Drop the results of files that no longer exist."""
         self._kept = {path: kept for path, kept in self._kept.items() if path in self.imports.tree.read_files}
 
     def render(self, path: Path, sls: str, spent: Rendered | None = None) -> Rendered:
-        """The data of a file. Raises `CompileError`. `spent` is good enough if the same would come out, though its data are gone."""
+        """The data of a file. Raises `CompileError`.
+
+        `spent` may be returned if it would be rendered to the same data, even though its data was dropped.
+        """
         text = self.imports.tree.read(path)
         kept = self._kept.get(path)
         if kept is None or not self._still(kept, text, sls) or (kept.data is SPENT and kept is not spent):
@@ -83,23 +86,23 @@ class Renderer:
         return kept
 
     def render_with(self, path: Path, sls: str, variables: Mapping[str, Any]) -> Rendered:
-        """The same, for a file whose template sees more variables; it is rendered each time."""
+        """Render a file whose template sees more variables. The result is not cached."""
         return self._render(self.imports.tree.read(path), sls, variables)
 
     def spend(self, path: Path) -> Rendered:
-        """Let go of the data of a file: they have been used, and are most of what is kept."""
+        """Drop the data of a file after it was used, because it takes most of the memory."""
         spent = self._kept[path] = self._kept[path]._replace(data=SPENT)
         return spent
 
     def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
-        """Whether rendering again would give the same."""
+        """Whether rendering again would give the same result."""
         if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
             return False
-        if not kept.world:
+        if not kept.view:
             return True
-        if kept.world != self.world.digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
+        if kept.view != self.view.digest or any(self.imports.digest(name) != was for name, was in kept.used.items()):
             return False
-        return kept.grains == seen(self.world.grains, kept.grains)
+        return kept.grains == seen(self.view.grains, kept.grains)
 
     def _is_lenient(self, sls: str) -> bool:
         return any(fnmatchcase(sls, pattern) for pattern in self._lenient)
@@ -120,8 +123,8 @@ class Renderer:
             from holdfast.states.jinja import StateTemplates  # noqa: PLC0415 - a text without Jinja never meets Jinja
 
             self._templates = StateTemplates(self.imports, secret=self.secret)
-        world = self.world.copy()
-        document, rendered, used = self._templates.run(text, sls, more or {}, world)
+        view = self.view.copy()
+        document, rendered, used = self._templates.run(text, sls, more or {}, view)
         document = replace(document, lenient=self._is_lenient(sls))
         if parse is parse_json and rendered.startswith("#!"):
             rendered = rendered[rendered.find("\n") :]
@@ -130,8 +133,8 @@ class Renderer:
             parse(document, rendered),
             text.digest,
             sls,
-            self.world.digest,
-            seen(self.world.grains, world.read),
+            self.view.digest,
+            seen(self.view.grains, view.read),
             used,
-            not world.looked,
+            not view.looked,
         )

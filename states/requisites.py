@@ -1,4 +1,4 @@
-"""What each requisite means: which of the chunks, by their positions in definition order."""
+"""Resolves requisites to chunks, by their positions in definition order."""
 
 from __future__ import annotations
 
@@ -8,30 +8,30 @@ from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.data import RELATIONS
-from holdfast.states.elsewhere import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.extend import shown_target
 from holdfast.states.high import Target
 from holdfast.states.load import Loaded
 from holdfast.states.low import Chunk
+from holdfast.states.salt_hints import no_such_type
 
 WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
-"""RELATIONS in the order that holds for a kind which has no refresh action."""
+"""RELATIONS in the order that applies to a kind without a refresh."""
 MEANT = "did you mean {!r}?"
-ELSEWHERE = "it may stand in a file that is not included: add it to 'include'"
+ELSEWHERE = "it may be in a file that is not included: add it to 'include'"
 
 
-class Edge(NamedTuple):
-    """One item of a requisite list of a chunk, with all that it means."""
+class ResolvedTarget(NamedTuple):
+    """One target of a requisite of a chunk, with the chunks that it matches."""
 
     kind: str
     target: Target
     group: tuple[int, ...]
-    """Positions of the chunks that are meant; the same tuple for all that name the same target."""
+    """Positions of the chunks that match; the same tuple for all requisites with the same target."""
 
 
 class Resolver:
-    """Finds what requisites name; each distinct target is looked up once."""
+    """Resolves targets; each distinct target is looked up once."""
 
     def __init__(self, chunks: Sequence[Chunk], loaded: Loaded) -> None:
         self.chunks, self.loaded = chunks, loaded
@@ -40,19 +40,19 @@ class Resolver:
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
         self._hints: dict[tuple[str, str], str] = {}
         self._index: dict[str, list[int]] = {}
-        """ID or name -> those that have it."""
+        """ID or name -> positions of the chunks that have it."""
         for position, chunk in enumerate(chunks):
             id_, name = chunk.low["__id__"], chunk.low["name"]
             self._index.setdefault(id_, []).append(position)
             if name != id_:
                 self._index.setdefault(name, []).append(position)
 
-    def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[Edge]:
-        """The edges of one chunk, kinds in the order of RELATIONS, items as listed.
+    def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[ResolvedTarget]:
+        """The resolved targets of one chunk: kinds in the order of RELATIONS, items as listed.
 
-        For a kind without a refresh action `watch` means `require`, and stands next to it.
+        For a kind without a refresh, `watch` means `require` and follows it directly.
         """
-        edges: list[Edge] = []
+        edges: list[ResolvedTarget] = []
         given = chunk.requisites
         for kind in (RELATIONS if refreshes else WITHOUT_REFRESH) if len(given) > 1 else given:
             if kind in disabled or kind not in given:
@@ -60,11 +60,14 @@ class Resolver:
             for target in given[kind]:
                 group = self._group(chunk, kind, target)
                 if group:
-                    edges.append(Edge(kind, target, group))
+                    edges.append(ResolvedTarget(kind, target, group))
         return edges
 
     def _group(self, chunk: Chunk, kind: str, target: Target) -> tuple[int, ...]:
-        """The positions that one item means; none is a problem or, where that is legal, a warning."""
+        """The positions that one target matches.
+
+        If there are none, adds a problem or, where that is legal, a warning.
+        """
         if target.value is None:
             self.warnings.append(
                 target.spot.problem(
@@ -78,14 +81,14 @@ class Resolver:
         return found
 
     def meant(self, type_: str, value: str) -> tuple[int, ...]:
-        """The positions of what a requisite names; none where that is nothing."""
+        """The positions that match a type and a value; empty if there are none."""
         key = (type_, value)
         if key not in self._known:
             self._known[key] = tuple(self._sls(value) if type_ == "sls" else self._named(type_, value))
         return self._known[key]
 
     def _named(self, type_: str, value: str) -> Sequence[int]:
-        """Chunks of a type (`id`: of any) by name or ID, or by a glob over both."""
+        """Positions of the chunks of a type (`id`: any) by name or ID, or by a glob over both."""
         found: Sequence[int] = self._index.get(value, ())
         if any(char in value for char in "*?["):
             matching = (positions for word, positions in self._index.items() if fnmatch.fnmatchcase(word, value))
@@ -96,7 +99,7 @@ class Resolver:
         return type_ in ("id", self.chunks[position].low["state"])
 
     def _words(self, type_: str) -> Iterator[str]:
-        """IDs and names of a type."""
+        """IDs and names of the chunks of a type."""
         return (
             word for word, positions in self._index.items() if any(self._is(type_, position) for position in positions)
         )
@@ -110,7 +113,7 @@ class Resolver:
         )
 
     def _nothing(self, chunk: Chunk, kind: str, target: Target, value: str) -> None:
-        """Say that an item means no state."""
+        """Report that a target matches no state."""
         glob = any(char in value for char in "*?[")
         if target.type == "sls" and (glob or value in self.loaded.included):
             why = "matches no state file" if glob and value not in self.loaded.included else "has no states"

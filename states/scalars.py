@@ -1,7 +1,7 @@
-"""What a plain YAML scalar means: YAML 1.1 as Salt reads it.
+"""Converts plain YAML scalars: YAML 1.1 as Salt reads it.
 
-`yes`, `no`, `on`, `off` are booleans; an integer with a leading zero is decimal (0644 is 644, and a file mode's digits are
-kept), `0x` and `0b` are not; timestamps stay text.
+`yes`, `no`, `on`, `off` are booleans. An integer with a leading zero is decimal (0644 is 644, and the digits of a file
+mode are kept); `0x` and `0b` are not decimal. Timestamps stay text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import yaml
 from holdfast.resources.numbers import with_spelling
 
 STARTERS = frozenset("0123456789+-.~nNtTfFyYoO<=")
-"""Characters that a plain scalar which is not text can begin with."""
+"""First characters of plain scalars that are not text."""
 
 DIGITS = 1000
-"""Characters that a number may have. What is longer is text: Python would not print it, or take for ever to read it."""
+"""Maximum length of a number. Longer scalars are text: Python would take very long to read or print them."""
 
 _PREFIX = "tag:yaml.org,2002:"
 _RESOLVERS: dict[str, list[tuple[str, Any]]] = yaml.SafeLoader.yaml_implicit_resolvers
@@ -24,7 +24,10 @@ _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar, a number with its spelling. What only looks like a number (`0x_`, more than DIGITS digits) is text."""
+    """The value of a plain scalar; a number knows its spelling.
+
+    A scalar that only looks like a number (`0x_`, or more than DIGITS digits) is text.
+    """
     if not text:
         return None
     for tag, pattern in _RESOLVERS.get(text[0], ()):
@@ -38,7 +41,7 @@ def resolve(text: str) -> Any:
 
 
 def convert(kind: str, text: str) -> Any:
-    """The value of a scalar whose type is known. Raises `ValueError` when the text is no such value."""
+    """The value of a scalar whose type is given by a tag. Raises `ValueError` if the text is not of this type."""
     if kind == "str":
         return text
     if kind == "int":

@@ -1,8 +1,9 @@
-"""Sequences: calls that later ones supersede, and what one version of such a sequence is.
+"""Sequences of superseded calls, and their versions.
 
-A lenient state file may declare one thing several times, one after the other (a file is managed, packages are installed, the file is removed).
-The earlier declarations act once for each version of the sequence: the declarations from the earlier one to the last, with all between,
-for what stands between is what the earlier one is there for.
+A lenient state file may declare one thing several times, one after the other (a file is managed, packages are
+installed, the file is removed). An earlier declaration acts once for each version of its sequence. The sequence
+consists of all declarations from the earlier one to the last one, because those in between are the reason for the
+earlier one.
 """
 
 from __future__ import annotations
@@ -15,20 +16,21 @@ from itertools import accumulate
 from holdfast.states.data import Call, Superseded
 
 PLACES = frozenset({"order", "name_order"})
-"""Keys of low data that say where a call stands, and nothing of what it does."""
+"""Keys of low data that say where a call is declared, and not what it does."""
 ROOM = 1 << 128
-"""Versions are numbers below this."""
+"""Upper bound of the numbers that are versions."""
 
 
 def superseded(calls: tuple[Call, ...], later: Mapping[str, Sequence[str]]) -> tuple[Call, ...]:
-    """The calls, those in `later` with what supersedes them: identity -> identities. Costs nothing where there are none."""
+    """The calls; those in `later` (identity -> identities of later calls) are marked as superseded by these."""
     if not later:
         return calls
     positions = {call.identity: call.position for call in calls}
+    # sums over all calls, so that many overlapping sequences cost no more than one
     totals = [
         0,
         *accumulate(_number(call) for call in calls),
-    ]  # so that many sequences that overlap cost no more than one
+    ]
     changed = [*calls]
     for identity, others in later.items():
         here, by = positions[identity], tuple(sorted(positions[other] for other in others))
@@ -38,6 +40,6 @@ def superseded(calls: tuple[Call, ...], later: Mapping[str, Sequence[str]]) -> t
 
 
 def _number(call: Call) -> int:
-    """What the declaration of a call comes to; it may hold secrets, so it goes no further than into a digest."""
+    """Representation of a declaration. It may contain secrets, so it is used only for a digest."""
     said = {key: value for key, value in call.low.items() if key not in PLACES}
     return int.from_bytes(hashlib.blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=16).digest())

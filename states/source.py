@@ -26,15 +26,18 @@ from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.hostfiles import absolute, is_directory
 
 LIMIT = 8 << 20
-"""Bytes that a state file may have, and characters that a template may make of one: the data of so many take 300 MB, 800 at worst."""
+"""Maximum size in bytes of a state file, and in characters of its rendered text.
+
+The data of a file of this size takes 300 MB, at worst 800 MB.
+"""
 TOP = "top"
-"""Name of the file that says what applies to whom."""
+"""SLS name of the top file."""
 STEADY = 2_000_000_000
-"""Nanoseconds since its last change after which a file that looks the same is the same: no file system's clock is coarser."""
+"""Age in nanoseconds after which a file with the same status is unchanged: clocks of file systems are less coarse."""
 
 
 class Source(NamedTuple):
-    """One file that a compilation read: enough to tell whether it is still the same."""
+    """One file that a compilation read, with enough data to tell later whether it is unchanged."""
 
     path: Path
     digest: str
@@ -51,77 +54,77 @@ class Text(NamedTuple):
 
 
 @dataclass(slots=True)
-class Shelf:
-    """What earlier compilations have read of one directory: a file that looks the same is not read again."""
+class FileCache:
+    """Cache of the files of one directory: a file with the same status is not read again."""
 
     texts: dict[Path, tuple[tuple[int, ...], Text]] = field(default_factory=dict)
-    """File -> what it looked like, and its text."""
+    """File -> its status when it was read, and its text."""
     paths: dict[str, Path] = field(default_factory=dict)
 
     def find(self, path: Path, info: os.stat_result) -> Text | None:
-        """The text of a file that looks the same as when it was read."""
+        """The text of a file, if its status is the same as when it was read."""
         looked, text = self.texts.get(path, (None, None))
         return text if looked == looks(info) else None
 
     def put(self, text: Text, info: os.stat_result, began: int) -> None:
-        """Keep a text, if any later change of its file is sure to show. `began` is when it was read, in nanoseconds."""
+        """Cache a text, if the status shows every later change. `began` is the time of reading in nanoseconds."""
         if began - max(info.st_mtime_ns, info.st_ctime_ns) > STEADY:
             self.texts[text.path] = (looks(info), text)
 
     def path(self, name: str) -> Path:
-        """The one `Path` of a name: making, comparing and hashing them takes long."""
+        """The one `Path` object of a name, because making, comparing and hashing paths is slow."""
         known = self.paths.get(name)
         if known is None:
             known = self.paths[name] = Path(name)
         return known
 
     def forget(self, still: Container[Path]) -> None:
-        """Keep only what belongs to these files."""
+        """Drop the other files from the cache."""
         self.texts = {path: kept for path, kept in self.texts.items() if path in still}
         self.paths = {name: path for name, path in self.paths.items() if path in still}
 
 
 @dataclass(slots=True)
 class Tree:
-    """One directory of state files, as it is seen during one compilation: each file is read once."""
+    """One directory of state files during one compilation: each file is read once."""
 
     root: Path
     trusted: frozenset[int] = frozenset({0})
     """Owners whose files are read."""
     limit: int = LIMIT
     read_files: dict[Path, Text] = field(default_factory=dict)
-    """Every file that was read."""
+    """All files that were read."""
     warnings: list[Problem] = field(default_factory=list)
-    shelf: Shelf = field(default_factory=Shelf)
-    """What is known from earlier compilations."""
+    file_cache: FileCache = field(default_factory=FileCache)
+    """Cache of earlier compilations."""
     reader: Callable[[Path], bytes] | None = None
-    """Reads a file in place of the tree: as it was when the states were compiled. Raises `OSError` and `HoldfastError`."""
+    """Function that reads the file as it was when the states were compiled. Raises `OSError` and `HoldfastError`."""
     _names: dict[str, Path] | None = None
     _found: dict[str, Path | None] = field(default_factory=dict)
-    """SLS name -> its file, once it was looked for."""
+    """SLS name -> its file; filled on request."""
     _walked: frozenset[str] = frozenset()
-    """Paths of all state files; empty until they are needed."""
+    """Paths of all state files; filled on request."""
     _safe: dict[str, paths.Directory] = field(default_factory=dict)
     """Directories that only trusted users can change, by path."""
 
     def anew(self) -> Tree:
-        """The same directory, of which nothing is read yet."""
+        """A new object for the same directory, which has not read any file."""
         return Tree(self.root, self.trusted, reader=self.reader)
 
     def find(self, sls: str) -> Path | None:
-        """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None when there is neither."""
+        """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None if there is neither."""
         if sls not in self._found:
             self._found[sls] = self._straight(sls) or self.names().get(sls)
         return self._found[sls]
 
     def _straight(self, sls: str) -> Path | None:
-        """The file of an SLS name whose dots are all directories."""
+        """The file of an SLS name if each dot stands for a directory."""
         if "/" in sls or "\0" in sls or not all(sls.split(".")):
             return None
         stem = self._below(sls.replace(".", "/"))
         for name in (f"{stem}.sls", f"{stem}/init.sls"):
             if name in self._walked or os.path.lexists(name):
-                return self.shelf.path(name)
+                return self.file_cache.path(name)
         return None
 
     def _below(self, name: str) -> str:
@@ -129,14 +132,14 @@ class Tree:
         return os.path.join(self.root, name)  # noqa: PTH118 - text is faster
 
     def names(self) -> dict[str, Path]:
-        """Every SLS name there is -> its file, sorted by path."""
+        """Every existing SLS name -> its file, sorted by path."""
         if self._names is None:
             found: dict[str, Path] = {}
             start = len(self._below(""))
             walked = self._walk()
             self._walked = frozenset(walked)
             for file in walked:
-                name, path = sls_name(file[start:]), self.shelf.path(file)
+                name, path = sls_name(file[start:]), self.file_cache.path(file)
                 other = found.setdefault(name, path)
                 if other is not path:
                     found[name], hidden = (path, other) if path == self._straight(name) else (other, path)
@@ -146,39 +149,45 @@ class Tree:
         return self._names
 
     def public(self) -> list[str]:
-        """The names that apply when there is no top file: none with a part that begins with `_`."""
+        """The SLS names that apply without a top file: those without a part that begins with `_`."""
         root = self._below("")
         return [name for name, path in self.names().items() if "/_" not in "/" + str(path).removeprefix(root)]
 
     def match(self, pattern: str) -> list[str]:
-        """The names that a glob matches (`*` crosses dots), sorted; a name without wildcards matches itself if it exists."""
+        """The names that a glob matches (`*` matches dots, too), sorted.
+
+        A name without wildcards matches itself if it exists.
+        """
         if any(char in pattern for char in "*?["):
             return sorted(fnmatch.filter(self.names(), pattern))
         return [pattern] if self.find(pattern) is not None else []
 
     def read(self, path: Path) -> Text:
-        """The text of a file. Raises `CompileError` when it may not or cannot be read."""
+        """The text of a file. Raises `CompileError` if it cannot be read or is not trusted."""
         known = self.read_files.get(path)
         if known is None:
             known = self.read_files[path] = self._read(path)
         return known
 
     def template(self, name: str) -> Path:
-        """The path of a template named from the root; symbolic links are followed, `..` never leads out of the root."""
+        """The path of a template by its name from the root.
+
+        Symbolic links are followed, `..` never leads out of the root.
+        """
         parts = PurePosixPath(os.path.normpath(name.removeprefix("salt://").removeprefix("tree://"))).parts
         if not parts or parts[0] in ("..", "/", "//"):  # two slashes are a root of their own to POSIX
             raise FileNotFoundError(errno.ENOENT, "outside the states directory", name)
         return self.root.joinpath(*parts)
 
     def sources(self) -> tuple[Source, ...]:
-        """What was read, for telling later whether it is still the same."""
+        """The files that were read, to tell later whether they are unchanged."""
         by_parts = sorted(self.read_files.values(), key=lambda text: str(text.path).replace("/", "\0"))
         return tuple(Source(text.path, text.digest) for text in by_parts)
 
     def _walk(self) -> list[str]:
-        """All `*.sls` files below the root, sorted by path; names that begin with a dot are left out.
+        """All `*.sls` files below the root, sorted by path, without names that begin with a dot.
 
-        Raises `CompileError` for a directory that cannot be read: that is not the same as one in which there is nothing.
+        Raises `CompileError` for a directory that cannot be read, because it might not be empty.
         """
         found: list[str] = []
         at = os.fspath(self.root)
@@ -205,7 +214,7 @@ class Tree:
         try:
             if self.reader is not None:
                 return self._read_by(self.reader, path)
-            return self.shelf.find(path, self._look(path)) or self._read_anew(path)
+            return self.file_cache.find(path, self._look(path)) or self._read_anew(path)
         except OSError as error:
             raise closed(path, "cannot read the file", error) from error
 
@@ -219,24 +228,27 @@ class Tree:
         return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
 
     def has(self, path: Path) -> bool:
-        """Whether there is such a file. Raises `OSError` when that cannot be said."""
+        """Whether a file exists. Raises `OSError` if the file system cannot say."""
         if self.reader is None:
             return is_there(path)
         try:
             self.reader(path)
         except ABSENT:
             return False
-        except HoldfastError:  # what is wrong with it is said when it is read
+        except HoldfastError:  # reading reports the problem
             return True
         return True
 
     def demand_trusted(self, path: Path) -> None:
-        """Refuse a file that others could have written, or exchange. Raises `CompileError`, and `OSError` when it is not there."""
+        """Raise `CompileError` for a file that untrusted users can write or replace; `OSError` if it is missing."""
         self._look(path)
         self._open(path)
 
     def _look(self, path: Path) -> os.stat_result:
-        """The status of a file, links followed. Raises `OSError`, and `CompileError` for what is not read."""
+        """The status of a file, links followed.
+
+        Raises `OSError`, and `CompileError` for an untrusted or too large file.
+        """
         text = str(path)
         if not text.startswith("/"):
             text = absolute(text)
@@ -256,7 +268,7 @@ class Tree:
         return info
 
     def _open(self, path: Path) -> tuple[Handle, os.stat_result]:
-        """A descriptor to read a file by, on which all trust is checked. Raises `OSError` and `CompileError`."""
+        """An open file, for which all checks of trust were made. Raises `OSError` and `CompileError`."""
         try:
             place = paths.at(absolute(path), follow=True)
             handle, info = place.open()
@@ -269,7 +281,7 @@ class Tree:
         return handle, info
 
     def _read_anew(self, path: Path) -> Text:
-        """The text of a file as it is on the disk. Raises `OSError` or `CompileError`."""
+        """The text of a file, read from the disk. Raises `OSError` or `CompileError`."""
         began = time.time_ns()
         handle, info = self._open(path)
         try:
@@ -277,7 +289,7 @@ class Tree:
         except Permanent as error:
             raise too_large(path, self.limit) from error
         text = Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
-        self.shelf.put(text, info, began)
+        self.file_cache.put(text, info, began)
         return text
 
     def _check_file(self, path: Path, info: os.stat_result, acl: bytes = b"") -> None:
@@ -288,7 +300,7 @@ class Tree:
         demand_trust(path, info, self.trusted, acl)
 
     def _trusted(self, folder: str, path: Path) -> paths.Directory:
-        """The directory of a file. Raises `CompileError` when others could put something else there, or lead the way elsewhere."""
+        """The directory of a file. Raises `CompileError` if untrusted users can change it or the path to it."""
         try:
             directory = paths.directory(folder or "/")
         except paths.Unsafe as error:
@@ -305,7 +317,10 @@ class Tree:
         return directory
 
     def _demand_directory(self, directory: paths.Directory) -> None:
-        """Refuse a directory in which an untrusted user could exchange a file: by what is wrong, here or in a directory above."""
+        """Raise `CompileError` for a directory in which untrusted users can replace a file.
+
+        Names the weak directory.
+        """
         if not directory.holders - self.trusted:
             return
         if directory.weak is not None:
@@ -318,7 +333,7 @@ def _demand_bounded(directory: paths.Directory, entries: int) -> None:
 
 
 def _listed(directory: paths.Directory) -> tuple[list[str], list[paths.Place]]:
-    """The paths of the state files in a directory, and its directories; names that begin with a dot are left out. Raises `OSError`."""
+    """State files and directories in a directory, without names that begin with a dot. Raises `OSError`."""
     start = directory.path.rstrip("/") + "/"
     files, directories = [], []
     handle = directory.open()
@@ -334,15 +349,15 @@ def _listed(directory: paths.Directory) -> tuple[list[str], list[paths.Place]]:
 
 
 def exists(path: Path) -> bool:
-    """Whether there is such a thing. Raises `CompileError` when that cannot be said: a name too long, a directory that is closed."""
+    """Whether a path exists. Raises `CompileError` if the file system cannot say (name too long, no access)."""
     try:
         return is_there(path)
     except OSError as error:
-        raise closed(path, "cannot look at it", error) from error
+        raise closed(path, "cannot check it", error) from error
 
 
 def is_there(path: Path) -> bool:
-    """Whether something is at a path; what an unsafe link leads to counts, for reading it says what is wrong. Raises `OSError`."""
+    """Whether a path exists; True behind an unsafe link, because reading reports that problem. Raises `OSError`."""
     try:
         return paths.exists(absolute(path))
     except (paths.Unsafe, ValueError) as error:
@@ -354,10 +369,10 @@ def is_there(path: Path) -> bool:
 
 
 def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int], acl: bytes = b"") -> None:
-    """Refuse what anyone but a trusted owner may write, or a directory in which others may replace things.
+    """Raise `CompileError` for a file that untrusted users can write, or a directory in which they can replace entries.
 
-    A group of the owner's own (gid equal to uid) is the owner. In a sticky directory nobody but its owner can replace what is
-    another's. Users whom the ACL lets write count as well. Raises `CompileError`.
+    A group with the number of the owner counts as the owner. In a sticky directory only the owner of an entry can
+    replace it. Users with write access by ACL count as well.
     """
     weak = weakness(str(path), info, acl, trusted)
     if weak is not None:
@@ -365,14 +380,14 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
 
 
 def distrusted(weak: Weakness, asked: str) -> CompileError:
-    """The error for what others than trusted users could have written, and where the path that was asked for leads."""
+    """The error for a path that untrusted users can write; names the path that was requested if it differs."""
     code = "source-owner" if weak.code == "owner" else "source-writable"
     leads = "" if f"{asked}/".startswith(f"{weak.path.rstrip('/')}/") else f", and {asked} leads there"
     return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint)
 
 
 def looks(info: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever a file does."""
+    """The parts of a status that change whenever the file changes."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
@@ -382,12 +397,12 @@ def sls_name(relative: str) -> str:
 
 
 def display(path: Path | str) -> str:
-    """A path as text that can always be printed."""
+    """A path as printable text."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def decode(path: Path, content: bytes) -> str:
-    """The text of a file's bytes. Raises `CompileError` when they are not UTF-8 text."""
+    """The text of bytes. Raises `CompileError` if they are not UTF-8 text."""
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise refuse(path, "source-binary", "this is a binary file: it contains a NUL byte", "", line)
@@ -402,7 +417,7 @@ def decode(path: Path, content: bytes) -> str:
             "save the file as UTF-8",
             line,
         ) from error
-    # as old as it is, it ends a line for Jinja and for YAML, so it had better do so for those who count them
+    # a lone carriage return ends a line for Jinja and YAML, so count it as a line here, too
     return re.sub("\r(?!\n)", "\n", text) if "\r" in text else text
 
 
@@ -417,7 +432,7 @@ def too_large(path: Path, limit: int) -> CompileError:
 
 
 def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
-    """The error for what the system does not let be read."""
+    """The error for a path that the system does not let Holdfast read."""
     mine = isinstance(error, PermissionError) and os.geteuid() != 0
     hint = "run it as root, or name what you may read: --states DIR, --pillar DIR" if mine else ""
     return refuse(path, "source-unreadable", f"{failed}: {error.strerror}", hint)

@@ -26,39 +26,39 @@ from holdfast.states.filters.formats import readable
 from holdfast.states.filters.table import FILTERS, TESTS
 from holdfast.states.grains import Grains
 from holdfast.states.helpers.calls import NoSuchCall
+from holdfast.states.host_view import Forbidden, TemplateStop
 from holdfast.states.imports import Imports
+from holdfast.states.line_masking import mask_line
 from holdfast.states.lines import DataTags, LineMarks
 from holdfast.states.source import Tree
-from holdfast.states.unclosed import unclosed
-from holdfast.states.veil import veiled
-from holdfast.states.world import Forbidden, TemplateStop
+from holdfast.states.unclosed_tags import unclosed_tag
 
 _READER = jinja2.Environment()  # noqa: S701 - it only splits a text into words
 CACHED = 2000
-"""Templates that are kept compiled."""
+"""Maximum number of compiled templates in the cache."""
 
 WHOLE = r"(?<![\w.\])])[A-Za-z_]\w*(?:\.\w+|\[[^\[\]]*\])*"
-"""A name, and what is taken from it."""
+"""A name with its attributes and keys."""
 COMPUTED = r"\[(?!\s*(?:'[^']*'|\"[^\"]*\"|\d+)\s*\])"
-"""A key that is not written there: it may be any."""
+"""A key that is computed."""
 GIVEN = " given"
-"""Key of a context that has the names of what every file is given; with a blank, so that no template can name it."""
+"""Key of a context with the names that every file gets. It contains a space, so that no template can use it."""
 
 
 def file_variables(name: str) -> dict[str, str]:
-    """What a template is told about its own file. `name` is its path from the root."""
+    """Variables that describe the template itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {"tpldir": directory or ".", "tplfile": name, "tpldot": directory.replace("/", ".")}
 
 
 class TreeLoader(jinja2.BaseLoader):
-    """Reads templates of a tree."""
+    """Loads templates of a states directory."""
 
     def __init__(self, imports: Imports) -> None:
         self.imports = imports
 
     def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
-        """A template's text, its path, and a function that tells whether it is still the same."""
+        """The text of a template, its path, and a function that tells whether it is unchanged."""
         try:
             text = self.imports.read(template)
         except OSError as error:
@@ -67,14 +67,14 @@ class TreeLoader(jinja2.BaseLoader):
 
 
 class FreshTemplate(jinja2.Template):
-    """A template that is run anew by each `import`.
+    """A template that each `import` runs again.
 
-    Jinja would run it once and keep what came out as long as the template's own text is the same: one file would see what
-    another did to its lists, and nobody would see that what it imports itself has changed.
+    Jinja would run the template once and reuse its variables while its own text is unchanged. One file would then see
+    changes that another file made to its lists, and changes of templates that it imports itself would be missed.
     """
 
     def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
-        """What `import` without context gives: the template sees what every file is given, and itself as the file."""
+        """The module for `import` without context: the template sees the names of every file, and its own variables."""
         if ctx is None:
             return self.make_module({})
         given = {name: ctx.parent[name] for name in ctx.parent.get(GIVEN, ()) if name in ctx.parent}
@@ -92,7 +92,7 @@ class NoSuchKey(jinja2.UndefinedError):
 
 
 class Undefined(jinja2.StrictUndefined):
-    """What is not there. Whoever uses it is told which mapping lacks it."""
+    """The value of an undefined name or key. Any use of it is an error, which has the mapping without the key."""
 
     __slots__ = ()
 
@@ -108,16 +108,19 @@ class Undefined(jinja2.StrictUndefined):
             if isinstance(obj, Mapping) and hint is None
             else jinja2.UndefinedError
         )
-        super().__init__(hint, obj, name, exc or told)  # type: ignore[arg-type]  # it is called, with a text
+        super().__init__(hint, obj, name, exc or told)  # type: ignore[arg-type]  # Jinja calls it with a message
 
 
 class StateEnvironment(BoundedEnvironment):
-    """Jinja as state files know it. Relative names (`./x`, `../x`) begin at the directory of the template that imports."""
+    """The Jinja environment of state files.
+
+    Relative names (`./x`, `../x`) begin at the directory of the importing template.
+    """
 
     template_class = FreshTemplate
 
     def join_path(self, template: str, parent: str) -> str:
-        """The name of a template from the root of the tree."""
+        """The name of a template from the root of the states directory."""
         template = template.removeprefix("salt://").removeprefix("tree://")
         if template.startswith(("./", "../")):
             return posixpath.normpath(posixpath.join(posixpath.dirname(parent), template))
@@ -125,20 +128,23 @@ class StateEnvironment(BoundedEnvironment):
 
 
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
-    """A new environment; with `marks` for text whose lines have to be known afterwards."""
+    """A new environment; `marks`: keep track of the lines of rendered text."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
     made = StateEnvironment(
         loader=loader, extensions=extensions, undefined=Undefined, finalize=printed, cache_size=CACHED
     )
     made.filters.update(FILTERS)
     made.bound_filters()
-    del made.globals["lipsum"]  # another text each time, of any length
+    del made.globals["lipsum"]  # prints a different text each time, of any length
     made.tests.update({name: test for name, test in TESTS.items() if name not in made.tests})
     return made
 
 
 def printed(value: Any) -> Any:
-    """What a template puts out: data in a form that YAML reads back. Raises `TypeError` for what has no text but Python's, which is another in each run."""
+    """Convert a value that a template prints to text that YAML can read.
+
+    Raises `TypeError` for a value that has only a representation of Python, which differs in each run.
+    """
     if isinstance(value, (str, int)):
         return value
     if isinstance(value, Iterator):
@@ -158,18 +164,18 @@ def explain(
     secret: bool = False,
     tree: Tree | None = None,
 ) -> Problem:
-    """The problem for whatever rendering `file` raised. `texts` has the text of each template by its path."""
+    """The problem for an exception while `file` was rendered. `texts` has the text of each template by its path."""
     place = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names), tree)
     if isinstance(error, jinja2.TemplateSyntaxError) and (
-        told := unclosed(_READER, error.source or texts.get(place.file, ""), error)
+        told := unclosed_tag(_READER, error.source or texts.get(place.file, ""), error)
     ):
-        place, message, hint = place._replace(line=told[0]), f"the template cannot be read: {told[1]}", ""
+        place, message, hint = place._replace(line=told[0]), f"the template cannot be parsed: {told[1]}", ""
     lines = texts.get(place.file, "").split("\n")
     line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
-    text = veiled(line[:500]) if secret else line
+    text = mask_line(line[:500]) if secret else line
     if secret and code in ("template-data", "template-error"):
-        message, hint = f"the template failed: {type(error).__name__}", ""  # the rest may be made of the data
+        message, hint = f"the template failed: {type(error).__name__}", ""  # the message may contain secret data
     if isinstance(error, jinja2.UndefinedError) and text:
         column, whole = _pinned(str(error), line[:500])
         place = Place(place.file, place.line, column)
@@ -178,7 +184,7 @@ def explain(
 
 
 def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Place:
-    """The innermost line of a template that an error came from."""
+    """The innermost line of a template in the traceback of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Place(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
@@ -194,7 +200,7 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
         case jinja2.TemplateSyntaxError():
             words = (
                 "template-syntax",
-                f"the template cannot be read: {error.message}",
+                f"the template cannot be parsed: {error.message}",
                 _syntax_hint(error.message or ""),
             )
         case jinja2.TemplateNotFound():
@@ -206,7 +212,7 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
         case jinja2.UndefinedError():
             words = (
                 "template-undefined",
-                f"the template uses what is not there: {said}",
+                f"the template uses an undefined name or key: {said}",
                 _undefined_hint(error, names, tree),
             )
         case jinja2.exceptions.SecurityError():
@@ -229,7 +235,7 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""
         case HoldfastError():
             words = "template-error", f"the template failed: {said}", ""
-        case SyntaxError():  # what Jinja made of it is no Python
+        case SyntaxError():  # Jinja's generated code is not valid Python
             words = "template-error", f"the template cannot be run: {error.msg}", "nest it less deeply"
         case _:
             words = "template-error", f"the template failed: {type(error).__name__}: {said}", ""
@@ -245,7 +251,10 @@ def _syntax_hint(message: str) -> str:
 
 
 def _pinned(message: str, line: str) -> tuple[int, str]:
-    """Where the name or key that is missing stands in its line, and the expression that lacks the key; 0 and "" where that is not sure."""
+    """The column of an undefined name or key in its line, and the expression that lacks the key.
+
+    Returns 0 and "" if they are not certain.
+    """
     missing = re.match(r"'(\w+)' is undefined|the mapping has no key '(.*)'", message)
     if missing is None or re.search(COMPUTED, line):
         return 0, ""

@@ -8,24 +8,24 @@ from typing import Any
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.high import Reference, shown
-from holdfast.states.include import Names
+from holdfast.states.include import SlsNames
 from holdfast.states.marks import Document, Map, Mark, Seq, Spot
-from holdfast.states.match import BadExpression, Host, matches
+from holdfast.states.match import BadExpression, TargetHost, matches
 from holdfast.states.normalise import normalise
 from holdfast.states.render import Renderer
 from holdfast.states.source import TOP, Tree
 
 
-def chosen(renderer: Renderer, tree: Tree, env: str, host: Host) -> tuple[list[Reference], list[Problem]]:
-    """The SLS names (or globs) that the top file gives this host, in the order of their first mention; and warnings.
+def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:
+    """The SLS names (or globs) that the top file assigns to this host, in the order of first mention; and warnings.
 
-    What the top file includes counts as if it stood behind it. Raises `CompileError` with everything that is wrong.
+    An included top file counts as if it were appended. Raises `CompileError` with all problems.
     """
     reader = _Top(env, host)
     spot = Spot(Document(str(tree.root / f"{TOP}.sls"), ""))
-    names = Names(tree, env, reader.problems)
+    names = SlsNames(tree, env, reader.problems)
     todo, seen = [(Reference(TOP, spot), tree.root / f"{TOP}.sls")], {TOP}
-    for reference, path in todo:  # grows while it is gone through
+    for reference, path in todo:  # the list grows during the loop
         try:
             rendered = renderer.render(path, reference.name)
         except CompileError as error:
@@ -46,27 +46,27 @@ def chosen(renderer: Renderer, tree: Tree, env: str, host: Host) -> tuple[list[R
 
 
 OPTIONS = ("match", "order", "ignore_missing")
-"""Items of a target that are no names: how it is read, when its names come, and whether they have to exist."""
+"""Keys of a target that are not SLS names: its matcher, its order, and whether its names must exist."""
 
 
 class _Top:
-    """The work of `chosen`, with what it collects."""
+    """State of one call of `chosen`."""
 
-    def __init__(self, env: str, host: Host) -> None:
+    def __init__(self, env: str, host: TargetHost) -> None:
         self.env, self.host = env, host
         self.document = Document("", "")
         self.found: list[tuple[float, list[Reference]]] = []
-        """The `order` of each target that means this host, and its names."""
+        """The `order` of each target that matches this host, and its names."""
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
 
     def references(self) -> Iterator[Reference]:
-        """All names of all targets: those of a lower `order` first."""
+        """All names of all targets, those with a lower `order` first."""
         for _, references in sorted(self.found, key=lambda pair: pair[0]):
             yield from references
 
     def read(self, document: Document, data: Any) -> list[Reference]:
-        """Go through the environments of one file; returns what it includes."""
+        """Read the environments of one file; returns its includes."""
         self.document = document
         included: list[Reference] = []
         if data is None or data == {}:
@@ -124,7 +124,7 @@ class _Top:
                 self._apply(target, items, mark)
 
     def _apply(self, target: str, items: Seq, mark: Mark | None) -> None:
-        """Take the names of one target, if this host is meant."""
+        """Add the names of one target, if it matches this host."""
         options = {
             key: value
             for item in items

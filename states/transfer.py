@@ -1,4 +1,4 @@
-"""Arguments that receive what other states send (`recv`): whom that requires, and whether it fits."""
+"""Checks arguments that receive what other states send (`recv`): the sender, the key and the type."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.states.low import Chunk
 from holdfast.states.requisites import Resolver
 
 SAMPLES = {str: "2", int: 1, float: 1.5, bool: True, list: [], dict: {}}
-"""A value of each type that can be sent, to be tried where a type is not the very same."""
+"""A sample value of each type that can be sent, to test types that are not identical."""
 WORDS = {
     str: "text",
     int: "a whole number",
@@ -31,12 +31,12 @@ WORDS = {
     dict: "a mapping",
 }
 OWN_CHECKS = ("value_error", "assertion_error")
-"""Errors of a kind's own checks: they concern one value, not its type, and mostly repeat it."""
+"""Errors of a kind's own validators: they depend on the value, not only on its type."""
 JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
 
 
 def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
-    """What is wrong with what these receive: who sends it, and whether it fits. Senders that do not exist are told by the resolver."""
+    """Problems of received arguments: their senders and their types. The resolver reports senders that do not exist."""
     receiving = [chunk for chunk in chunks if chunk.requisites.get(RECV) and chunk.checked is not None]
     resolver = Resolver(chunks, loaded) if receiving else None
     keys: dict[int, set[str]] = {}
@@ -53,7 +53,7 @@ def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
 
 
 def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) -> Problem | None:
-    """What is wrong with one argument that is to be received; nothing is said of senders that do not exist, or are wrong themselves."""
+    """Problems of one received argument, except for senders that do not exist or are invalid."""
     if chunk.checked is None or not found:
         return None
     if problem := _not_taken(type(chunk.checked.resource), wanted, target):
@@ -67,7 +67,9 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
 
 
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:
-    if not issubclass(cls, Recvable) or issubclass(cls, Composite):  # its parts are made before anything is sent
+    if not issubclass(cls, Recvable) or issubclass(
+        cls, Composite
+    ):  # parts of composites are made before anything is sent
         return target.spot.problem("recv-type", f"{cls.kind} receives nothing", "remove 'recv'")
     arguments = sorted(name for name in names(cls) if name != "name")
     if wanted.argument in arguments:
@@ -91,7 +93,7 @@ def _not_sent(chunk: Chunk, wanted: Receive, target: Target, sender: Chunk, reso
 
 
 def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -> Problem | None:
-    """What is wrong when other keys of the same sender are received already; this one joins them."""
+    """The problem if other keys of the same sender exclude this one; adds the key to those received."""
     keys.add(wanted.key)
     resource = sender.checked.resource if sender.checked else None
     instead: Mapping[str, frozenset[str]] = resource.instead if isinstance(resource, Sendable) else {}
@@ -105,7 +107,7 @@ def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -
 
 
 def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
-    """Whether an argument can be of a type, as far as that can be known before there is a value."""
+    """Whether an argument accepts a type, as far as this is known without a value."""
     info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
     adapter: TypeAdapter[Any] = TypeAdapter(
         Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
@@ -121,12 +123,12 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     except KeyError:
         return False
     except ValidationError as error:
-        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may do
+        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may be valid
     return True
 
 
 def _types(schema: Any) -> Iterable[str]:
-    """All types that a JSON schema names at its first level."""
+    """All types that a JSON schema names at its top level."""
     for part in (schema, *schema.get("anyOf", ())):
         named = part.get("type", ())
         yield from [named] if isinstance(named, str) else named

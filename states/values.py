@@ -1,4 +1,4 @@
-"""Nested data: how a value deep in it is found, and how one mapping is laid upon another."""
+"""Functions for nested data: finding a value by its path, and merging mappings."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ MISSING: Any = object()
 
 
 def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> Any:
-    """A value deep in nested data, its keys joined by `delimiter` (or a list of them); `default` when there is none.
+    """The value at a path in nested data; `default` if there is none.
 
-    In a list a number is a position, and a word is looked for in the mappings of that list.
+    The path is a list of keys, or text with `delimiter` between the keys. In a list, a number is a position, and a word
+    is searched for in the mappings of the list.
     """
     for part in key.split(delimiter) if isinstance(key, str) else [key] if isinstance(key, int) else key:
         data = _step(data, part)
@@ -23,7 +24,7 @@ def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> An
 
 
 def _step(data: Any, part: Any) -> Any:
-    """One level down; MISSING when there is nothing."""
+    """The value one level down; MISSING if there is none."""
     number = int(part) if isinstance(part, int) or (isinstance(part, str) and part.lstrip("-").isdecimal()) else None
     if isinstance(data, Mapping):
         return data[part] if part in data else MISSING if number is None else data.get(number, MISSING)
@@ -37,14 +38,15 @@ def _step(data: Any, part: Any) -> Any:
 
 
 STRATEGIES = ("smart", "recurse", "aggregate", "overwrite", "list", "none")
-"""Ways to lay one mapping upon another, as Salt names them."""
+"""Strategies to merge mappings, with Salt's names."""
 
 
 def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart") -> Any:
-    """`over` laid upon `base`, mapping by mapping; lists replace each other, or with `lists` are joined.
+    """Merge `over` into `base`, recursively; lists are replaced or, if `lists`, concatenated.
 
-    `strategy`: `list` makes a list of two values of one key; `overwrite` takes whole what stands at the first level; the
-    others are `recurse`, for values without YAML tags `aggregate` too takes the later one.
+    With the strategy `list`, two values of one key become a list of both; with `overwrite`, keys of the first level are
+    replaced as a whole. The other strategies are the same as `recurse`; for values without YAML tags, `aggregate` also
+    takes the later one.
     """
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return (

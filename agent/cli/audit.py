@@ -1,4 +1,4 @@
-"""A plan as a page for an audit: gathers what `page` shows, and puts the file in place."""
+"""A plan as an HTML page for an audit: collects the data for `page` and writes the file."""
 
 from __future__ import annotations
 
@@ -10,50 +10,52 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
+from holdfast.agent.configuration import Compiled
 from holdfast.agent.engine.report import Notice, Outcome, Ran, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Compiled
 from holdfast.agent.version import version
 from holdfast.resources.contract import Concern
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 MODE = 0o600
-"""Of a report: it holds what is in files that others may not read."""
+"""Mode of a report: it may contain data of files that others may not read."""
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
-    """How a plan went."""
+class PlanResult:
+    """The result of a plan."""
 
     outcomes: Sequence[Outcome]
     owed: Sequence[Notice]
-    """What earlier changes have left to be done."""
+    """Pending deliveries of earlier changes."""
     said: str
-    """In one sentence."""
+    """The result in one sentence."""
     only: Sequence[str]
-    """To what it was restricted."""
+    """The patterns of `--only`."""
 
 
-def report(settings: Settings, compiled: Compiled, run: Run) -> str:
-    """The page."""
-    cover, grains, now = compiled.cover, compiled.grains, time.time()
+def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
+    """The page as HTML."""
+    redactor, grains, now = compiled.redactor, compiled.grains, time.time()
+    system = f"{grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}"
+    local = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
     facts = {
-        "Host": f"{grains['id']} ({grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}, Linux {grains.get('kernelrelease', '?')})",
-        "Time": f"{time.strftime('%Y-%m-%d %H:%M:%S %z', time.localtime(now))} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(now))})",
+        "Host": f"{grains['id']} ({system}, Linux {grains.get('kernelrelease', '?')})",
+        "Time": f"{local} ({time.strftime('%Y-%m-%dT%H:%M:%SZ', time.gmtime(now))})",
         "States": f"{settings.states}, environment {settings.environment}",
         **({"Restricted to": ", ".join(run.only)} if run.only else {}),
         "Result": run.said,
         "Made by": f"holdfast {version()} plan",
     }
-    rows = list(_rows(compiled, run.outcomes, cover))
-    notes = [cover(f"Owed for an earlier change: {each.identity} {each.text}") for each in run.owed]
-    return "".join(page(f"Plan for {grains['id']}", cover(facts), rows, notes))
+    rows = list(_rows(compiled, run.outcomes, redactor))
+    notes = [redactor(f"Owed for an earlier change: {each.identity} {each.text}") for each in run.owed]
+    return "".join(page(f"Plan for {grains['id']}", redactor(facts), rows, notes))
 
 
-def _rows(compiled: Compiled, outcomes: Sequence[Outcome], cover: Cover) -> Iterator[Row]:
+def _rows(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -> Iterator[Row]:
     calls, narrator = {call.identity: call for call in compiled.compilation.calls}, Narrator(unsaid="start")
     for outcome in outcomes:
         call, line = calls[outcome.identity], narrator.tell(Ran(0, outcome))
@@ -62,15 +64,20 @@ def _rows(compiled: Compiled, outcomes: Sequence[Outcome], cover: Cover) -> Iter
             .replace(f" of {outcome.identity}", "", 1)
             .replace(f" {outcome.identity}", "", 1)
         )
-        said, changes, diff = cover((said, outcome.changes, outcome.diff))
+        said, changes, diff = redactor((said, outcome.changes, outcome.diff))
         concern: Concern = call.resource.concern(outcome.changes)
         result = result_of(outcome)
         state = "would-change" if result == "changed" else "failed" if outcome.blocked else result
-        yield Row(cover(outcome.identity), state, concern, said, f"{call.place.file}:{call.place.line}", changes, diff)
+        yield Row(
+            redactor(outcome.identity), state, concern, said, f"{call.place.file}:{call.place.line}", changes, diff
+        )
 
 
 def write(text: str, path: Path | None) -> None:
-    """Put a text into a file that only its owner may read, whole or not at all; or on stdout. Raises `OSError` and `HoldfastError`."""
+    """Write a text atomically to a file that only its owner may read, or to stdout.
+
+    Raises `OSError` and `HoldfastError`.
+    """
     data = text.encode("utf-8", "backslashreplace")
     if path is None:
         sys.stdout.buffer.write(data)

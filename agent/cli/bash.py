@@ -1,7 +1,8 @@
-"""Completion in bash, of words that a shell would take apart too: with blanks, quotes, colons, whether they are begun within quotes or not.
+"""Completion in bash, including words with blanks, quotes and colons, and words that start within quotes.
 
-Bash hands a function the line cut at `COMP_WORDBREAKS`, and puts the reply in place of what stands behind the last break. So the line is read
-here, as a shell reads it, and of each word only what comes behind that break is answered, written as it has to be there.
+Bash gives a function the line split at `COMP_WORDBREAKS` and replaces the text after the last break with the reply. So
+this module parses the line as a shell does, and answers with the part of each word after that break, quoted as needed
+there.
 """
 
 from __future__ import annotations
@@ -22,32 +23,34 @@ SCRIPT = """\
             file) compopt -o default ;;
             plain) COMPREPLY+=("$word") ;;
         esac
-    done < <(HOLDFAST_LINE="${COMP_LINE:0:COMP_POINT}" HOLDFAST_WORD="$2" %(complete_var)s=bash_complete %(prog_name)s 2>/dev/null)
+    done < <(HOLDFAST_LINE="${COMP_LINE:0:COMP_POINT}" HOLDFAST_WORD="$2" \
+%(complete_var)s=bash_complete %(prog_name)s 2>/dev/null)
 }
 complete -o nosort -F %(complete_func)s %(prog_name)s
 """
-"""The program is called by its name, not by the word that bash found: an alias of that name then serves as well."""
+"""The program is called by its name, not by the word in the line, so that an alias of that name works as well."""
 
 _WORD = re.compile(r"""(?:\\.|'[^']*(?:'|$)|"(?:\\.|[^"\\])*(?:"|\\?$)|[^\s\\'"]|\\$)+""", re.DOTALL)
 _PIECE = re.compile(
     r"""\\(?P<one>.?)|'(?P<single>[^']*)'?|"(?P<double>(?:\\.|[^"\\])*)\\?"?|(?P<plain>[^\\'"]+)""", re.DOTALL
 )
 _SPECIAL = re.compile(r"""[\s'"\\$`&|;<>()*?!{}]|^[#~]""")
-"""What a shell does something to outside of quotes. Brackets are left: `cmd.run[x]` is how a resource is named, and no file is."""
+"""Characters with a special meaning outside quotes. Brackets are not included: `cmd.run[x]` is an identity, never a
+file."""
 
 
 class Bash(ShellComplete):
-    """One question of bash."""
+    """One completion request of bash."""
 
     name: ClassVar[str] = "bash"
     source_template: ClassVar[str] = SCRIPT
     _kept = ""
-    """What the line keeps of the word; all that is answered begins so."""
+    """The part of the word that the line keeps; every reply starts with it."""
     _quote = ""
-    """The quote that is open."""
+    """The open quote."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before, and the beginning of the one that is asked for."""
+        """The previous words, and the beginning of the word to complete."""
         line, tail = os.environ["HOLDFAST_LINE"], os.environ["HOLDFAST_WORD"]
         words = [found.group() for found in _WORD.finditer(line)]
         last = words.pop() if words and line.endswith(words[-1]) else ""
@@ -60,12 +63,12 @@ class Bash(ShellComplete):
         return args, incomplete
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """A word as it has to stand behind what is kept."""
+        """The text to insert after the kept part."""
         return f"{item.type},{quoted(str(item.value).removeprefix(self._kept), self._quote)}"
 
 
 def plain(word: str) -> tuple[str, str]:
-    """A word as a program gets it, and the quote that is still open at its end."""
+    """The word as a program gets it, and the quote that is open at its end."""
     said, quote = "", ""
     for found in _PIECE.finditer(word):
         kind = found.lastgroup or "plain"
@@ -76,7 +79,7 @@ def plain(word: str) -> tuple[str, str]:
 
 
 def quoted(text: str, quote: str) -> str:
-    """Text as a shell must read it to get it, behind an open quote or none."""
+    """Text quoted for the shell, after an open quote or none."""
     if quote == "'":
         return text.replace("'", "'\\''")
     return re.sub(r"[\\\"$`]", r"\\\g<0>", text) if quote else _SPECIAL.sub(r"\\\g<0>", text)

@@ -1,4 +1,4 @@
-"""`check`: what is wrong with a tree of states, or only strange, for people and for programs that annotate code."""
+"""`check`: errors and warnings in states, for people and for programs that annotate code."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ import click
 from holdfast.agent.cli import findings
 from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import Source, on_states, print_json
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.console import coloured
 from holdfast.agent.settings import LintSettings
-from holdfast.agent.tree import Trees
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 
 
 def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """What --ignore was given. Raises `BadParameter` for what is no code of a warning."""
+    """The codes of --ignore. Raises `BadParameter` for anything but codes of warnings."""
     for value in values:
         try:
             demand_warning(value)
@@ -37,12 +37,14 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 )
 @click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
 def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ...], strict: bool) -> None:
-    """Find all that is wrong with the states named SLS, and what is only strange; without a name those of the top file, or all.
+    """Find errors in the states named SLS, and code that is probably wrong.
+
+    Without SLS: the states of the top file, or all.
 
     A state file may also be named by its path.
 
-    Nothing is changed, no state is looked at on the machine. A comment `# holdfast: ignore CODE` silences a warning where it
-    stands.
+    Nothing is changed, and the machine is not checked. A comment `# holdfast: ignore CODE` silences a warning in its
+    place.
 
     Exit codes: 0 no errors, 1 no errors, but warnings and --strict, 3 errors.
     """
@@ -62,8 +64,8 @@ def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ..
         raise click.exceptions.Exit(Code.FAILED)
 
 
-def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[Report, Path]:
-    """The report, and the directory that its paths are shown from: where we are, or else that of the states."""
+def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[LintReport, Path]:
+    """The report, and the directory that paths are relative to: the working directory, or else the states directory."""
     base = Path.cwd()
     try:
         settings = source.settings()
@@ -71,9 +73,11 @@ def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tupl
             base = settings.states
         lint = LintSettings(ignore=(*settings.lint.ignore, *ignore))
         settings = settings.model_copy(update={"lint": lint})
-        return Trees().check(settings, sls=source.names(sls, settings), grains=source.facts(settings)), base
+        return ConfigurationCompiler().check(
+            settings, sls=source.names(sls, settings), grains=source.facts(settings)
+        ), base
     except CompileError as error:
-        return Report(error.problems), base
+        return LintReport(error.problems), base
 
 
 def _print(lines: Iterator[str]) -> None:

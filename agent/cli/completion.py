@@ -1,35 +1,56 @@
-"""What the shell completes, besides verbs and options: resources of the running agent, kinds, names of SLS. It never complains."""
+"""Values that the shell completes: resources of the running agent, kinds, names of SLS. Errors are never shown."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from holdfast.agent.cli.options import Source
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import Request
+from holdfast.agent.control.schema import ControlRequest
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError
 
+if TYPE_CHECKING:
+    from holdfast.agent.settings import Settings
+
 PATIENCE = 2.0
-"""Seconds that an agent may take to name its resources."""
-
-Completer = Callable[[click.Context, click.Parameter, str], list[str]]
+"""Seconds that an agent may take to list its resources."""
 
 
-def _beginning_so(find: Callable[[Source, str], Iterator[str]]) -> Completer:
-    """All found words that begin as the incomplete one does and that a shell can be told; none when they cannot be found."""
+class CompletionSource(Protocol):
+    """The part of `options.Source` that completion needs."""
 
-    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
+    def socket(self) -> Path:
+        """The path of the agent's control socket."""
+        ...
+
+    def settings(self) -> Settings:
+        """The settings."""
+        ...
+
+    def kinds(self) -> Path:
+        """The directory of the operator's kinds."""
+        ...
+
+
+Completer = Callable[[click.Context, str, Callable[..., CompletionSource]], list[str]]
+"""Called with click's context, the incomplete word and the class that makes a source of the options given."""
+
+
+def _beginning_so(find: Callable[[CompletionSource, str], Iterator[str]]) -> Completer:
+    """A completer of words that start with the incomplete one and that a shell can take; none on errors."""
+
+    def complete(ctx: click.Context, incomplete: str, source: Callable[..., CompletionSource]) -> list[str]:
         given: dict[str, Any] = {
             name: ctx.params.get(name) for name in ("config", "states", "state_dir", "environment")
         }
         try:
-            words = list(find(Source(**given), incomplete))
+            words = list(find(source(**given), incomplete))
         except (HoldfastError, OSError):
             return []
         return [word for word in dict.fromkeys(words) if word.startswith(incomplete) and word.isprintable()]
@@ -38,9 +59,9 @@ def _beginning_so(find: Callable[[Source, str], Iterator[str]]) -> Completer:
 
 
 @_beginning_so
-def resources(source: Source, incomplete: str) -> Iterator[str]:
-    """IDs; identities where the ID is that of several, and of all once there is a beginning."""
-    rows = ask(source.socket(), Request("status"), PATIENCE)["resources"]
+def resources(source: CompletionSource, incomplete: str) -> Iterator[str]:
+    """IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
+    rows = ask(source.socket(), ControlRequest("status"), PATIENCE)["resources"]
     times = Counter(row["id"] for row in rows)
     for row in rows:
         if times[row["id"]] == 1:
@@ -50,20 +71,20 @@ def resources(source: Source, incomplete: str) -> Iterator[str]:
 
 
 @_beginning_so
-def kinds(source: Source, _: str) -> Iterator[str]:
-    """Kinds, those of the operator included, their families, and `all`."""
-    from holdfast.agent.tree import Trees
+def kinds(source: CompletionSource, _: str) -> Iterator[str]:
+    """Kinds, the operator's included, their families, and `all`."""
+    from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
 
-    with suppress(CompileError):  # those that are built in are there all the same
-        Trees().load_kinds(source.kinds())
+    with suppress(CompileError):  # built-in kinds are available in any case
+        ConfigurationCompiler().load_kinds(source.kinds())
     yield "all"
     yield from sorted({*registry.families(), *registry.names()})
 
 
 @_beginning_so
-def sls(source: Source, _: str) -> Iterator[str]:
-    """Names that apply when there is no top file."""
+def sls(source: CompletionSource, _: str) -> Iterator[str]:
+    """Names of SLS, which apply when there is no top file."""
     from holdfast.states.source import Tree
 
     yield from (name for name in Tree(source.settings().states).public() if name != "top")

@@ -1,4 +1,4 @@
-"""Exit codes of all verbs. Those of 64 and more are those of sysexits.h, and of the shell for an interruption.
+"""Exit codes of all verbs. Codes from 64 are those of sysexits.h; 130 is the shell's for an interruption.
 
 The tables in README.md and docs/engine.md are compared with this one.
 """
@@ -10,12 +10,12 @@ from typing import Any, Self
 
 
 class Code(IntEnum):
-    """An exit code, with what it means to users."""
+    """An exit code with its meaning for users."""
 
     meaning: str
 
     def __new__(cls, number: int, meaning: str) -> Self:
-        """The code of this number."""
+        """The code with this number."""
         code = int.__new__(cls, number)
         code._value_ = number
         code.meaning = meaning
@@ -25,7 +25,10 @@ class Code(IntEnum):
     FAILED = 1, "something failed; `status`: the host has not converged; `check --strict`: there are warnings"
     CHANGES = (
         2,
-        "`plan`, `apply` in noop, `fmt --check`, `--diff`: something would be changed; `apply --detailed-exitcode`: something was changed",
+        (
+            "`plan`, `apply` in noop, `fmt --check`, `--diff`: something would be changed; "
+            "`apply --detailed-exitcode`: something was changed"
+        ),
     )
     UNUSABLE = 3, "states or settings cannot be used"
     TIMEOUT = 4, "out of time (`--timeout`)"
@@ -61,4 +64,4 @@ _REFUSED = {
     "not-permitted": Code.NOT_PERMITTED,
     "not-understood": Code.FOREIGN,
 }
-"""Why the agent could not be asked -> the exit code."""
+"""Reason why the agent could not be asked -> exit code."""

@@ -1,4 +1,4 @@
-"""`trace` and `metrics`: figures of the running agent, for other programs."""
+"""`trace` and `metrics`: data of the running agent for other programs."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import click
 from holdfast.agent.cli.options import COUNT, Source, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import Request
+from holdfast.agent.control.schema import ControlRequest
 
 
 @click.command()
@@ -20,13 +20,13 @@ from holdfast.agent.control.schema import Request
 @click.option("--last", "last", is_flag=True, help="The last pass that is over; so it is without this option, too.")
 @click.option("--pass", "number", type=COUNT, metavar="N", help="The pass of this number; the last sixteen are kept.")
 @click.option(
-    "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of stdout."
+    "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="File to write instead of stdout."
 )
 def trace(source: Source, last: bool, number: int | None, path: Path | None) -> None:
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:
         raise click.UsageError("--last and --pass exclude each other")
-    found = ask(source.socket(), Request("trace", number=number))
+    found = ask(source.socket(), ControlRequest("trace", number=number))
     text = json.dumps(found) + "\n"
     if path is None:
         sys.stdout.write(text)
@@ -38,7 +38,10 @@ def trace(source: Source, last: bool, number: int | None, path: Path | None) -> 
 
 
 def _write(path: Path, text: str) -> None:
-    """Write a file that the caller names: what another user has put on the way leads nowhere. Raises `OSError` and `ClickException`."""
+    """Write a file that the caller names; links of other users are not followed.
+
+    Raises `OSError` and `ClickException`.
+    """
     from holdfast.agent.host.files import Replacement
     from holdfast.resources import paths
     from holdfast.states.hostfiles import absolute
@@ -60,5 +63,5 @@ def _write(path: Path, text: str) -> None:
 @click.command()
 @source("config", "state_dir")
 def metrics(source: Source) -> None:
-    """Show figures for monitoring, in Prometheus' text format; the setting `metrics` serves the same."""
-    sys.stdout.write(ask(source.socket(), Request("metrics")))
+    """Show metrics in Prometheus' text format; the setting `metrics` serves the same."""
+    sys.stdout.write(ask(source.socket(), ControlRequest("metrics")))

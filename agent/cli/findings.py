@@ -1,4 +1,4 @@
-"""The forms of a lint report: text for people, JSON, annotations of GitHub's workflows, SARIF 2.1.0."""
+"""Output formats of a lint report: text for people, JSON, annotations for GitHub workflows, SARIF 2.1.0."""
 
 from __future__ import annotations
 
@@ -9,29 +9,30 @@ from typing import Any
 from urllib.parse import quote
 
 from holdfast import __version__
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 from holdfast.resources.visible import OBEYED, clean, escaped
 from holdfast.states.codes import CODES, Level
 from holdfast.states.errors import Place, Problem
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
 COLOURS = {"error": "1;31", "warning": "1;33", "aside": "2"}
 _BLANK = dict.fromkeys(OBEYED, "�")
-"""In a line that is quoted each control character is one character that a terminal does not obey, so that the mark stays below its column."""
+"""Replaces each control character in a quoted line with one harmless character, so that the mark stays below its
+column."""
 MARGIN = 4
-"""Columns before a line that is quoted."""
+"""Columns before a quoted line."""
 
 
-def levelled(report: Report) -> Iterator[tuple[Level, Problem]]:
-    """All that was found, errors first."""
+def levelled(report: LintReport) -> Iterator[tuple[Level, Problem]]:
+    """All findings, errors first."""
     for error in report.errors:
         yield "error", error
     for warning in report.warnings:
         yield "warning", warning
 
 
-def as_json(report: Report) -> dict[str, Any]:
+def as_json(report: LintReport) -> dict[str, Any]:
     """The stable JSON form."""
     return {
         "errors": [problem.as_dict() for problem in report.errors],
@@ -41,12 +42,12 @@ def as_json(report: Report) -> dict[str, Any]:
 
 
 def _message(problem: Problem, base: Path) -> str:
-    """What is said of a problem, with other places seen from a directory, too."""
+    """The message of a problem, with paths in it relative to a directory."""
     return clean(problem.message.replace(f"{base}/", ""))
 
 
 def relative(file: str, base: Path) -> str:
-    """A path as seen from a directory, if it is below that."""
+    """A path relative to a directory, if it is below that."""
     path = Path(file)
     return str(path.relative_to(base)) if path.is_relative_to(base) else file
 
@@ -54,8 +55,8 @@ def relative(file: str, base: Path) -> str:
 # -- for people ------------------------------------------------------------------------------------------------
 
 
-def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
-    """Each finding as the compiler tells its errors, then one line that counts them. `width` is that of a terminal; 0 wraps nothing."""
+def text(report: LintReport, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
+    """Each finding in the format of the compiler's errors, then a line with counts. `width` 0 means no wrapping."""
     for level, problem in levelled(report):
         place = Place(escaped(relative(problem.place.file, base)), problem.place.line, problem.place.column)
         said = _wrapped(f"{place}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
@@ -70,7 +71,7 @@ def text(report: Report, base: Path, *, colour: bool = False, width: int = 0) ->
     yield _sum(report)
 
 
-def _sum(report: Report) -> str:
+def _sum(report: LintReport) -> str:
     looked = f" in {number_of(report.states, 'state')}" if report.states else ""
     counts = [
         number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found
@@ -79,7 +80,7 @@ def _sum(report: Report) -> str:
 
 
 def _wrapped(words: str, indent: str, width: int) -> str:
-    """A sentence on as many lines as it takes, those after the first indented by two more."""
+    """A sentence wrapped to `width`; continuation lines are indented by two more columns."""
     if not width:
         return indent + words
     return textwrap.fill(
@@ -93,7 +94,7 @@ def _wrapped(words: str, indent: str, width: int) -> str:
 
 
 def _quoted(problem: Problem, width: int) -> Iterator[str]:
-    """The line that a finding is in, with a mark below its column; of a line that does not fit the part around that is shown."""
+    """The line of a finding, with a mark below its column; of a long line only the part around the column."""
     line, column = problem.text.rstrip().replace("\t", " "), problem.place.column
     if not line.strip():
         return
@@ -113,8 +114,8 @@ def _paint(what: str, words: str) -> str:
 # -- for GitHub ------------------------------------------------------------------------------------------------
 
 
-def github(report: Report, base: Path) -> Iterator[str]:
-    """Workflow commands, one for each finding, that annotate the lines of a change."""
+def github(report: LintReport, base: Path) -> Iterator[str]:
+    """Workflow commands that annotate lines of a change, one for each finding."""
     for level, problem in levelled(report):
         place = problem.place
         properties = {
@@ -130,22 +131,22 @@ def github(report: Report, base: Path) -> Iterator[str]:
 
 
 def _escaped(words: str, more: str = "") -> str:
-    """Text as a workflow command has it: percent signs, ends of lines and the characters that have a meaning, as numbers."""
+    """Text escaped for a workflow command: percent signs, line ends and special characters as numbers."""
     for char in "%\r\n" + more:
         words = words.replace(char, f"%{ord(char):02X}")
     return words
 
 
 def _whole(problem: Problem, base: Path) -> str:
-    """Message and hint."""
+    """The message with the hint."""
     return "\n".join(filter(None, (_message(problem, base), clean(problem.hint))))
 
 
 # -- SARIF -----------------------------------------------------------------------------------------------------
 
 
-def sarif(report: Report, base: Path) -> dict[str, Any]:
-    """A SARIF log of one run; paths are given from `base`."""
+def sarif(report: LintReport, base: Path) -> dict[str, Any]:
+    """A SARIF log of one run; paths are relative to `base`."""
     found = list(levelled(report))
     codes = sorted({problem.code for _, problem in found})
     driver = {"name": "holdfast", "semanticVersion": __version__, "rules": [_rule(code) for code in codes]}
@@ -191,7 +192,7 @@ def _artifact(file: str, base: Path) -> Mapping[str, str]:
 
 
 def _region(problem: Problem) -> dict[str, Any]:
-    """Where it stands; what concerns a file as a whole is shown at its first line."""
+    """The place of a finding; a finding about a whole file is shown at its first line."""
     region: dict[str, Any] = {"startLine": problem.place.line or 1}
     if problem.place.column:
         region["startColumn"] = problem.place.column

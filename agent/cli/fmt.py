@@ -1,4 +1,4 @@
-"""`fmt`: state files in their canonical form, written whole or not at all."""
+"""`fmt`: writes state files in their canonical form, atomically."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import click
 from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import Source, source
 from holdfast.agent.cli.terminal import say
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.visible import clean
@@ -30,32 +30,32 @@ STDIN = "<stdin>"
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A state file, before and after."""
+    """A state file before and after formatting."""
 
     name: str
     old: str
     new: str
     kept: tuple[str, ...] = ()
     place: paths.Place | None = None
-    """Where it really is, symbolic links followed; None: it came from standard input."""
+    """The real file, symbolic links followed; None for standard input."""
     info: os.stat_result | None = None
-    """What it was when it was read."""
+    """The status of the file when it was read."""
 
     @property
     def changed(self) -> bool:
-        """Whether it is not in its canonical form."""
+        """Whether the file is not in its canonical form."""
         return self.old != self.new
 
     @property
     def diff(self) -> str:
-        """What would be changed."""
+        """The changes as a unified diff."""
         lines = difflib.unified_diff(list(StringIO(self.old)), list(StringIO(self.new)), self.name, self.name)
         return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 @dataclass(slots=True)
-class Tally:
-    """How it went."""
+class FormatCounts:
+    """Counts of the results."""
 
     changed: int = 0
     same: int = 0
@@ -76,18 +76,18 @@ class Tally:
 @click.option("--diff", is_flag=True, help="Change nothing; show what would be, with exit code 2.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell also which declarations keep their layout, and why.")
 def fmt(paths: tuple[Path, ...], source: Source, check: bool, diff: bool, verbose: bool) -> None:
-    """Bring state files into their canonical form: those at PATHS, which may be directories; without one, the states directory.
+    """Write state files in canonical form: those at PATHS (files or directories); by default the states directory.
 
-    Only white space is changed, and never what a file means. `-` reads standard input and writes standard output.
+    Only white space changes, never the meaning of a file. `-` reads standard input and writes standard output.
 
-    Exit codes: 0 all is well, 2 something would be changed (`--check`, `--diff`), 3 a file cannot be formatted and is left as it is,
-    1 a file cannot be written.
+    Exit codes: 0 all files are formatted, 2 a file would be changed (`--check`, `--diff`), 3 a file cannot be formatted
+    and is left unchanged, 1 a file cannot be written.
     """
     if Path("-") in paths:
         if len(paths) > 1:
-            raise click.UsageError("'-' stands alone: standard input is one file")
+            raise click.UsageError("'-' excludes other paths: standard input is one file")
         raise click.exceptions.Exit(_filter(check=check, diff=diff, verbose=verbose))
-    dry, tally = check or diff, Tally()
+    dry, tally = check or diff, FormatCounts()
     for path in _files(paths or _default(source), tally):
         try:
             file = _read(path)
@@ -111,8 +111,8 @@ def _default(source: Source) -> tuple[Path, ...]:
         raise click.exceptions.Exit(Code.UNUSABLE) from error
 
 
-def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
-    """Show, or write, what became of a file."""
+def _treat(file: File, tally: FormatCounts, *, check: bool, diff: bool) -> None:
+    """Show or write the result for a file."""
     if not file.changed:
         tally.same += 1
         return
@@ -131,7 +131,7 @@ def _treat(file: File, tally: Tally, *, check: bool, diff: bool) -> None:
 
 
 def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
-    """Standard input to standard output. What cannot be formatted is passed on as it is."""
+    """Format standard input to standard output. Text that cannot be formatted is passed on unchanged."""
     content = sys.stdin.buffer.read()
     try:
         old = decode(Path(STDIN), content)
@@ -150,11 +150,11 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
         click.echo(f"would format {STDIN}")
     elif not check:
         click.echo(file.new.encode(), nl=False)
-    return Tally(changed=file.changed).code(dry=check or diff)
+    return FormatCounts(changed=file.changed).code(dry=check or diff)
 
 
-def _files(paths: Iterable[Path], tally: Tally) -> Iterator[Path]:
-    """Each file once: those named, and the `*.sls` below directories, sorted by path."""
+def _files(paths: Iterable[Path], tally: FormatCounts) -> Iterator[Path]:
+    """The named files and the `*.sls` below directories, each once, sorted by path."""
     seen: set[str] = set()
     for path in paths:
         for file in _below(path, tally) if path.is_dir() else (path,):
@@ -164,8 +164,11 @@ def _files(paths: Iterable[Path], tally: Tally) -> Iterator[Path]:
                 yield file
 
 
-def _below(directory: Path, tally: Tally) -> list[Path]:
-    """All state files below a directory. A link in it is left alone: what it leads to is formatted where it is, if at all."""
+def _below(directory: Path, tally: FormatCounts) -> list[Path]:
+    """All state files below a directory.
+
+    Links in the directory are ignored: their targets are formatted where they are.
+    """
 
     def fail(error: OSError) -> None:
         tally.refused += 1
@@ -182,7 +185,7 @@ def _below(directory: Path, tally: Tally) -> list[Path]:
 
 
 def _read(path: Path) -> File:
-    """A file, formatted. Raises `CompileError`."""
+    """A formatted file. Raises `CompileError`."""
     try:
         place = paths.at(absolute(path), follow=True)
         handle, info = place.open()
@@ -204,7 +207,10 @@ def _read(path: Path) -> File:
 
 
 def _write(file: File) -> None:
-    """Replace a file with mode, owner and attributes kept. Raises `OSError`, and `Unsafe` where another user could exchange it."""
+    """Replace a file; keep mode, owner and attributes.
+
+    Raises `OSError`, and `Unsafe` if another user could replace the file.
+    """
     from holdfast.agent.host.files import Replacement
 
     if file.place is None or file.info is None:
@@ -213,7 +219,7 @@ def _write(file: File) -> None:
     if os.geteuid() == 0 and file.place.who(now):
         raise paths.Unsafe(f"{file.place.directory.reason or 'others may write its directory'}; format it as that user")
     if now.st_nlink > 1:
-        raise OSError(f"it has {now.st_nlink} names (hard links), and would become a file apart")
+        raise OSError(f"it has {now.st_nlink} names (hard links), and would be separated from the others")
     replacement = Replacement(
         file.place, file.new.encode(), stat.S_IMODE(now.st_mode), now.st_uid, now.st_gid, durable=True
     )
@@ -227,26 +233,26 @@ def _write(file: File) -> None:
 
 
 def _demand_same(place: paths.Place, info: os.stat_result) -> None:
-    """The last look before a file is replaced: what others have written must not be lost. Raises `OSError`."""
+    """Check directly before a file is replaced that it has not changed since it was read. Raises `OSError`."""
     now = place.look()
     if now is None or _looks(now) != _looks(info):
-        raise OSError("somebody else has just changed it; format it again")
+        raise OSError("it has just been changed; format it again")
 
 
 def _looks(info: os.stat_result) -> tuple[int, ...]:
-    """What changes whenever a file does."""
+    """Metadata that change with the file."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
-def _summarise(tally: Tally, *, dry: bool) -> None:
-    """The last line."""
+def _summarise(tally: FormatCounts, *, dry: bool) -> None:
+    """The last line of the output."""
     words = [
         f"{number_of(tally.changed, 'file')} {'would be ' if dry else ''}formatted" if tally.changed else "",
         f"{number_of(tally.same, 'file')} left as {'it was' if tally.same == 1 else 'they were'}" if tally.same else "",
         f"{tally.refused} cannot be formatted" if tally.refused else "",
         f"{tally.failed} cannot be written" if tally.failed else "",
     ]
-    click.echo(", ".join(word for word in words if word) or "there is no state file", err=True)
+    click.echo(", ".join(word for word in words if word) or "no state files found", err=True)
 
 
 def _complain(problems: Iterable[Problem | str]) -> None:

@@ -1,4 +1,4 @@
-"""Verbs that talk to the running agent over its control socket."""
+"""Verbs that talk to the running agent through its control socket."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from holdfast.agent.cli.options import (
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
 from holdfast.agent.control.client import TIMEOUT, ask, converse
-from holdfast.agent.control.schema import Request
+from holdfast.agent.control.schema import ControlRequest
 from holdfast.agent.engine.report import Cause
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 
 PAST, ALL = 50, 10**9
-"""Past lines that are shown by default, and those that are shown with --since."""
+"""Past lines shown by default, and with --since."""
 RELOAD_TIMEOUT = 300.0
-"""Seconds to wait for a reload: large trees take long."""
+"""Seconds to wait for a reload: many states take long."""
 
 _source = source("config", "state_dir")
 
@@ -54,31 +54,31 @@ def verb(function: Function) -> click.Command:
     metavar="KIND[ID]",
     default="",
     shell_complete=completed("resources"),
-    help="Only of this one; or a pattern.",
+    help="Show only lines of this resource, or of all that match a pattern.",
 )
 @click.option("--failed", is_flag=True, help="Only what has failed.")
 @click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
 def log(source: Source, form: str, **asked: Any) -> None:
-    """Show the running agent's log. What the options ask for must all hold, also for lines that come with --follow.
+    """Show the running agent's log. Lines must match all options, with --follow too.
 
-    The agent keeps the last lines (`log.recent` in agent.yaml) since it was started; journald keeps more.
+    The agent keeps the last lines since its start (`log.recent` in agent.yaml); journald keeps more.
     """
     lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
     wanted = {name: asked[name] for name in ("identity", "failed")}
-    request = Request(
+    request = ControlRequest(
         "log", lines=lines, follow=asked["following"], seconds=asked["since"], cause=asked["cause"] or "", **wanted
     )
     show_log(source, form, request)
 
 
-def show_log(source: Source, form: str, request: Request) -> None:
-    """Print the log as it comes."""
+def show_log(source: Source, form: str, request: ControlRequest) -> None:
+    """Print log lines as they arrive."""
     render = to_json if form == "json" else Console.at(1).render
     found = False
     for message in converse(source.socket(), request, None if request.follow else TIMEOUT):
         if "kept" in message:
             say(
-                f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have what is older",
+                f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have older lines",
                 err=True,
             )
         if "entry" in message:
@@ -93,30 +93,39 @@ def show_log(source: Source, form: str, request: Request) -> None:
 @resources
 @_source
 @click.option(
-    "--for", "seconds", type=SPAN, metavar="SPAN", help="End it after so long, as in 90s, 30m, 2h, 1h30m or 3d."
+    "--for",
+    "seconds",
+    type=SPAN,
+    metavar="SPAN",
+    help="End the pause after this time, for example 90s, 30m, 2h, 1h30m or 3d.",
 )
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
 def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reason: str) -> None:
-    """Have the running agent repair nothing, or nothing of what is named, until `resume`; drift is noticed and repaired then.
+    """Have the running agent stop repairs, of all resources or of those named, until `resume`.
 
-    A resource is named by its identity, ID or name, several by a pattern (`*`, `?`) of identities or by their SLS; new states that match are paused,
-    too. It is kept over restarts of the agent and of the system.
+    Drift is still noticed, and repaired then.
+
+    A resource is named by its identity, ID or name; several resources by a pattern (`*`, `?`) of identities or by their
+    SLS. New states that match are paused, too. Pauses survive restarts of the agent and of the system.
     """
-    say(_ask(source, Request("pause", patterns=patterns, seconds=seconds, reason=reason))["text"])
+    say(_ask(source, ControlRequest("pause", patterns=patterns, seconds=seconds, reason=reason))["text"])
 
 
 @click.command()
 @resources
 @_source
 def resume(patterns: tuple[str, ...], source: Source) -> None:
-    """Have the running agent go on after `pause`, with everything or with what is named, and repair what has drifted meanwhile."""
-    say(_ask(source, Request("resume", patterns=patterns))["text"])
+    """Have the running agent resume repairs after `pause`, of all resources or of those named.
+
+    It repairs what has drifted meanwhile.
+    """
+    say(_ask(source, ControlRequest("resume", patterns=patterns))["text"])
 
 
 @verb
 def recheck(source: Source) -> None:
-    """Have the running agent look at every resource now."""
-    answer = _ask(source, Request("recheck"))
+    """Have the running agent check every resource now."""
+    answer = _ask(source, ControlRequest("recheck"))
     say(
         "paused: everything is checked after `holdfast resume`"
         if answer["paused"]
@@ -128,8 +137,11 @@ def recheck(source: Source) -> None:
 @_source
 @output("text", "json")
 def reload(source: Source, form: str) -> None:
-    """Have the running agent read settings and states again. Exit code 3 when they cannot be used; the old ones then stay in force."""
-    answer = _ask(source, Request("reload"), RELOAD_TIMEOUT)
+    """Have the running agent read settings and states again.
+
+    Exit code 3 if they cannot be used; the old ones then stay in force.
+    """
+    answer = _ask(source, ControlRequest("reload"), RELOAD_TIMEOUT)
     if form == "json":
         print_json(answer)
     elif not answer["problems"]:
@@ -147,17 +159,19 @@ def reload(source: Source, form: str) -> None:
 @resource
 @_source
 def trigger(identity: str, source: Source) -> None:
-    """Have the running agent run one resource now, an action even when it is done already. Its guards (`unless`, ...) hold all the same.
+    """Have the running agent run one resource now, an action even if it was done before.
 
-    The ID or the name alone, or the end of a path, is enough where no other resource has it.
+    Its guards (`unless`, ...) still apply.
 
-    Exit codes: 0 it ran, or had no reason to; 1 it failed.
+    The ID or the name alone, or the end of a path, is enough if no other resource has it.
+
+    Exit codes: 0 it ran or had no reason to run; 1 it failed.
     """
-    answer = _ask(source, Request("trigger", identity=identity), RELOAD_TIMEOUT)
+    answer = _ask(source, ControlRequest("trigger", identity=identity), RELOAD_TIMEOUT)
     say(answer["text"])
     if answer["result"] is False:
         raise click.exceptions.Exit(Code.FAILED)
 
 
-def _ask(source: Source, request: Request, timeout: float = TIMEOUT) -> Any:
+def _ask(source: Source, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
     return ask(source.socket(), request, timeout)

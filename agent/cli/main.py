@@ -1,4 +1,4 @@
-"""`holdfast`: the verbs, and what becomes of errors. A verb's module is imported when the verb is used, not before."""
+"""`holdfast`: the verbs, and the handling of errors. The module of a verb is imported only when the verb is used."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ import click
 from holdfast.agent.cli.exits import Code, code_of
 
 COMPLETING = "_HOLDFAST_COMPLETE"
-"""The variable by which a shell asks for completion."""
+"""The variable with which a shell asks for completion."""
 
 
 class Verb(NamedTuple):
-    """Where a verb is, and what the list of verbs says about it."""
+    """The module of a verb, and its line in the list of verbs."""
 
     module: str
     help: str
@@ -30,25 +30,25 @@ VERBS = {
     "run": Verb("service", "Run the agent in the foreground."),
     "apply": Verb("oneshot", "Apply states once and exit."),
     "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
-    "check": Verb("check", "Find what is wrong with states, or only strange, without touching the machine."),
+    "check": Verb("check", "Find errors and probable mistakes in states, without touching the machine."),
     "show": Verb(
         "show", "Show what states compile to: low, high, graph (also as a picture), order, top, pillar, grains."
     ),
-    "fmt": Verb("fmt", "Bring state files into their canonical form; --check, --diff."),
+    "fmt": Verb("fmt", "Write state files in their canonical form; --check, --diff."),
     "status": Verb("status", "Show resources and health of the running agent; --tree."),
     "why": Verb("why", "Show why a resource ran, what it waits for, and what happens to it next."),
     "watch": Verb("watch", "Show the running agent's graph converging, live."),
     "log": Verb("live", "Show the running agent's log."),
-    "pause": Verb("live", "Have the running agent repair nothing, or nothing of some resources, until resume."),
-    "resume": Verb("live", "Have the running agent go on after a pause."),
+    "pause": Verb("live", "Have the running agent stop repairs, of all or some resources, until resume."),
+    "resume": Verb("live", "Have the running agent resume repairs after a pause."),
     "reload": Verb("live", "Have the running agent read settings and states again."),
-    "recheck": Verb("live", "Have the running agent look at every resource now."),
+    "recheck": Verb("live", "Have the running agent check every resource now."),
     "trigger": Verb("live", "Have the running agent run one resource now."),
     "trace": Verb("figures", "Show where a pass spent its time, for ui.perfetto.dev."),
-    "metrics": Verb("figures", "Show figures for monitoring, in Prometheus' text format."),
+    "metrics": Verb("figures", "Show metrics in Prometheus' text format."),
     "install": Verb("service", "Install the agent as a service of this host."),
-    "uninstall": Verb("service", "Take the service away again; states are kept."),
-    "doc": Verb("reference", "Show what kinds there are, and the arguments of one."),
+    "uninstall": Verb("service", "Remove the service; states are kept."),
+    "doc": Verb("reference", "Show all kinds, or the arguments of one."),
     "version": Verb("reference", "Show the version."),
 }
 
@@ -57,11 +57,11 @@ class Lazy(click.Group):
     """The group of all verbs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All verbs, in the order of a day's work."""
+        """All verbs, in the order of use."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - click's signature
-        """The verb itself, imported; None when there is none of this name."""
+        """The command of a verb, imported; None if there is no such verb."""
         if cmd_name not in VERBS:
             return None
         command: click.Command = getattr(load(f"holdfast.agent.cli.{VERBS[cmd_name].module}"), cmd_name)
@@ -70,7 +70,7 @@ class Lazy(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the verb; for a mistyped one, say which was probably meant."""
+        """Find the verb; for a mistyped verb, suggest the nearest."""
         if args and args[0] not in VERBS and not args[0].startswith("-"):
             import difflib
 
@@ -86,7 +86,7 @@ class Lazy(click.Group):
 
 
 def load(name: str) -> ModuleType:
-    """Import a module with all that it needs, without a garbage collection: nothing of that is ever garbage, so none looks at it again."""
+    """Import a module without garbage collections: imports create no garbage, and each collection scans everything."""
     gc.disable()
     try:
         return importlib.import_module(name)
@@ -96,7 +96,7 @@ def load(name: str) -> ModuleType:
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """What `--version` does: the same as the verb."""
+    """The callback of `--version`: the same as the verb."""
     if asked and not ctx.resilient_parsing:
         from holdfast.agent.version import version
 
@@ -120,15 +120,15 @@ def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 @click.option("--debug", is_flag=True, help="Show the traceback of an error.")
 @click.pass_context
 def cli(ctx: click.Context, debug: bool) -> None:
-    """Keep this machine as its state files say."""
+    """Keep this machine as declared in its state files."""
     ctx.obj = {"debug": debug}
 
 
 def main(args: list[str] | None = None) -> None:
-    """Run one verb and exit. No traceback is shown unless it is asked for."""
+    """Run one verb and exit. Tracebacks are shown only with --debug."""
     words = sys.argv[1:] if args is None else args
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")  # a terminal that lacks a letter is no reason to fail
+        sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal lacks are escaped
     if COMPLETING in os.environ:
         load("holdfast.agent.cli.shells").install()
     try:
@@ -141,31 +141,34 @@ def main(args: list[str] | None = None) -> None:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
         code = Code.INTERRUPTED
-    except (BrokenPipeError, SystemExit):  # click makes the one into the other
+    except (BrokenPipeError, SystemExit):  # click turns BrokenPipeError into SystemExit
         code = _reader_gone()
-    except Exception as error:  # noqa: BLE001 - the last resort: whatever it is, a user gets a sentence
+    except Exception as error:  # noqa: BLE001 - last resort: users get a sentence for every error
         code = _explain(error, debug="--debug" in words)
     _leave(code if isinstance(code, int) else 0, at_once=args is None)
 
 
 def _leave(code: int, *, at_once: bool) -> NoReturn:
-    """End with this code: `at_once` without taking apart what the kernel takes back anyway. All files are closed and all threads waited for by then."""
+    """Exit with this code.
+
+    `at_once` skips Python's clean-up: all files are closed and all threads have ended by then.
+    """
     if at_once:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # its reader is gone, or its disk full: that is told by now
+            with suppress(OSError, ValueError):  # the reader is gone or the disk is full, which was reported before
                 stream.flush()
         os._exit(code)
     sys.exit(code)
 
 
 def _reader_gone() -> int:
-    """Whoever read our output has had enough (`| head`): no error, and nothing more to flush."""
+    """Handle a reader that has closed our output (`| head`): this is not an error, and nothing more is flushed."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _show_usage(error: click.UsageError) -> None:
-    """What is wrong with the command line; it may name a file or a resource, of which a terminal must not obey anything."""
+    """The error about the command line, with control characters escaped: it may contain names of files or resources."""
     from holdfast.resources.visible import clean
 
     text = io.StringIO()
@@ -174,7 +177,7 @@ def _show_usage(error: click.UsageError) -> None:
 
 
 def _explain(error: Exception, *, debug: bool) -> int:
-    """One line for what is wrong; returns the exit code."""
+    """Print one line about an error; return the exit code."""
     from holdfast.agent.cli.terminal import say
     from holdfast.resources.errors import HoldfastError
     from holdfast.resources.visible import clean

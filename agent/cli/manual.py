@@ -1,4 +1,4 @@
-"""The manual page: what `--help` says of all verbs, in the form of man(7)."""
+"""The manual page: the `--help` texts of all verbs in the format of man(7)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import click
 import holdfast
 
 WIDTH = 78
-"""Columns of a line of the file."""
+"""Columns of a line in the source."""
 
 SPECIAL = {"\\": "\\e", "-": "\\-", '"': "\\(dq", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"}
-"""A character that roff would read or show as another -> how it is written."""
+"""A character that roff would interpret -> its escape."""
 FILES = {
-    "/etc/holdfast/agent.yaml": "Settings. It explains each of them.",
+    "/etc/holdfast/agent.yaml": "Settings, with explanations.",
     "/etc/holdfast/states/": "State files.",
     "/etc/holdfast/pillar/": "The pillar: data of this host that states read.",
     "/etc/holdfast/resources/": "Kinds of your own.",
-    "/var/lib/holdfast/": "What the agent remembers.",
+    "/var/lib/holdfast/": "The agent's state, with its journal.",
 }
 
 
@@ -59,7 +59,7 @@ def manual(group: click.Group, name: str) -> str:
 
 
 def _verb(context: click.Context) -> Iterator[str]:
-    """The section of a verb; one that has verbs of its own is followed by theirs."""
+    """The section of a verb, followed by the sections of its own verbs."""
     yield f'.SS "{_escaped(context.command_path)}"'
     yield from _usage(context)
     for paragraph in inspect.cleandoc(context.command.help or "").split("\n\n"):
@@ -94,13 +94,13 @@ def _item(name: str, text: str) -> Iterator[str]:
 
 
 def _text(paragraph: str) -> Iterator[str]:
-    """Running text, each sentence on a line of its own, as man(7) has it, and no line too long for those who look into the file."""
+    """Running text for man(7): each sentence starts a line, and long lines are wrapped for readers of the source."""
     for sentence in re.split(r"(?<=[.:;?!]) +(?=[A-Z0-9`])", " ".join(paragraph.split())):
         for line in textwrap.wrap(_escaped(sentence), WIDTH, break_long_words=False, break_on_hyphens=False):
-            yield "\\&" * line.startswith((".", "'")) + line  # else it would be a request
+            yield "\\&" * line.startswith((".", "'")) + line  # else roff would read a request
 
 
 def _escaped(text: str) -> str:
-    """Text as roff must read it to show it; what stands between backticks is bold."""
+    """Text escaped for roff; text between backticks is bold."""
     plain = "".join(SPECIAL.get(letter, letter if letter.isascii() else f"\\[u{ord(letter):04X}]") for letter in text)
     return re.sub(r"`([^`]+)`", r"\\fB\1\\fR", plain).replace("`", "\\(ga")

@@ -1,4 +1,4 @@
-"""`apply` and `plan`: converge once, say what was done, exit with a code that says how it went."""
+"""`apply` and `plan`: converge once, report what was done, and exit with a code for the result."""
 
 from __future__ import annotations
 
@@ -18,36 +18,38 @@ from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_
 from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.report import Outcome
-from holdfast.agent.neighbours import demand_no_other
+from holdfast.agent.other_agents import demand_no_other
+from holdfast.agent.phrases import first_of
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Compiled, Trees
-from holdfast.agent.words import first_of
 from holdfast.resources import paths
 from holdfast.states.data import Call
 
 if TYPE_CHECKING:
     from holdfast.agent.cli.progress import Progress
 
-_timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after so long (exit code 4).")
+_timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after this time (exit code 4).")
 _verbose = click.option(
-    "-v", "--verbose", is_flag=True, help="Show also what is right already, and what has no reason to run."
+    "-v", "--verbose", is_flag=True, help="Also show resources that are as declared or have no reason to run."
 )
 _quiet = click.option(
-    "-q", "--quiet", is_flag=True, help="Show only what fails, and the summary: no changes and no warnings."
+    "-q", "--quiet", is_flag=True, help="Show only failures and the summary: no changes and no warnings."
 )
 _only = click.option(
     "--only",
     multiple=True,
     metavar="RESOURCE",
     shell_complete=completed("resources"),
-    help="Only this resource (identity, ID, name, or a pattern with * and ?), with all that it requires; may be repeated.",
+    help="Only this resource (identity, ID, name, or pattern with * and ?) and all that it requires; may be repeated.",
 )
-_anyway = click.option("--anyway", is_flag=True, help="Go on though a running agent keeps other states on this host.")
+_anyway = click.option(
+    "--anyway", is_flag=True, help="Continue although a running agent manages other states on this host."
+)
 
 
 class Order(NamedTuple):
-    """What a verb is asked to do."""
+    """The arguments of a verb."""
 
     sls: tuple[str, ...]
     source: Source
@@ -59,11 +61,11 @@ class Order(NamedTuple):
     anyway: bool
     output: Path | None = None
     detailed: bool = False
-    """The exit code tells changes."""
+    """Whether the exit code tells changes."""
 
 
 def one_shot(*forms: str) -> Callable[[Function], Function]:
-    """A verb that converges once, with these forms of its output."""
+    """A verb that converges once, with these output formats."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)
@@ -79,10 +81,10 @@ def one_shot(*forms: str) -> Callable[[Function], Function]:
 @click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
 @one_shot("text", "json")
 def apply(order: Order) -> None:
-    """Apply the states named SLS once; without a name those of the top file, or all.
+    """Apply the states named SLS once. Without SLS: the states of the top file, or all.
 
-    Exit codes: 0 all is as declared now, 1 something failed, 3 the states do not compile, 4 out of time; 2 something would be changed
-    (noop), or, with --detailed-exitcode, was changed.
+    Exit codes: 0 all resources are as declared, 1 something failed, 3 the states do not compile, 4 timeout; 2 something
+    would be changed (noop) or, with --detailed-exitcode, was changed.
     """
     _converge(order, noop=False)
 
@@ -93,17 +95,17 @@ def apply(order: Order) -> None:
     "-o",
     type=click.Path(path_type=Path, dir_okay=False),
     metavar="FILE",
-    help="Where the HTML page goes; default stdout.",
+    help="File for the HTML page; default stdout.",
 )
 @one_shot("text", "json", "html")
 def plan(order: Order) -> None:
-    """Show what `apply` would change, with diffs, and which refreshes are owed for earlier changes; change nothing.
+    """Show what `apply` would change, and pending refreshes of earlier changes; change nothing.
 
-    `--format html -o report.html` makes one page for an audit: all that differs, by what it concerns. It may hold what is in private files, so
-    only its owner may read it.
+    `--format html -o report.html` writes a page for an audit: all differences by area. The page may contain data of
+    private files, so only its owner may read it.
 
-    Exit codes: 0 nothing would have to be changed, 2 something would be, 1 something failed, 3 the states do not compile,
-    4 out of time.
+    Exit codes: 0 nothing would be changed, 2 something would be, 1 something failed, 3 the states do not compile,
+    4 timeout.
     """
     _converge(order, noop=True)
 
@@ -118,13 +120,17 @@ def _converge(order: Order, *, noop: bool) -> None:
     settings = settings.model_copy(
         update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})}
     )
-    compiled = Trees().compile(settings, sls=source.names(order.sls, settings), grains=source.facts(settings))
+    compiled = ConfigurationCompiler().compile(
+        settings, sls=source.names(order.sls, settings), grains=source.facts(settings)
+    )
     only = _selected(order, settings, compiled)
     total = len(compiled.compilation.calls if only is None else only)
     show = order.form == "text"
     drawn = (show or order.output) and not order.quiet and drawable()
     progress = _progress(total, compiled) if drawn else None
-    printer = Printer(settings, compiled.cover, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress)
+    printer = Printer(
+        settings, compiled.redactor, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress
+    )
     for problem in () if order.quiet else compiled.warnings:
         say(f"warning: {problem}", err=True)
     record, interrupted = None, False
@@ -150,26 +156,27 @@ def _converge(order: Order, *, noop: bool) -> None:
         owed = (
             {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
         )
-        rows = printer.cover(list(results(compiled, [*outcomes, *ended])))
-        print_rows(printer.cover({"pass": number, "converged": converged, **owed}), "results", rows)
+        rows = printer.redactor(list(results(compiled, [*outcomes, *ended])))
+        print_rows(printer.redactor({"pass": number, "converged": converged, **owed}), "results", rows)
     if interrupted:
-        text = printer.cover(f"interrupted: {_so_far(total, outcomes, ended)}")
-        with suppress(OSError):  # the terminal may be gone
-            say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not beside the ^C
+        text = printer.redactor(f"interrupted: {_so_far(total, outcomes, ended)}")
+        with suppress(OSError):  # the terminal may be closed
+            say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not on the line of the ^C
     elif order.form != "json":
         late = (
             f"out of time: not converged after {order.timeout:g} s; {_so_far(total, outcomes, ended)}"
             if record is None
             else ""
         )
-        late = f"broken off: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
+        late = f"interrupted: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
         seconds = time.monotonic() - began
-        said = printer.cover(late or _summary(compiled, outcomes, seconds))
+        said = printer.redactor(late or _summary(compiled, outcomes, seconds))
         if order.form == "html":
             from holdfast.agent.cli import audit
 
             audit.write(
-                audit.report(settings, compiled, audit.Run(outcomes, printer.owed, said, order.only)), order.output
+                audit.report(settings, compiled, audit.PlanResult(outcomes, printer.owed, said, order.only)),
+                order.output,
             )
         if order.form == "text" or order.output:
             say(said)
@@ -182,19 +189,19 @@ def _converge(order: Order, *, noop: bool) -> None:
 
 
 def _check_output(order: Order) -> None:
-    """Refuse a file that cannot be written before anything is looked at. Raises `OSError` and `HoldfastError`."""
+    """Refuse an unwritable file before anything is checked. Raises `OSError` and `HoldfastError`."""
     if order.output is None:
         return
     if order.form != "html":
-        raise click.UsageError("-o goes with --format html")
+        raise click.UsageError("-o requires --format html")
     paths.at(str(order.output.absolute()))
 
 
 def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset[str] | None:
-    """Identities of the states that `--only` is about; None: all."""
+    """Identities of the states that `--only` selects; None means all."""
     if not order.only:
         return None
-    from holdfast.states.only import NothingMatches, selected
+    from holdfast.states.selection import NothingMatches, selected
 
     try:
         return selected(compiled.compilation.calls, order.only, autoedge=settings.engine.autoedge)
@@ -203,20 +210,20 @@ def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset
 
 
 def _progress(total: int, compiled: Compiled) -> Progress:
-    """What draws how far the run is."""
+    """The display of the run's progress."""
     from holdfast.agent.cli.progress import Progress
 
-    return Progress(total, compiled.cover, _hidden(compiled))
+    return Progress(total, compiled.redactor, _hidden(compiled))
 
 
 def _hidden(compiled: Compiled) -> Callable[[str], bool]:
-    """Tells of an identity whether nothing of it may be shown."""
+    """A function that says whether output of a resource must be hidden."""
     hidden = frozenset(call.identity for call in compiled.compilation.calls if call.meta.no_log)
     return hidden.__contains__
 
 
 def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> Code:
-    """How it went, in one number; `detailed` tells changes, made or not, from none."""
+    """The exit code of a run; `detailed` distinguishes changes, made or not, from none."""
     failed = {outcome.identity for outcome in outcomes if outcome.result is False}
     if failed - handled(calls, failed):
         return Code.FAILED
@@ -225,7 +232,7 @@ def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: b
 
 
 def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:
-    """The states for whose failure there are handlers with `onfail_stop: false`, none of which has failed itself."""
+    """Failed states whose failure is handled with `onfail_stop: false`, by handlers that have not failed themselves."""
     handlers: dict[str, list[str]] = {}
     for call in calls:
         for target in () if call.meta.onfail_stop else call.requisites.get("onfail", ()):
@@ -234,9 +241,9 @@ def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:
 
 
 def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    """The stable JSON form: one object for each outcome, in the order executed.
+    """The stable JSON form: one object for each outcome, in order of execution.
 
-    The refresh of a listener is a row of its own, named as Salt names it.
+    The refresh of a listener is an outcome of its own, named as Salt names it.
     """
     calls = {call.identity: call for call in compiled.compilation.calls}
     for run, outcome in enumerate(outcomes):
@@ -259,13 +266,13 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
 
 
 def _so_far(total: int, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
-    """How far a run came that was broken off, and in what."""
+    """The progress of an interrupted run, and the resources that were ended."""
     broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
-    return f"{broken}{len(outcomes)} of {total} states were looked at"
+    return f"{broken}{len(outcomes)} of {total} states were checked"
 
 
 def _summary(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The last line for a person."""
+    """The last line for people."""
     if not compiled.compilation.calls:
         return f"there is nothing to do: no state applies to {compiled.grains['id']}"
     return tally(outcomes, seconds)

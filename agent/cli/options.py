@@ -1,4 +1,4 @@
-"""Options that verbs share, and what they become: settings, grains, output."""
+"""Options that verbs share, and their results: settings, grains, output."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.agent.cli.exits import Code
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 
 if TYPE_CHECKING:
     from holdfast.agent.settings import Settings
     from holdfast.states.errors import CompileError
 
 _PATH = click.Path(path_type=Path, readable=False)
-"""A path that is looked at only by whoever uses it: to ask an agent nobody needs to read its directory."""
+"""A path that click does not check: a client of the agent need not be able to read its directory."""
 
 Function = Callable[..., Any]
 
 
 class Number(click.ParamType):  # type: ignore[type-arg] # older versions of click have no argument there
-    """A number, refused in plain words; `parse` raises `ValueError` for what is none."""
+    """A number with plain error messages; `parse` raises `ValueError` for invalid text."""
 
     def __init__(self, name: str, parse: Callable[[str], float]) -> None:
         self.name, self._parse = name, parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number that a word stands for."""
+        """The number in a word."""
         try:
             return self._parse(str(value))
         except ValueError:
@@ -79,7 +79,7 @@ COUNT = Number("a whole number, 0 or more", count)
 
 
 class Source(NamedTuple):
-    """Which configuration a verb works on."""
+    """The configuration that a verb works on."""
 
     config: Path | None = None
     states: Path | None = None
@@ -92,24 +92,27 @@ class Source(NamedTuple):
 
     @property
     def overrides(self) -> dict[str, Any]:
-        """What the command line sets in place of agent.yaml."""
+        """Settings from the command line, in place of agent.yaml."""
         paths = {"states": self.states, "pillar": self.pillar, "state_dir": self.state_dir}
         words = {"id": self.id, "environment": self.environment}
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
     def kinds(self) -> Path:
-        """Where kinds of this host's own are. Settings that the user may not read name none. Raises `CompileError`."""
+        """The directory of the operator's kinds. Raises `CompileError`.
+
+        Without --config, settings that the user may not read are ignored.
+        """
         from holdfast.agent.settings import load
 
         return load(self.config, self.overrides, optional=self.config is None).resources
 
     def settings(self) -> Settings:
-        """The settings, with the command line on top. Raises `CompileError`, also for a --pillar that is not there.
+        """The settings, overridden by the command line. Raises `CompileError`, also for a missing --pillar directory.
 
-        Patterns of --lenient come to those of the settings; one that matches no state file is told.
+        Patterns of --lenient are added to those of the settings; a pattern that matches no state file is reported.
 
-        With states named alone, neither by settings nor beside a pillar, the pillar of the host is not used, whoever asks; and settings
-        of the host that the user may not read are not needed.
+        If --states is given without --config and --pillar, the host's pillar is never used, whoever runs the verb.
+        Settings of the host that the user may not read are then not needed.
         """
         from holdfast.resources.paths import trusted_uids
         from holdfast.states.source import Tree, exists, refuse
@@ -125,13 +128,14 @@ class Source(NamedTuple):
         for pattern in self.lenient:
             if exists(settings.states) and not tree.match(pattern):
                 click.echo(
-                    f"--lenient {pattern}: no state file has such a name; they are written as in top files: nginx, 'nginx.*'",
+                    f"--lenient {pattern}: no state file has such a name; "
+                    "write names as in top files: nginx, 'nginx.*'",
                     err=True,
                 )
         return settings.model_copy(update={"lenient": (*settings.lenient, *self.lenient)})
 
     def _loaded(self) -> Settings:
-        """The settings without what the command line adds to them. Raises `CompileError`."""
+        """The settings without the additions of the command line. Raises `CompileError`."""
         from holdfast.agent.settings import load
 
         if self.states is None or self.config is not None or self.pillar is not None:
@@ -142,25 +146,25 @@ class Source(NamedTuple):
         return settings.model_copy(update={"pillar": None})
 
     def names(self, sls: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
-        """The names of the state files that are meant; one that lies below the states directory may be given by its path, too."""
+        """The names of the state files; a file below the states directory may also be given by its path."""
         root = settings.states.resolve()
         return tuple(_sls_of(word, root) or word for word in sls)
 
     def socket(self) -> Path:
-        """Where the running agent listens. Raises `CompileError`."""
-        from holdfast.agent.places import socket_of
+        """The running agent's control socket. Raises `CompileError`."""
+        from holdfast.agent.paths import socket_of
 
         return socket_of(self.config, self.overrides)
 
     def facts(self, settings: Settings) -> Mapping[str, Any] | None:
-        """Another host's grains, if a file with them was given. Raises `CompileError`."""
+        """Another host's grains, if a file was given. Raises `CompileError`."""
         from holdfast.agent.facts import stand_in
 
         return None if self.grains is None else stand_in(self.grains.absolute(), settings)
 
 
 def _may_be_there(path: Path) -> bool:
-    """Whether there is such a directory, or nobody can say."""
+    """Whether a directory exists, or its existence is unknown."""
     try:
         return path.exists()
     except OSError:
@@ -168,7 +172,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def _sls_of(word: str, root: Path) -> str | None:
-    """The name of a state file by its path, seen from here or from the states directory; None where that is not what it is."""
+    """The name of a state file given by its path, relative to here or to the states directory; None for other words."""
     from holdfast.states.source import sls_name
 
     if not word.endswith(".sls"):
@@ -178,13 +182,13 @@ def _sls_of(word: str, root: Path) -> str | None:
             whole = path.parent.resolve() / path.name
             if whole.is_relative_to(root) and whole.is_file():
                 return sls_name(str(whole.relative_to(root)))
-        except OSError:  # a name that is too long, a loop of links
+        except OSError:  # a name that is too long, or a loop of links
             continue
     return None
 
 
 def source(*names: str) -> Callable[[Function], Function]:
-    """Give a verb the options of these names, handed to it as one `source`."""
+    """Add options to a verb, which gets them as one `source`."""
     options = {
         "config": click.option(
             "--config",
@@ -200,20 +204,23 @@ def source(*names: str) -> Callable[[Function], Function]:
             help="Directory of the state files; alone, the host's pillar is not used.",
         ),
         "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
-        "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="What the agent remembers."),
+        "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="Directory of the agent's state."),
         "grains": click.option(
-            "--grains", type=_PATH, metavar="FILE", help="Another host's grains, YAML or JSON, in place of this one's."
+            "--grains",
+            type=_PATH,
+            metavar="FILE",
+            help="File with another host's grains (YAML or JSON) to use instead.",
         ),
         "environment": click.option(
-            "--environment", metavar="NAME", help="The environment whose states and pillar count."
+            "--environment", metavar="NAME", help="Environment whose states and pillar are used."
         ),
         "lenient": click.option(
             "--lenient",
             multiple=True,
             metavar="PATTERN",
-            help="Only warn of what is wrong, and accepted by Salt, in states whose SLS matches; may be repeated.",
+            help="Only warn of errors that Salt accepts, in states whose SLS matches; may be repeated.",
         ),
-        "id": click.option("--id", metavar="NAME", help="Name of the host, in place of this one's."),
+        "id": click.option("--id", metavar="NAME", help="Name of the host to use instead of this host's."),
     }
 
     def decorate(function: Function) -> Function:
@@ -230,38 +237,38 @@ def source(*names: str) -> Callable[[Function], Function]:
 
 
 def resource(function: Function) -> Function:
-    """A verb on one resource, named by its identity, its ID or its name; the shell completes what the running agent knows."""
+    """Add an argument for one resource, given by identity, ID or name; the shell completes it from the agent."""
     return click.argument("identity", metavar="KIND[ID]", shell_complete=completed("resources"))(function)
 
 
 def resources(function: Function) -> Function:
-    """A verb on any number of resources, or patterns of them."""
+    """Add an argument for any number of resources or patterns."""
     return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(
         function
     )
 
 
 def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """How the shell completes an argument: by the function of `completion` that has this name, imported when it is needed."""
+    """The shell completion of an argument: calls the function of `completion` with this name, imported on use."""
 
-    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         from holdfast.agent.cli import completion
 
-        words: list[str] = getattr(completion, what)(ctx, param, incomplete)
+        words: list[str] = getattr(completion, what)(ctx, incomplete, Source)
         return words
 
     return complete
 
 
 def output(*forms: str) -> Callable[[Function], Function]:
-    """`--format` with these choices, the first being the default."""
+    """Add `--format` with these choices; the first is the default."""
     return click.option(
         "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
     )
 
 
 def reports_problems(function: Function) -> Function:
-    """A verb that compiles: mistakes are shown in the form that was asked for, and end it with code 3."""
+    """Make a verb report compile errors in the requested format and exit with code 3."""
 
     @functools.wraps(function)
     def wrapper(**values: Any) -> Any:
@@ -280,7 +287,7 @@ def reports_problems(function: Function) -> Function:
 
 
 def complain(error: CompileError) -> None:
-    """Tell a person what is wrong, on stderr."""
+    """Print errors on stderr."""
     from holdfast.agent.cli.terminal import say
 
     for problem in error.problems:
@@ -289,7 +296,7 @@ def complain(error: CompileError) -> None:
 
 
 def on_states(*forms: str) -> Callable[[Function], Function]:
-    """A verb on states: takes names of SLS, the options that say whose, and the form of its output; mistakes end it with code 3."""
+    """Make a verb take names of SLS, the options of the source, and the output format; errors end it with code 3."""
 
     def decorate(function: Function) -> Function:
         options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
@@ -301,12 +308,15 @@ def on_states(*forms: str) -> Callable[[Function], Function]:
 
 
 def print_json(value: Any) -> None:
-    """One JSON document on stdout; what JSON has no form for (a date) becomes text."""
+    """Print a JSON document on stdout; values without a JSON form (dates) become text."""
     click.echo(json.dumps(value, indent=1, default=str))
 
 
 def print_rows(value: dict[str, Any], name: str, rows: Sequence[Any]) -> None:
-    """The same, of a mapping with many rows under one more key: each row has one line, for indented they would take three times as long."""
+    """Print a JSON mapping with many rows under one more key on stdout.
+
+    Each row is one line, because indented rows would take three times as long.
+    """
     head = json.dumps(value, indent=1, default=str).removesuffix("\n}")
     lines = ",".join([f"\n  {json.dumps(row, default=str)}" for row in rows])
     click.echo(f'{head},\n "{name}": [{lines}\n ]\n}}')

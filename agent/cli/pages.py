@@ -1,4 +1,4 @@
-"""Files about the command line for other programs, made from the commands themselves: scripts for completion, and a manual page."""
+"""Generated files about the command line for other programs: completion scripts and a manual page."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ PROGRAM = "holdfast"
 
 
 class Page(NamedTuple):
-    """A file in the place where a program looks for it."""
+    """A file at the path where a program looks for it."""
 
     path: str
-    """Relative to the root directory."""
+    """The path, relative to the root directory."""
     comment: str
-    """What begins a comment in it."""
+    """Start of a comment in the file."""
     text: Callable[[], str]
-    """Makes it."""
+    """Generates the text."""
 
 
 def _script(shell: type[ShellComplete]) -> str:
-    """The script by which a shell asks for completion."""
+    """The completion script of a shell."""
     return shell(cli, {}, PROGRAM, COMPLETING).source()
 
 

@@ -1,4 +1,4 @@
-"""What a one-shot run tells a person: outcomes as they come, on a terminal with what runs below them."""
+"""Output of a one-shot run for people: outcomes as they come, and on a terminal the running resources below."""
 
 from __future__ import annotations
 
@@ -12,37 +12,44 @@ from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 if TYPE_CHECKING:
     from holdfast.agent.cli.progress import Progress
 
 OUTPUTS = ("stdout", "stderr", "combined")
-"""Changes that are what a command has written."""
+"""Changes that contain output of a command."""
 
 
 class Printer:
-    """Collects outcomes and, in text form, prints them as they come; the log proper goes to stderr."""
+    """Collects outcomes and, in text form, prints them as they come; the log goes to stderr."""
 
     def __init__(
-        self, settings: Settings, cover: Cover, *, show: bool, verbose: bool, quiet: bool, progress: Progress | None
+        self,
+        settings: Settings,
+        redactor: Redactor,
+        *,
+        show: bool,
+        verbose: bool,
+        quiet: bool,
+        progress: Progress | None,
     ) -> None:
         self.outcomes: list[Outcome] = []
         self.owed: list[Notice] = []
-        """What earlier changes have left to be done."""
+        """Pending deliveries of earlier changes."""
         self._running: dict[str, float] = {}
-        """Identity -> when it began."""
+        """Identity -> start time."""
         self._show, self._verbose, self._quiet = show, verbose, quiet
         self._progress = progress
-        """What is drawn on a terminal; None elsewhere."""
+        """The progress display on a terminal, else None."""
         self._logs = Logs(settings.log.model_copy(update={"format": "console"}))
-        self.cover = self._logs.cover = cover
+        self.redactor = self._logs.redactor = redactor
         self._narrator, self._console = Narrator(unsaid="start"), Console.at(1)
         if progress:
             self._logs.followers.add(lambda _: progress.clear())
 
     def emit(self, event: Event) -> None:
-        """Take what the engine tells."""
+        """Handle an event of the engine."""
         if isinstance(event, Notice) and event.code == "owed":
             self._owe(event)
         elif isinstance(event, Notice):
@@ -59,7 +66,7 @@ class Printer:
             self._print(event)
 
     def broken_off(self) -> list[Outcome]:
-        """What began, and was ended before anything came of it."""
+        """An outcome for each run that was ended early."""
         spans = {identity: time.monotonic() - began for identity, began in self._running.items()}
         return [
             Outcome(identity, -1, result=False, comment=f"was ended after {seconds:.1f} s", duration=seconds)
@@ -67,7 +74,7 @@ class Printer:
         ]
 
     def close(self) -> None:
-        """Write what is left."""
+        """Write the rest."""
         if self._progress:
             self._progress.close()
             self._progress = None
@@ -79,7 +86,7 @@ class Printer:
             self._say(f"owed: {notice.identity} {notice.text}")
 
     def _warn(self, notice: Notice) -> None:
-        """For a person a sentence like any other; with a traceback perhaps, or for programs, a line of the log."""
+        """Print a notice: for people a sentence; with a traceback, or for programs, a line of the log."""
         word = "waiting" if notice.code == "held-off" else notice.level
         plain = word in ("waiting", "warning") and notice.error is None
         if plain and self._quiet:
@@ -93,20 +100,20 @@ class Printer:
     def _say(self, text: str, *, err: bool = False) -> None:
         if self._progress:
             self._progress.clear()
-        say(self.cover(text), err=err)
+        say(self.redactor(text), err=err)
 
     def _print(self, event: Ran) -> None:
         if not self._show or not self._is_shown(event.outcome):
             return
         if self._progress and self._progress.told.get(
             event.outcome.identity
-        ):  # what its command wrote stands there already
+        ):  # the output of its command was already shown
             changes = {name: change for name, change in event.outcome.changes.items() if name not in OUTPUTS}
             event = event._replace(outcome=event.outcome._replace(changes=changes))
         line = self._narrator.tell(event)
         if line is None:
             return
-        text = self._console.text(self.cover({"event": line.text, "level": line.level, **line.fields}))
+        text = self._console.text(self.redactor({"event": line.text, "level": line.level, **line.fields}))
         if self._progress:
             self._progress.say(text)
         else:
@@ -120,7 +127,7 @@ class Printer:
 
 
 def _is_news(outcome: Outcome) -> bool:
-    """Whether there is more to say than that all is right, or that a guard or a requisite gave no reason to run."""
+    """Whether an outcome needs a line: something other than "ok", or a guard or requisite that skipped the resource."""
     if not outcome.ran:
         return outcome.result is False
     return outcome.result is not True or outcome.changed or outcome.refreshed

@@ -1,6 +1,6 @@
-"""How far a one-shot run has come, on a terminal: what runs, since when, and what its commands write, as it comes.
+"""Progress of a one-shot run on a terminal: running resources, their time, and output of their commands as it comes.
 
-Below all that was said stand a few lines that are drawn again and again. Nothing here waits for the terminal while the run goes on.
+A few lines below all other output are redrawn again and again. During the run, nothing here waits for the terminal.
 """
 
 from __future__ import annotations
@@ -14,67 +14,67 @@ from collections.abc import Callable, Mapping
 
 from holdfast.agent.cli.terminal import NARROW, one_line, span
 from holdfast.agent.console import coloured, width_of
-from holdfast.agent.outlet import StreamOutlet
+from holdfast.agent.nonblocking_output import StreamOutput
 from holdfast.agent.widths import beginning, columns, fit
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 
 TICK = 0.1
-"""Seconds between two pictures."""
+"""Seconds between two frames."""
 CALM = 0.3
-"""Seconds after which the first picture is drawn: short runs need none."""
+"""Seconds until the first frame: short runs need none."""
 SHOWN = 4
-"""Resources that are shown at most."""
+"""Most running resources shown."""
 LINES = 200
-"""Lines of output that are shown at most between two pictures; of more, the last ones."""
+"""Most lines of output shown between two frames; of more, the last ones."""
 LONGEST = 64 << 10
-"""Bytes of a line that are looked at."""
+"""Most bytes of a line that are processed."""
 WIDEST = 500
-"""Columns of a line of output."""
+"""Most columns of a line of output."""
 PATIENCE = 3600.0
-"""Seconds that a terminal which is held (Ctrl-S) is waited for at the end."""
+"""Seconds to wait at the end for a terminal that is held (Ctrl-S)."""
 SEQUENCE = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-"""What a command writes to steer a terminal: colours, titles."""
+"""Control sequences for a terminal: colours, titles."""
 
 
 class Progress:
-    """The terminal at stdout during one run of `total` resources.
+    """The terminal at stdout during a run of `total` resources.
 
-    `hidden` says of an identity that nothing of it may be shown.
+    `hidden` says whether output of a resource must be hidden.
     """
 
-    def __init__(self, total: int, cover: Cover, hidden: Callable[[str], bool], *, descriptor: int = 1) -> None:
-        self._total, self._cover, self._hidden = total, cover, hidden
-        self._descriptor, self._outlet = descriptor, StreamOutlet(descriptor)
+    def __init__(self, total: int, redactor: Redactor, hidden: Callable[[str], bool], *, descriptor: int = 1) -> None:
+        self._total, self._redactor, self._hidden = total, redactor, hidden
+        self._descriptor, self._stream = descriptor, StreamOutput(descriptor)
         self._colour = coloured(descriptor)
         self._began = time.monotonic()
         self._running: dict[str, float] = {}
-        """Identity -> when it began."""
+        """Identity -> start time."""
         self._done: set[str] = set()
         self._parts: dict[tuple[str, str], bytearray] = {}
-        """Command and stream -> the beginning of a line."""
+        """Command and stream -> incomplete line."""
         self._lines: deque[tuple[str, str, bytes]] = deque(maxlen=LINES)
-        """Output that is not shown yet: whose it is, what it is shown with, the line."""
+        """Output not shown yet: identity, label, line."""
         self._skipped = 0
-        """Lines of it that there was no room for."""
+        """Lines of output that were dropped."""
         self.told: dict[str, bool] = {}
-        """Identity -> whether all that its commands have written was shown."""
+        """Identity -> whether all output of its commands was shown."""
         self._drawn: list[str] = []
-        """The lines that stand below."""
+        """The lines drawn below."""
         self._timer: asyncio.TimerHandle | None = None
 
     def started(self, identity: str) -> None:
-        """A resource begins to run."""
+        """Record the start of a resource."""
         self._running[identity] = time.monotonic()
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
 
     def ended(self, identity: str) -> None:
-        """It has run, or did not have to."""
+        """Record the end of a resource."""
         self._running.pop(identity, None)
         self._done.add(identity)
 
     def output(self, identity: str, stream: str, data: bytes) -> None:
-        """A command of a resource, or of a provider, has written something; nothing more will come when it is empty."""
+        """Take output of a command of a resource or provider; empty data means the end of the output."""
         if self._hidden(identity) or (identity not in self._running and any(map(self._hidden, self._running)) and data):
             return
         self.told.setdefault(identity, True)
@@ -98,22 +98,22 @@ class Progress:
         self._lines.append((identity, label, line))
 
     def say(self, text: str) -> None:
-        """Write lines that stay, made safe already, behind all output that has come before."""
+        """Write permanent lines, already made safe, after all earlier output."""
         self._write(self._erased() + self._output() + text + "\n")
 
     def clear(self) -> None:
-        """Somebody else is about to write to the terminal."""
+        """Remove the drawn lines: other output follows."""
         self._write(self._erased() + self._output())
 
     def close(self) -> None:
-        """The run is over: leave what was said, and nothing else."""
+        """End the display; permanent lines stay."""
         if self._timer is not None:
             self._timer.cancel()
         for identity, stream in list(self._parts):
             self.output(identity, stream, b"")
         self.clear()
-        self._outlet.flush(PATIENCE)
-        self._outlet.close()
+        self._stream.flush(PATIENCE)
+        self._stream.close()
 
     def _tick(self) -> None:
         self._timer = asyncio.get_running_loop().call_later(TICK, self._tick)
@@ -133,28 +133,28 @@ class Progress:
         return width_of(self._descriptor) or 80
 
     def _erased(self) -> str:
-        """What takes the lines below away; a terminal that has become narrower since shows each in several."""
+        """The control sequence that removes the drawn lines; on a narrowed terminal each may occupy several rows."""
         lines, self._drawn = self._drawn, []
         rows = sum(max(1, math.ceil(columns(line) / self._width)) for line in lines)
         return "\r" + (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\x1b[J" if rows else ""
 
     def _output(self) -> str:
-        """What commands have written since; each line with the name of its resource where several ran."""
+        """New output of commands; lines have the name of their resource if several run."""
         text = ""
         if self._skipped:
             text, self._skipped = f"    [{self._skipped} lines are not shown]\n", 0
         for _, label, line in self._lines:
-            text += f"    {label}{legible(line, self._cover)}\n"
+            text += f"    {label}{legible(line, self._redactor)}\n"
         self._lines.clear()
         return text
 
     def _write(self, text: str) -> None:
         if text:
-            self._outlet.write(text.encode("utf-8", "backslashreplace"))
+            self._stream.write(text.encode("utf-8", "backslashreplace"))
 
 
 def picture(running: Mapping[str, float], done: int, total: int, now: float, width: int) -> list[str]:
-    """What runs, those first that run longest: `[12/25] pkg.installed[nginx] 34 s`; no line as wide as the terminal."""
+    """Running resources, longest first: `[12/25] pkg.installed[nginx] 34 s`; lines are narrower than the terminal."""
     if not running:
         return []
     counted, room = f"[{min(done + 1, total)}/{total}] ", max(1, width - 1)
@@ -170,13 +170,13 @@ def picture(running: Mapping[str, float], done: int, total: int, now: float, wid
     ]
 
 
-def legible(line: bytes, cover: Cover) -> str:
-    """A line of output: of what was written over, the last; without what steers a terminal, secrets masked, then cut."""
+def legible(line: bytes, redactor: Redactor) -> str:
+    """A line of output: the last of overwritten texts, without control sequences, with secrets masked, then cut."""
     text = SEQUENCE.sub("", line.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
-    covered: str = cover(text)
-    return beginning(one_line(covered.replace("\t", "        ")), WIDEST)
+    redacted: str = redactor(text)
+    return beginning(one_line(redacted.replace("\t", "        ")), WIDEST)
 
 
 def _shown(identity: str) -> str:
-    """The name of whose output it is; commands of a provider work for several resources."""
+    """The name of the resource for output; commands of a provider serve several resources."""
     return identity.removeprefix("interface[").removesuffix("]") if identity.startswith("interface[") else identity

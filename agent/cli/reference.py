@@ -1,4 +1,4 @@
-"""`doc` and `version`: what there is to know without a configuration."""
+"""`doc` and `version`: information that needs no configuration."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 ALL = "all"
-"""In place of a kind: what every kind takes."""
+"""Stands for a kind: the arguments that every kind takes."""
 TYPES = {
     "string": "text",
     "integer": "number",
@@ -32,13 +32,13 @@ TYPES = {
     "array": "list",
     "object": "mapping",
 }
-"""Type of JSON schema -> the word for it."""
+"""Type in a JSON schema -> word for people."""
 EXAMPLE = " " * 4
 
 
 @click.command()
 def version() -> None:
-    """Show the version, and the commit that this was built from where that is known."""
+    """Show the version and, if known, the commit that it was built from."""
     from holdfast.agent.version import version as found
 
     click.echo(f"holdfast {found()}")
@@ -50,15 +50,15 @@ def version() -> None:
 @output("text", "json")
 @reports_problems
 def doc(kind: str | None, source: Source, form: str) -> None:
-    """Show what kinds there are, those of a family (`file`), or the arguments of KIND (`file.managed`); your own included.
+    """Show all kinds, those of a family (`file`), or the arguments of KIND (`file.managed`); own kinds are included.
 
     `all` in place of a kind shows the arguments that every state takes.
     """
-    from holdfast.agent.tree import Trees
+    from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
     from holdfast.resources.meta import Meta
 
-    Trees().load_kinds(source.kinds())
+    ConfigurationCompiler().load_kinds(source.kinds())
     paper = Paper.stdout()
     if kind is None or kind in registry.families():
         known = {
@@ -79,7 +79,7 @@ def doc(kind: str | None, source: Source, form: str) -> None:
 
 
 def _list(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
-    """Each kind in a line, or in more where the terminal is not wide enough."""
+    """Each kind in one line, wrapped on a narrow terminal."""
     width = max(map(len, known))
     for name, text in known.items():
         first, *rest = paper.lines(text, width + 2)
@@ -109,12 +109,15 @@ def describe_meta(paper: Paper) -> str:
     from holdfast.resources.meta import Meta
     from holdfast.states.data import REQUISITES
 
-    about = f"Arguments that every state takes, whatever its kind. Besides these: name, names, order; the requisites {', '.join(REQUISITES)}, each also with `_in`."
+    about = (
+        "Arguments that every state takes, whatever its kind. "
+        f"Besides these: name, names, order; the requisites {', '.join(REQUISITES)}, each also with `_in`."
+    )
     return "\n".join([ALL, "", *flow(about, _width(paper)), "", "Arguments:", *_arguments(Meta, paper)])
 
 
 def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
-    """Each argument with what it takes and its default, and below it what it is for."""
+    """Each argument with its type and default, and its description below."""
     docs, takes = field_docs(model), types(model)
     for name, info in model.model_fields.items():
         default = (
@@ -125,25 +128,25 @@ def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
 
 
 def types(model: type[BaseModel]) -> dict[str, str]:
-    """Argument -> what it takes, as a state file would call it: `text`, `text or list`; none where nothing can be said."""
+    """Argument -> its type in the words of state files: `text`, `text or list`; nothing if the type is unknown."""
     from pydantic import BeforeValidator
     from pydantic.errors import PydanticInvalidForJsonSchema
 
     try:
         schema = model.model_json_schema(by_alias=False)
     except PydanticInvalidForJsonSchema:
-        return {}  # a kind of the operator's may take what JSON has no words for
+        return {}  # an operator's kind may take types that JSON schema lacks
     found = {}
     for name, info in model.model_fields.items():
         words = list(_words(schema["properties"].get(name, {}), schema.get("$defs", {})))
-        if any(isinstance(each, BeforeValidator) for each in info.metadata):  # other spellings are taken, too
+        if any(isinstance(each, BeforeValidator) for each in info.metadata):  # other spellings are accepted, too
             words = ["text", *words] if words in (["list"], ["number"]) else words
         found[name] = " or ".join(dict.fromkeys(words))
     return found
 
 
 def _words(part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
-    """What one part of a JSON schema stands for."""
+    """The words for one part of a JSON schema."""
     part = parts[part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     if "anyOf" in part:
         for each in part["anyOf"]:
@@ -155,7 +158,7 @@ def _words(part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _paragraphs(text: str, paper: Paper) -> Iterator[str]:
-    """A docstring; what is not indented is filled anew where the terminal is not wide enough. An example is always indented."""
+    """A docstring; text without indentation is refilled to the terminal's width. Examples are always indented."""
     for number, part in enumerate(text.split("\n\n")):
         yield from [""] if number else []
         first, _, rest = part.partition("\n")
@@ -166,12 +169,12 @@ def _paragraphs(text: str, paper: Paper) -> Iterator[str]:
 
 
 def _width(paper: Paper) -> int:
-    """Columns of what nobody has broken into lines."""
+    """The width of text without line breaks of its own, in columns."""
     return min(100, paper.width or 100)
 
 
 def field_docs(cls: type[BaseModel]) -> dict[str, str]:
-    """Argument -> the docstring below its declaration, nearest class first."""
+    """Argument -> the docstring below its declaration; the nearest class takes precedence."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         found.update(_declared(base))
@@ -180,11 +183,11 @@ def field_docs(cls: type[BaseModel]) -> dict[str, str]:
 
 @functools.cache
 def _declared(cls: type) -> Mapping[str, str]:
-    """The same, of what one class itself declares. Reading its source takes long."""
+    """The docstrings of the declarations in one class itself. Parsing its source takes long."""
     try:
         tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
     except (OSError, TypeError, SyntaxError):
-        return {}  # it was not declared in a file
+        return {}  # the class was not declared in a file
     found = {}
     body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     for field, text in itertools.pairwise(body):
@@ -199,7 +202,7 @@ def _first_line(cls: type[Any]) -> str:
 
 
 def _default(value: Any) -> str:
-    """A default as a state file would write it."""
+    """A default in the notation of state files."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "none"}[value]
     return "[]" if value == () else repr(value)

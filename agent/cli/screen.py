@@ -1,4 +1,4 @@
-"""A terminal as one picture that is drawn again and again, with plain ANSI sequences; it is left as it was found."""
+"""A full-screen terminal, redrawn again and again with plain ANSI sequences; its former content is restored."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from contextlib import contextmanager
 from typing import Any
 
 ENTER = b"\x1b[?1049h\x1b[?25l\x1b[?7l\x1b[2J"
-"""The other screen, no cursor, lines that are too long cut, empty."""
+"""Alternate screen, hidden cursor, long lines cut, cleared."""
 LEAVE = b"\x1b[?7h\x1b[?25h\x1b[?1049l"
 BEGIN, END = "\x1b[?2026h\x1b[H", "\x1b[J\x1b[?2026l"
-"""Drawn at once where the terminal knows that; no flicker elsewhere either, for nothing is erased before it is drawn over."""
+"""Start and end of a synchronised update. Terminals without that do not flicker either: nothing is erased before
+redrawing."""
 
 
 class Screen:
-    """The terminal at stdin and stdout, while it is `opened`."""
+    """The terminal at stdin and stdout, while `opened`."""
 
     def __init__(self) -> None:
         self._input, self._output = sys.stdin.fileno(), sys.stdout.fileno()
@@ -28,13 +29,15 @@ class Screen:
         self._before: list[Any] = []
         self._shown = ""
         self._ended = False
-        """A signal has asked for the end."""
+        """Whether a signal has asked to end."""
 
     @contextmanager
     def opened(self) -> Iterator[Screen]:
-        """Take the terminal; give it back whatever happens, also for as long as Ctrl-Z stops us. SIGTERM and Ctrl-C are a `q`.
+        """Take over the terminal; restore it in all cases, and while stopped by Ctrl-Z.
 
-        An exception out of a signal's handler would be lost where it happens to meet what Python ignores errors of.
+        SIGTERM and Ctrl-C count as `q`.
+
+        An exception raised in a signal handler could be lost in code whose errors Python ignores.
         """
         handlers = {
             **dict.fromkeys((signal.SIGINT, signal.SIGTERM, signal.SIGHUP), self._end),
@@ -51,19 +54,22 @@ class Screen:
 
     @property
     def size(self) -> tuple[int, int]:
-        """Columns and lines to draw on. Not the last column: to erase behind a letter that stands there would erase the letter."""
+        """Usable columns and lines.
+
+        The last column is left out: erasing after a letter there would erase the letter.
+        """
         size = os.get_terminal_size(self._output)
         return max(40, size.columns) - 1, max(5, size.lines)
 
     def draw(self, lines: Sequence[str]) -> None:
-        """Show these lines, unless they are shown already."""
+        """Draw these lines, unless they are already shown."""
         text = BEGIN + "\r\n".join(f"{line}\x1b[K" for line in lines) + END
         if text != self._shown:
             self._write(text.encode("utf-8", "replace"))
             self._shown = text
 
     def key(self, timeout: float) -> str:
-        """A key that was pressed within so many seconds; empty when none was. A terminal that is gone says `q`."""
+        """A key pressed within this many seconds; empty if none. A terminal that is gone counts as `q`."""
         ready, _, _ = select.select([self._input] if self._keys else [], [], [], timeout)
         if self._ended:
             return "q"

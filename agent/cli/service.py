@@ -1,4 +1,4 @@
-"""Verbs that make this host have an agent: `run`, `install`, `uninstall`."""
+"""Verbs that make this host run an agent: `run`, `install`, `uninstall`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _root = click.option(
     type=click.Path(path_type=Path),
     default=Path("/"),
     metavar="DIR",
-    help="Work on a system whose root is there; start nothing.",
+    help="Root directory of the system to change; nothing is started there.",
 )
 
 
@@ -24,7 +24,7 @@ _root = click.option(
 def run(source: Source) -> None:
     """Run the agent in the foreground until SIGTERM or Ctrl-C.
 
-    SIGHUP reloads settings and states, SIGUSR1 looks at every resource.
+    SIGHUP reloads settings and states, SIGUSR1 checks every resource.
     """
     from holdfast.agent import daemon
 
@@ -35,7 +35,10 @@ def run(source: Source) -> None:
 @_root
 @click.option("--no-start", is_flag=True, help="Do not enable and start the service.")
 def install(root: Path, no_start: bool) -> None:
-    """Install the agent as a service of this host: settings, directories, systemd unit; completion and a manual page. What is there is kept."""
+    """Install the agent as a service: settings, directories, systemd unit, completion, manual page.
+
+    Existing files are kept.
+    """
     from holdfast.agent.install import install as steps
 
     for line in steps(root, start=not no_start):
@@ -45,7 +48,7 @@ def install(root: Path, no_start: bool) -> None:
 @click.command()
 @_root
 def uninstall(root: Path) -> None:
-    """Stop the service and take away what `install` made; states, pillar and own kinds are kept."""
+    """Stop the service and remove what `install` made; states, pillar and own kinds are kept."""
     from holdfast.agent.install import uninstall as steps
 
     for line in steps(root):

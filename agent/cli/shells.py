@@ -1,7 +1,7 @@
-"""Completion in each shell. The scripts of zsh and fish are ours; what they are answered is click's.
+"""Completion in each shell, with our scripts for zsh and fish and click's answers.
 
-Click's scripts have gaps (8.5): the one for zsh, as a file that zsh loads by itself, does not answer the second Tab; the one for fish cuts words
-at a comma.
+Click's own scripts have gaps (8.5): the one for zsh, loaded by zsh as a file, does not answer the second Tab; the one
+for fish splits words at commas.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ ZSH = """\
 %(complete_func)s() {
     local -a plain described response
     local type word help
-    response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) %(complete_var)s=zsh_complete %(prog_name)s 2>/dev/null)}")
+    response=("${(@f)$(COMP_WORDS="${words[*]}" COMP_CWORD=$((CURRENT-1)) \
+%(complete_var)s=zsh_complete %(prog_name)s 2>/dev/null)}")
     for type word help in "${response[@]}"; do
         case $type in
             dir) _path_files -/ ;;
@@ -36,11 +37,12 @@ else
     compdef %(complete_func)s %(prog_name)s
 fi
 """
-"""Read by `eval`, it registers its function. As a file `_holdfast` it is itself the function that zsh calls, each time."""
+"""With `eval` it registers its function. As a file `_holdfast` it is itself the function that zsh calls each time."""
 FISH = """\
 function %(complete_func)s
     set -l line (commandline -cp | string collect)
-    for answer in (env %(complete_var)s=fish_complete COMP_WORDS=$line COMP_CWORD=(commandline -t) %(prog_name)s 2>/dev/null)
+    for answer in (env %(complete_var)s=fish_complete COMP_WORDS=$line COMP_CWORD=(commandline -t) \
+%(prog_name)s 2>/dev/null)
         set -l parts (string split --max 1 "," -- $answer)
         switch $parts[1]
             case dir
@@ -58,18 +60,18 @@ complete --no-files --command %(prog_name)s --arguments "(%(complete_func)s)"
 
 
 class Zsh(ZshComplete):
-    """One question of zsh."""
+    """One completion request of zsh."""
 
     source_template: ClassVar[str] = ZSH
 
 
 class Fish(FishComplete):
-    """One question of fish."""
+    """One completion request of fish."""
 
     source_template: ClassVar[str] = FISH
 
 
 def install() -> None:
-    """Answer all of them so."""
+    """Use these scripts for all shells."""
     for shell in (Bash, Zsh, Fish):
         add_completion_class(shell)

@@ -1,4 +1,4 @@
-"""`show`: what the states compile to, at each stage, for people and for programs."""
+"""`show`: the results of each compile stage, for people and for programs."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from holdfast.agent.cli.options import (
     source,
 )
 from holdfast.agent.cli.terminal import one_line
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import Request
-from holdfast.agent.pictures.drawing import AUTOMATIC, Drawing, Edge, Node
+from holdfast.agent.control.schema import ControlRequest
+from holdfast.agent.phrases import number_of
+from holdfast.agent.pictures.drawing import AUTOMATIC, Drawing, DrawnEdge, DrawnNode
 from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
-from holdfast.agent.tree import Compiled, Trees
-from holdfast.agent.words import number_of
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
 from holdfast.states.automatic import automatic
 from holdfast.states.data import Call, Low
@@ -36,18 +36,18 @@ from holdfast.states.errors import Refused, masked
 from holdfast.states.order import rank
 
 BACKWARD = frozenset({"prereq"})
-"""Requisites whose target runs after the state that names it."""
+"""Requisites whose target runs after the state that declares them."""
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
 
 
 @click.group()
 def show() -> None:
-    """Show what states compile to."""
+    """Show the results of each compile stage."""
 
 
 def view(*forms: str) -> Callable[[Function], click.Command]:
-    """A view of the compiled states: takes names of SLS, the options of the source, and its forms."""
+    """A view of the compiled states: takes names of SLS, the options of the source, and these formats."""
 
     def decorate(function: Function) -> click.Command:
         return show.command()(on_states(*forms)(function))
@@ -57,10 +57,10 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 @view("text", "json")
 def low(sls: tuple[str, ...], source: Source, form: str) -> None:
-    """Show the single calls, all arguments with them, by order number."""
+    """Show the single calls with all arguments, by order number."""
     with _refused(lambda error: _print(error.low, form)):
         compiled = _compile(sls, source)
-        _print(compiled.cover.masked(numbered(compiled.compilation.calls)), form)
+        _print(compiled.redactor.masked(numbered(compiled.compilation.calls)), form)
 
 
 @view("text", "json")
@@ -68,12 +68,12 @@ def high(sls: tuple[str, ...], source: Source, form: str) -> None:
     """Show the high data: all files merged, extended and numbered."""
     with _refused(lambda error: _print(error.high, form)):
         compiled = _compile(sls, source)
-        _print(masked(compiled.compilation.high, compiled.cover), form)
+        _print(masked(compiled.compilation.high, compiled.redactor), form)
 
 
 @contextmanager
 def _refused(instead: Callable[[Refused], None]) -> Iterator[None]:
-    """Show what states compile to, even though they ask for kinds or arguments that there are not; what is wrong goes to stderr."""
+    """Show results even if states use unknown kinds or arguments; errors go to stderr."""
     try:
         yield
     except Refused as error:
@@ -89,33 +89,33 @@ def top(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 
 @view("text", "json")
-@click.option("-v", "--verbose", is_flag=True, help="With what each state waits for though nobody has written that.")
+@click.option("-v", "--verbose", is_flag=True, help="Also show automatic edges, which no state declares.")
 def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     compiled = _compile(sls, source)
-    calls, cover = compiled.compilation.calls, compiled.cover
+    calls, redactor = compiled.compilation.calls, compiled.redactor
     if form == "json":
-        print_json(cover([_place(call) for call in calls]))
+        print_json(redactor([_place(call) for call in calls]))
         return
     waits = automatic(calls).edges if verbose else {}
-    names = [one_line(cover(call.identity)) for call in calls]
+    names = [one_line(redactor(call.identity)) for call in calls]
     width = max(map(len, names), default=0)
     for call in calls:
-        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(cover(call.reason))}")
+        click.echo(f"{call.position + 1:5}  {names[call.position]:{width}}  {one_line(redactor(call.reason))}")
         for position in waits.get(call.position, ()):
             click.echo(f"{'':5}    after {names[position]} (automatic)")
 
 
 @view("dot", "mermaid", "svg", "json")
-@click.option("--live", is_flag=True, help="The graph that the running agent keeps, coloured by state.")
+@click.option("--live", is_flag=True, help="Show the running agent's graph, coloured by state.")
 def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
-    """Show the graph: resources, and who waits for whom because of what.
+    """Show the graph: resources, and the requisites between them.
 
-    Edges of the kind `auto` nobody has written: a file waits for its directory, a service for its package. `--format svg` is a picture
-    for a browser.
+    Edges of the kind `auto` are automatic: a file waits for its directory, a service for its package. `--format svg`
+    draws a picture for a browser.
     """
     if live and sls:
-        raise click.UsageError("--live shows all that the agent keeps: leave the names of SLS out")
+        raise click.UsageError("--live shows everything that the agent manages: leave out the names of SLS")
     drawing = _live(source) if live else _drawing(sls, source)
     match form:
         case "json":
@@ -128,19 +128,19 @@ def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
 
 
 def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
-    """As the states compile."""
+    """The graph of the compiled states."""
     compiled = _compile(sls, source)
-    calls, cover = compiled.compilation.calls, compiled.cover
-    nodes = [Node(cover(call.identity), call.kind, call.low["__sls__"]) for call in calls]
-    return Drawing(nodes, [Edge(*cover(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
+    calls, redactor = compiled.compilation.calls, compiled.redactor
+    nodes = [DrawnNode(redactor(call.identity), call.kind, call.low["__sls__"]) for call in calls]
+    return Drawing(nodes, [DrawnEdge(*redactor(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
 
 
 def _live(source: Source) -> Drawing:
-    """As the agent keeps it."""
-    found = ask(source.socket(), Request("graph"))
+    """The graph of the running agent."""
+    found = ask(source.socket(), ControlRequest("graph"))
     return Drawing(
-        [Node(**node) for node in found["nodes"]],
-        [Edge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]],
+        [DrawnNode(**node) for node in found["nodes"]],
+        [DrawnEdge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]],
     )
 
 
@@ -158,13 +158,13 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
 @show.command()
 @_source
 @output("text", "json")
-@click.option("--secrets", is_flag=True, help="Show secrets, too.")
+@click.option("--secrets", is_flag=True, help="Also show secrets.")
 @reports_problems
 def pillar(source: Source, form: str, secrets: bool) -> None:
-    """Show the pillar of this host, its secrets masked."""
+    """Show the pillar of this host with secrets masked."""
     settings = source.settings()
-    data = Trees().pillar(settings, grains=source.facts(settings))
-    _print(data if secrets else Cover(data).masked(data), form)
+    data = ConfigurationCompiler().pillar(settings, grains=source.facts(settings))
+    _print(data if secrets else Redactor(data).masked(data), form)
 
 
 @show.command()
@@ -176,16 +176,16 @@ def grains(source: Source, form: str) -> None:
     settings = source.settings()
     given = source.facts(settings)
     grains = facts.gather(settings) if given is None else given
-    _print(Cover(grains).masked(grains), form)
+    _print(Redactor(grains).masked(grains), form)
 
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:
-    """Low data in definition order: by number, those with one number as Salt sorts them."""
+    """Low data in definition order: by number; equal numbers are sorted as by Salt."""
     return sorted((call.low for call in calls if not call.part), key=rank)
 
 
 def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
-    """(what runs first, what runs after it, kind of requisite), in the order of the calls."""
+    """(what runs first, what runs after it, requisite), in the order of the calls."""
     for call in calls:
         for kind, targets in call.requisites.items():
             for target in targets:
@@ -194,7 +194,7 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, str, str]]:
-    """The automatic edges, as far as the states alone tell them."""
+    """The automatic edges that can be found from the states alone."""
     found = automatic(calls).edges if source.settings().engine.autoedge else {}
     return (
         (calls[before].identity, calls[after].identity, AUTOMATIC)
@@ -205,7 +205,7 @@ def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, s
 
 def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
     settings = source.settings()
-    return Trees().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
+    return ConfigurationCompiler().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
 
 
 def _place(call: Call) -> dict[str, Any]:
@@ -221,7 +221,7 @@ def _place(call: Call) -> dict[str, Any]:
 
 
 def _print(value: Any, form: str) -> None:
-    """JSON, or YAML for people."""
+    """Print JSON, or YAML for people."""
     if form == "json":
         print_json(value)
         return
@@ -234,7 +234,7 @@ def _print(value: Any, form: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same data in types that YAML has a form for."""
+    """The same data in types that YAML can represent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

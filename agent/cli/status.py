@@ -14,19 +14,19 @@ from holdfast.agent.cli.exits import Code
 from holdfast.agent.cli.options import SECONDS, Source, output, print_json, source
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask, follow, silent
-from holdfast.agent.control.schema import Request
+from holdfast.agent.control.schema import ControlRequest
 from holdfast.agent.engine.states import QUIET, urgency
+from holdfast.agent.phrases import as_declared
 from holdfast.agent.widths import columns
-from holdfast.agent.words import as_declared
 
 SHORT = 50
-"""Resources up to which all of them are listed."""
+"""Most resources that are all listed."""
 LISTED = 200
-"""Most resources of a long list, but with --all."""
+"""Most resources in a long list, without --all."""
 STATE = 11
 """Columns of the state."""
 MOST = 8
-"""Lines that tell what is wrong with one; `why` tells all."""
+"""Most lines about a problem of one resource; `why` shows all."""
 
 Row = dict[str, Any]
 
@@ -35,24 +35,27 @@ Row = dict[str, Any]
 @source("config", "state_dir")
 @output("text", "json")
 @click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
-@click.option("--tree", "as_tree", is_flag=True, help="Group them by the SLS that declare them.")
-@click.option("--wait", "wait", is_flag=True, help="First wait until the host has converged, or will not by itself.")
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="With --wait: for so long at most (exit code 4).")
+@click.option("--tree", "as_tree", is_flag=True, help="Group resources by the SLS that declare them.")
+@click.option(
+    "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
+)
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
 def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None) -> None:
     """Show resources and health of the running agent.
 
-    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits for a retry or for the
-    end of a pause, and something has failed, is left alone (noop, pause), or the states do not compile. After an edit: `holdfast reload &&
-    holdfast status --wait`.
+    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits
+    for a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
+    compile. After an edit: `holdfast reload && holdfast status --wait`.
 
-    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or the states do
-    not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may not ask it.
+    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or
+    the states do not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may
+    not ask it.
     """
     if timeout is not None and not wait:
         raise click.UsageError("--timeout goes with --wait")
     late = wait and not _settled(source.socket(), timeout)
     all_rows = everything or as_tree or form == "json"
-    answer = ask(source.socket(), Request("status", number=None if all_rows else LISTED))
+    answer = ask(source.socket(), ControlRequest("status", number=None if all_rows else LISTED))
     if form == "json":
         print_json(answer)
     else:
@@ -71,13 +74,13 @@ def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: 
 
 
 def _settled(socket: Path, timeout: float | None) -> bool:
-    """Wait until the host has converged, or will not by itself; False: out of time. The agent sends what changes, nothing is asked again.
+    """Wait until the host has converged, or will not by itself; False: out of time.
 
-    Raises `ControlError`, also when the agent sends nothing at all.
+    The agent sends what changes, nothing is asked again. Raises `ControlError`, also if the agent sends nothing at all.
     """
     until = None if timeout is None else time.monotonic() + timeout
     frame: dict[str, Any] = {}
-    for frame in follow(socket, Request("watch"), "frame", until):
+    for frame in follow(socket, ControlRequest("watch"), "frame", until):
         if frame["converged"] or frame.get("stuck"):
             return True
     if not frame:
@@ -91,7 +94,8 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
     name, state = f"{one_line(answer['id'])}: ", one_line(headline(answer))
     about = f" (pid {answer['pid']}, up {span(time.time() - answer['started'])})"
     first, *rest = paper.lines(name + state)
-    yield f"{name}{paper.paint(colour, first.removeprefix(name))}{paper.dim(about) if paper.holds(name + state + about) else ''}"
+    details = paper.dim(about) if paper.holds(name + state + about) else ""
+    yield f"{name}{paper.paint(colour, first.removeprefix(name))}{details}"
     yield from (paper.paint(colour, line) for line in rest)
     for each in answer["health"]:
         severity, colour = each["severity"], "1;31" if each["severity"] == "error" else "33"
@@ -101,7 +105,10 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
 
 
 def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None, *, everything: bool) -> Iterator[str]:
-    """One line for each resource: what is wrong first, else in order of execution. `counts`: how many there are of each state, if `rows` may not be all."""
+    """One line for each resource: problems first, else in order of execution.
+
+    `counts`: how many there are of each state, if `rows` may not be all.
+    """
     counts = counts or Counter(row["state"] for row in rows)
     shown = _shown(rows, everything=everything or sum(counts.values()) <= SHORT)
     width = _width(shown, paper)
@@ -116,7 +123,7 @@ def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
-    """One branch for each SLS, in order of execution, with what is wrong first; of many resources only those that are not right."""
+    """One branch for each SLS, in order of execution, problems first; of many resources only those with problems."""
     everything = everything or len(rows) <= SHORT
     branches: dict[str, list[Row]] = {}
     for row in rows:
@@ -131,7 +138,7 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
 
 
 def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
-    """What is wrong first, and, if `everything` is shown, what is right."""
+    """Rows with problems first; the others only if `everything` is shown."""
     return sorted(
         (row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"])
     )
@@ -143,7 +150,7 @@ def _counts(branch: list[Row]) -> str:
 
 
 def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
-    """Columns for identities: as many as the longest takes, but on a terminal at most a good half of the line, or all of a short one."""
+    """Columns for identities: those of the longest; on a terminal at most half of a line, or all of a short one."""
     longest = max((columns(row["identity"]) for row in rows), default=0)
     if paper.width is None:
         return longest
@@ -152,7 +159,9 @@ def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
 
 
 def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")) -> Iterator[str]:
-    """A resource: one line. What is wrong is told whole, below it if need be; what is right may be cut, but for its identity.
+    """A resource: one line.
+
+    Problems are shown in full, on more lines if necessary; the text of other resources may be cut, not their identity.
 
     `marks` begin the first line and the others.
     """
@@ -164,7 +173,8 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
         rest += [] if quiet or not said else paper.lines(said, columns(mark) + STATE, MOST)
         yield from (f"{paper.dim(below)}{' ' * STATE}{line}" for line in rest)
         return
-    head = f"{paper.dim(mark)}{paper.state(row['state'], row['state'].ljust(STATE - 1))} {paper.name(row['identity'], width)}"
+    state = paper.state(row["state"], row["state"].ljust(STATE - 1))
+    head = f"{paper.dim(mark)}{state} {paper.name(row['identity'], width)}"
     used = columns(mark) + STATE + width + 2
     if quiet:
         yield f"{head}  {paper.dim('' if paper.narrow else paper.line(said, used))}".rstrip()
@@ -176,8 +186,8 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
 
 
 def _said(row: Row) -> Iterator[str]:
-    """What else there is to say of it: first what is wrong, or of what is right when it was changed; that it is as declared, its word says."""
-    # What is said of one that runs is what the run before it has found.
+    """Further remarks about a resource: problems first; when it was changed, if it is right."""
+    # The comment of a running resource is the result of its previous run.
     comment = [] if row["state"] == "running" or row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
     quiet, change = row["state"] in QUIET, row["last_change"]
     yield from () if quiet else comment

@@ -1,10 +1,10 @@
-"""The last line of a one-shot run: what was done to how many resources."""
+"""The last line of a one-shot run: results by number of resources."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from holdfast.agent.engine.report import Outcome, result_of
 from holdfast.agent.narrate import duration
@@ -14,37 +14,46 @@ SORTS = ("created", "changed", "removed")
 SAID = re.compile(
     r"(?:would (?:have )?)?(created|linked|install(?:ed)?|removed?)\b|.* (?:was|would be) (created|removed)$"
 )
-"""A comment that says which of these it was; any other means "changed"."""
+"""Matches comments that say which of these was done; any other comment means "changed"."""
 
 
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """How it went: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. A resource counts once, however often it ran."""
+    """The result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
     last = {outcome.identity: outcome for outcome in outcomes}
     changed = {outcome.identity: outcome for outcome in outcomes if result_of(outcome) == "changed"}
+    counts = _counts(last, changed)
+    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
+    return f"{_state(counts, changed=bool(changed))} in {duration(seconds)}: {told or 'nothing to do'}"
+
+
+def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict[str, int]:
+    """Result -> number of resources, in the order of the line."""
     words = [result_of(outcome) for outcome in last.values()]
     done = Counter(_sort(outcome) for outcome in changed.values())
     would = Counter(_sort(outcome) for outcome in last.values() if result_of(outcome) == "would-change")
     waiting = sum(outcome.blocked for outcome in last.values())
-    counts = {
+    return {
         **{what: done[what] for what in SORTS},
         "would be created": would["created"],
         "would change": would["changed"],
         "would be removed": would["removed"],
-        "cannot be told": words.count("unknown"),
+        "unknown": words.count("unknown"),
         "failed": words.count("failed"),
         "skipped because of that": waiting,
         "skipped": words.count("skipped") - waiting,
         "ok": sum(result_of(outcome) == "ok" and identity not in changed for identity, outcome in last.items()),
     }
-    told = ", ".join(f"{number} {what}" for what, number in counts.items() if number)
-    differ = would.total() or counts["cannot be told"]
-    state = (
-        "not converged" if counts["failed"] or waiting or (differ and changed) else "looked" if differ else "converged"
-    )
-    return f"{state} in {duration(seconds)}: {told or 'nothing to do'}"
+
+
+def _state(counts: Mapping[str, int], *, changed: bool) -> str:
+    """The state of the host in one or two words."""
+    differ = any(counts[what] for what in ("would be created", "would change", "would be removed", "unknown"))
+    if counts["failed"] or counts["skipped because of that"] or (differ and changed):
+        return "not converged"
+    return "checked" if differ else "converged"
 
 
 def _sort(outcome: Outcome) -> str:
-    """What was done, or would be, by what its comment says."""
+    """What was done, or would be done, according to the comment."""
     found = None if outcome.refreshed else SAID.match(outcome.comment)
     return "changed" if found is None else "removed" if (found[1] or found[2]).startswith("remove") else "created"

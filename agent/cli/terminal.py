@@ -1,4 +1,4 @@
-"""Text for people: what fits into a line, what is coloured on a terminal, how a span of time is said."""
+"""Text for people: lines that fit, colours on a terminal, time spans in words."""
 
 from __future__ import annotations
 
@@ -29,28 +29,28 @@ COLOURS = {
 }
 """State of a resource -> its colour (SGR)."""
 NARROW = 60
-"""Columns below which a terminal is narrow."""
+"""Columns below which a terminal counts as narrow."""
 _WORDS = {"repaired": "1;33", "refreshed": "36", "recovered": "32"}
 
 
 class Paper:
-    """What text is written on: a terminal of some width, in colour perhaps; or a file, where lines are as long as they are."""
+    """The medium of text: a terminal with a width and perhaps colours, or a file, where lines have any length."""
 
     def __init__(self, width: int | None = None, *, colour: bool = False) -> None:
         self.width = width
-        """None: nothing is cut."""
+        """None means that nothing is cut."""
         self._colour = colour
 
     @classmethod
     def stdout(cls) -> Paper:
-        """Where this process writes."""
+        """The medium at standard output."""
         terminal = sys.stdout.isatty()
         return cls(
             shutil.get_terminal_size().columns if terminal else None, colour=terminal and coloured(sys.stdout.fileno())
         )
 
     def paint(self, colour: str, text: str) -> str:
-        """Text in a colour, if there are any."""
+        """Text in a colour, if colours are on."""
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
 
     def state(self, word: str, text: str | None = None) -> str:
@@ -58,29 +58,29 @@ class Paper:
         return self.paint(COLOURS.get(word) or _WORDS.get(word, "33"), word if text is None else text)
 
     def dim(self, text: str) -> str:
-        """Text of less weight."""
+        """Text with less emphasis."""
         return self.paint("2", text)
 
     def bold(self, text: str) -> str:
-        """Text of more weight."""
+        """Text with more emphasis."""
         return self.paint("1", text)
 
     @property
     def narrow(self) -> bool:
-        """Whether a line has no room for two columns of text."""
+        """Whether a line is too narrow for two columns of text."""
         return self.width is not None and self.width < NARROW
 
     def holds(self, text: str, used: int = 0) -> bool:
-        """Whether a text fits into a line of which so many columns are used already."""
+        """Whether a text fits into a line of which `used` columns are taken."""
         return self.width is None or columns(one_line(text)) <= self.width - used
 
     def line(self, text: str, used: int = 0) -> str:
-        """Text made to end within the line, of which so many columns are used already; of one line, and without control characters."""
+        """One line of text without control characters, cut to fit into a line of which `used` columns are taken."""
         text = one_line(text)
         return text if self.width is None else fit(text, self.width - used)
 
     def lines(self, text: str, used: int = 0, most: int | None = None) -> list[str]:
-        """Text in as many lines as it needs, each of which has so many columns used already; at most in `most`, the last of which is cut."""
+        """Text in as many lines as needed, each with `used` columns taken; at most `most`, the last of them cut."""
         text = one_line(text)
         if self.width is None:
             return [text]
@@ -92,22 +92,22 @@ class Paper:
         )
 
     def name(self, identity: str, width: int) -> str:
-        """An identity in so many columns, its middle left out where it is longer."""
+        """An identity in a number of columns; the middle of a longer one is left out."""
         return pad(one_line(identity) if self.width is None else shorten(one_line(identity), width), width)
 
 
 def say(text: str, *, err: bool = False) -> None:
-    """Print a message, broken between words on a terminal; names and comments may hold what that would obey."""
+    """Print a message, wrapped between words on a terminal; control characters in names and comments are escaped."""
     click.echo("\n".join(flow(clean(text), width_of(2 if err else 1))), err=err)
 
 
 def one_line(text: str) -> str:
-    """Text whose control characters are written out, and line breaks are blanks."""
+    """Text with control characters escaped and line breaks replaced by blanks."""
     return escaped(" ".join(text.split("\n")).replace("\t", " "))
 
 
 def span(seconds: float) -> str:
-    """A span of time, coarse: `5 s`, `3 min`, `2 h`, `4 d`."""
+    """A rounded time span: `5 s`, `3 min`, `2 h`, `4 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -115,12 +115,12 @@ def span(seconds: float) -> str:
 
 
 def headline(agent: dict[str, Any]) -> str:
-    """What an agent is about, in a few words; that it is out of order is told among what is wrong with it."""
+    """The agent's status in a few words; problems that health lists are not repeated."""
     return "not all is right" if agent["status"] in [each["text"] for each in agent["health"]] else str(agent["status"])
 
 
 def ago(at: float) -> str:
-    """How long a Unix time lies back."""
+    """The time since a Unix time, in words."""
     return f"{span(time.time() - at)} ago"
 
 

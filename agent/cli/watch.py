@@ -15,19 +15,19 @@ from holdfast.agent.cli.options import Source, source
 from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.states import QUIET, urgency
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
 
 TICK = 0.1
-"""Seconds between two pictures."""
+"""Seconds between two frames."""
 RECENT = 8
-"""Repairs that are shown at most."""
+"""Most repairs shown."""
 CONDITIONS = 3
-"""Conditions of the agent that are shown at most."""
+"""Most conditions of the agent shown."""
 MOST = 8
-"""Lines that tell what is wrong with one; `why` tells all."""
+"""Most lines about a problem of one resource; `why` shows all."""
 SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 MARKS = {
     "ok": "✓",
@@ -48,11 +48,14 @@ Frame = dict[str, Any]
 @click.command()
 @source("config", "state_dir")
 def watch(source: Source) -> None:
-    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it. Where stdout is no terminal, or a dumb one: `log --follow`."""
+    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it.
+
+    Without a capable terminal: `log --follow`.
+    """
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         from holdfast.agent.cli.live import show_log
 
-        show_log(source, "text", Request("log", follow=True))
+        show_log(source, "text", ControlRequest("log", follow=True))
         return
     from holdfast.agent.cli.screen import Screen
 
@@ -69,7 +72,7 @@ def watch(source: Source) -> None:
 
 
 class Feed:
-    """Frames of one agent, read in a thread of their own; only the latest counts."""
+    """Frames of one agent, received in a thread; only the latest counts."""
 
     def __init__(self, socket: Path) -> None:
         self.frame: Frame = {}
@@ -79,14 +82,14 @@ class Feed:
         threading.Thread(target=self._read, name="frames", daemon=True).start()
 
     def first(self) -> None:
-        """Wait for the first frame. Raises `ControlError` when the agent cannot be asked."""
+        """Wait for the first frame. Raises `ControlError` if the agent cannot be asked."""
         self._come.wait()
         if self.error:
             raise self.error
 
     def _read(self) -> None:
         try:
-            for frame in follow(self._socket, Request("watch"), "frame"):
+            for frame in follow(self._socket, ControlRequest("watch"), "frame"):
                 self.frame = frame
                 self._come.set()
             self.error = ControlError("the agent has stopped")
@@ -96,7 +99,7 @@ class Feed:
 
 
 def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]:
-    """The lines of one picture: at most `height`, none wider than the paper. `tick` turns the spinner."""
+    """The lines of one frame: at most `height`, none wider than the paper. `tick` turns the spinner."""
     recent = list(_recent(frame, paper))[: max(0, (height - 4 - len(frame["health"][:CONDITIONS])) // 3)]
     below = ["", paper.dim(paper.line("latest")), *recent] if recent else []
     room = height - len(below) - 1
@@ -105,13 +108,13 @@ def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]
     lines += [""] * (room - len(lines))
     lines += below
     yield from lines[: height - 1]
-    yield paper.dim(paper.line("q ends; `holdfast why KIND[ID]` tells more of one"))
+    yield paper.dim(paper.line("q ends; `holdfast why KIND[ID]` shows more about one resource"))
 
 
 def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
     """The agent, the pass and the counts: three lines."""
     counts, colour = frame["counts"], "1;32" if frame["converged"] else "1;33"
-    noop = " [noop: it changes nothing]" if frame["noop"] else ""
+    noop = " [noop: nothing is changed]" if frame["noop"] else ""
     name = paper.line(f"{frame['id']}: ")
     yield paper.bold(name) + paper.paint(colour, paper.line(f"{headline(frame)}{noop}", columns(name)))
     yield paper.line(_pass(frame["pass"], tick))
@@ -119,7 +122,7 @@ def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
 
 
 def _health(frame: Frame, paper: Paper, room: int) -> Iterator[str]:
-    """What is wrong with the agent itself: a line for each, and more where there is room for so many lines."""
+    """Problems of the agent itself: one line each, and up to `spare` more lines if there is room."""
     conditions = frame["health"][:CONDITIONS]
     spare = max(0, room - len(conditions))
     for each in conditions:
@@ -138,7 +141,7 @@ def _pass(last: Frame | None, tick: int) -> str:
 
 
 def _bar(counts: Frame, paper: Paper) -> str:
-    """How much of the graph is settled, as a bar, and what is not."""
+    """The settled part of the graph as a bar, and counts of the rest."""
     total, others = (
         counts["resources"],
         [(word, number) for word, number in counts.items() if word != "resources" and number],
@@ -155,7 +158,10 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
-    """Resources, what is wrong first, else in order of execution; what is said of one has more lines than one before others that are right have any."""
+    """Resources: problems first, else in order of execution.
+
+    Comments of problems get more lines before resources that are right get any.
+    """
     rows, left = sorted(frame["rows"], key=lambda row: urgency(row["state"])), int(frame["counts"]["resources"])
     width = min(
         max((columns(row["identity"]) for row in rows), default=0), max(20, ((paper.width or 80) - 13) * 6 // 10)
@@ -170,7 +176,8 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
         said = duration(row["for"]) if row.get("for") is not None else row.get("comment", "")
         first, *rest = paper.lines(said, 14 + width, min(MOST, 1 + spare))
         spare, room, left = spare - len(rest), room - 1 - len(rest), left - 1
-        yield f"{paper.state(state, f'{mark} {state:9}')} {_name(row['identity'], width if said else (paper.width or 80) - 13, paper)}  {paper.dim(first)}".rstrip()
+        name = _name(row["identity"], width if said else (paper.width or 80) - 13, paper)
+        yield f"{paper.state(state, f'{mark} {state:9}')} {name}  {paper.dim(first)}".rstrip()
         yield from (" " * (14 + width) + paper.dim(line) for line in rest)
     if left > 0 and room > 0:
         yield paper.dim(f"and {left} more")
@@ -182,18 +189,19 @@ def _hidden(frame: Frame) -> int:
 
 
 def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
-    """What was changed, or failed, newest first."""
+    """Changes and failures, newest first."""
     for entry in reversed(frame["recent"][-RECENT:]):
         at = clock(entry["at"])
         times = f", {entry['times']} times" if entry["times"] > 1 else ""
         took, width = f"{duration(entry['duration'])} ({entry['cause']}{times})", paper.width or 80
         took = took if width >= 60 else ""
         width -= 13 + columns(at) + columns(took)
-        yield f"{paper.dim(at)} {paper.state(entry['what'], entry['what'].ljust(10))} {_name(entry['identity'], width, paper).rstrip()} {paper.dim(took)}"
+        what, name = entry["what"], _name(entry["identity"], width, paper).rstrip()
+        yield f"{paper.dim(at)} {paper.state(what, what.ljust(10))} {name} {paper.dim(took)}"
 
 
 def _name(identity: str, width: int, paper: Paper) -> str:
-    """An identity in so many columns; its ID alone where it is longer, for that is what tells it from others."""
+    """An identity in a number of columns; the ID alone if the identity is longer."""
     kind, bracket, name = identity.partition("[")
     return paper.name(name.removesuffix("]") if kind and bracket and columns(identity) > width else identity, width)
 

@@ -1,4 +1,4 @@
-"""`why`: all there is to say of one resource of the running agent."""
+"""`why`: all information about one resource of the running agent."""
 
 from __future__ import annotations
 
@@ -11,44 +11,44 @@ from holdfast.agent.cli.options import Source, output, print_json, resource, sou
 from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.console import clock
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import Request
+from holdfast.agent.control.schema import ControlRequest
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns, pad
 
 CAUSES = {
     "start": "the agent was started",
     "states changed": "its declaration was new, or had changed",
-    "grains changed": "a grain was another that it had read, or that its states had read",
-    "drift": "its watch told that something may have changed",
-    "poll": "it was time to look again (poll, rerun)",
+    "grains changed": "a grain that it or its states had read had changed",
+    "drift": "its watch reported a possible change",
+    "poll": "it was due to be checked again (poll, rerun)",
     "retry": "it had failed before",
     "refresh": "what it watches or listens to had changed",
-    "recheck": "everything was looked at, as it is from time to time",
+    "recheck": "everything was checked, as happens from time to time",
     "command": "an operator asked for it",
-    "recovery": "what had kept it from running was right again",
+    "recovery": "what had kept it from running was fixed",
 }
-"""Cause of a run -> why that was, in words."""
+"""Cause of a run -> explanation."""
 NEXT = {
-    "end": "its run comes to an end",
-    "again": "it is looked at again when its run has ended ({cause})",
-    "run": "it runs as soon as nothing keeps it from that ({cause})",
+    "end": "its run ends",
+    "again": "it is checked again when its run has ended ({cause})",
+    "run": "it runs as soon as nothing is in the way ({cause})",
     "retry": "tried again in {when}",
     "rerun": "run again in {when}",
-    "rate-limit": "looked at in {when}, when its limit allows",
-    "flapping": "looked at in {when}: repairs are spaced while it flaps",
-    "poll": "looked at every {every:g} s",
-    "event": "looked at as soon as its watch tells of something",
-    "action": "run again when its declaration changes, or a requisite of it calls for that: nothing tells whether it is needed",
-    "superseded": "run again when a state of its sequence is declared differently; a later state of the same thing is kept",
-    "recheck": "looked at with everything else in {when}",
+    "rate-limit": "checked in {when}, when its rate limit allows",
+    "flapping": "checked in {when}: repairs are spaced out while it flaps",
+    "poll": "checked every {every:g} s",
+    "event": "checked as soon as its watch reports something",
+    "action": "run again when its declaration changes or a requisite asks for it: nothing shows whether it is needed",
+    "superseded": "run again when a state of its sequence is declared differently; a later state of it counts",
+    "recheck": "checked with everything else in {when}",
 }
-"""What happens next -> the words for it."""
+"""What happens next -> text."""
 ASIDE = 13
 """Columns of the headings at the left."""
 REQUISITE = 17
-"""Columns before a neighbour, for what it is to the resource."""
+"""Columns before the identity of a neighbour, for its requisite."""
 MOST = 20
-"""Neighbours that are listed, of each side."""
+"""Most neighbours listed on each side."""
 
 Facts = dict[str, Any]
 
@@ -58,12 +58,13 @@ Facts = dict[str, Any]
 @source("config", "state_dir")
 @output("text", "json")
 def why(identity: str, source: Source, form: str) -> None:
-    """Show why a resource ran last, what it waits for now, who holds it up, and what happens to it next.
+    """Show why a resource ran last, what it waits for now, what blocks it, and what happens to it next.
 
-    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why nginx`, `holdfast why
-    app.conf` for `/etc/app.conf`. Of several that have it each is shown; in JSON they are a list.
+    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why
+    nginx`, `holdfast why app.conf` for `/etc/app.conf`. If several resources match, all are shown; in JSON they are a
+    list.
     """
-    facts = ask(source.socket(), Request("why", identity=identity))
+    facts = ask(source.socket(), ControlRequest("why", identity=identity))
     several = facts.get("matches")
     if form == "json":
         print_json(facts if several is None else several)
@@ -77,7 +78,7 @@ def why(identity: str, source: Source, form: str) -> None:
 
 
 def tell(facts: Facts, paper: Paper) -> Iterator[str]:
-    """Everything, for a person."""
+    """All information, for people."""
     first, *rest = paper.lines(facts["identity"], 12)
     yield f"{paper.bold(first)}  {paper.state(facts['state'])}"
     yield from map(paper.bold, rest)
@@ -109,7 +110,7 @@ def _field(heading: str, said: list[str], paper: Paper) -> Iterator[str]:
 
 
 def _last(facts: Facts) -> Iterator[str]:
-    """When and why it ran last, and what came of it."""
+    """Time, cause and outcome of the last run."""
     last = facts["last"]
     if facts["running"]:
         since = "" if facts["running_for"] is None else f", for {duration(facts['running_for'])} now"
@@ -121,7 +122,7 @@ def _last(facts: Facts) -> Iterator[str]:
     tried = f", {last['attempts']} attempts" if last["attempts"] > 1 else ""
     yield f"{ago(last['at'])}{took}{tried}" if last["at"] else "it could not run"
     by = f": {', '.join(last['by'])}" if last["by"] else ""
-    undone = f"; {last['undone']}" if last.get("undone") else ""  # an agent of before an upgrade does not say it
+    undone = f"; {last['undone']}" if last.get("undone") else ""  # an older agent, before an upgrade, does not send it
     yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}{undone}"
     if last["comment"]:
         yield last["comment"]
@@ -146,7 +147,7 @@ def _coming(step: Facts) -> str:
 
 
 def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
-    """What was changed, or failed, newest first."""
+    """Changes and failures, newest first."""
     if not facts["history"]:
         return
     yield paper.dim("history")
@@ -166,7 +167,7 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
 
 
 def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
-    """Those at one side, each with its state; an identity that is too long for its place goes on in the next line."""
+    """Neighbours on one side, each with its state; an identity that is too long continues on the next line."""
     if not rows:
         return
     yield paper.dim(heading)

@@ -1,4 +1,4 @@
-"""Responses as they are sent: secrets covered, and what is long in slices, so that no answer holds up repairs."""
+"""Sends responses: with secrets redacted, and long ones in slices, so that no response delays repairs."""
 
 from __future__ import annotations
 
@@ -9,47 +9,50 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from holdfast.agent.control.schema import Response, encode, plain
-from holdfast.resources.secrets import Cover
+from holdfast.agent.control.schema import ControlResponse, encode, plain
+from holdfast.resources.secrets import Redactor
 
 ROWS = 10
-"""Rows that are made at once."""
+"""Rows made in one go."""
 SLICE = 0.002
-"""Seconds of making rows after which others have their turn."""
+"""Seconds of making rows after which other tasks get a turn."""
 PATIENCE = 10.0
-"""Seconds that a client may take for its request, or for what it is sent."""
+"""Seconds that a client may take to send its request, or to read a response."""
 
 
-def encoded(message: Any, cover: Cover) -> bytes:
-    """A message as its line, secrets covered."""
+def encoded(message: Any, redactor: Redactor) -> bytes:
+    """The line of a message, with secrets redacted."""
     line = encode(message)
-    return encode(cover(plain(message))) if cover.concerns(line.decode()) else line
+    return encode(redactor(plain(message))) if redactor.concerns(line.decode()) else line
 
 
-def pieces(response: Response, cover: Callable[[], Cover]) -> Iterator[bytes]:
-    """The line of a response, piece by piece. An iterator in its data stands for a list, whose rows are made meanwhile."""
+def pieces(response: ControlResponse, redactor: Callable[[], Redactor]) -> Iterator[bytes]:
+    """The line of a response, piece by piece.
+
+    An iterator in its data becomes a list, whose rows are made on the way.
+    """
     data = response.data if isinstance(response.data, dict) else {}
     lists = {key: value for key, value in data.items() if isinstance(value, Iterator)}
     if not lists:
-        yield encoded(response, cover())
+        yield encoded(response, redactor())
         return
     short = {key: value for key, value in data.items() if key not in lists}
-    yield encoded(replace(response, data=short), cover()).removesuffix(b"}\n").removesuffix(b"}")
+    yield encoded(replace(response, data=short), redactor()).removesuffix(b"}\n").removesuffix(b"}")
     for key, rows in lists.items():
         yield (b", " if short else b"") + encode(key).strip() + b": ["
         between = b""
         while some := list(islice(rows, ROWS)):
-            yield between + encoded(some, cover())[1:-2]
+            yield between + encoded(some, redactor())[1:-2]
             between = b", "
         yield b"]"
         short = data
     yield b"}}\n"
 
 
-async def send(response: Response, cover: Callable[[], Cover], writer: asyncio.StreamWriter) -> None:
-    """Send a response; raises `TimeoutError` when the client does not take it."""
+async def send(response: ControlResponse, redactor: Callable[[], Redactor], writer: asyncio.StreamWriter) -> None:
+    """Send a response. Raises `TimeoutError` if the client does not read it."""
     began = time.monotonic()
-    for piece in pieces(response, cover):
+    for piece in pieces(response, redactor):
         writer.write(piece)
         if time.monotonic() - began > SLICE:
             await asyncio.wait_for(writer.drain(), PATIENCE)

@@ -9,25 +9,27 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.control.schema import REFUSALS, ControlError, Request, address, encode, unix_socket
+from holdfast.agent.control.schema import REFUSALS, ControlError, ControlRequest, address, encode, unix_socket
 from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.hostfiles import absolute
 
 TIMEOUT = 30.0
-"""Seconds to wait for an answer."""
+"""Seconds to wait for a response."""
 
 
-def ask(path: Path, request: Request, timeout: float = TIMEOUT) -> Any:
-    """The data of the answer to one request. `timeout` is in seconds. Raises `ControlError`."""
+def ask(path: Path, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
+    """The data of the response to one request. `timeout` is in seconds. Raises `ControlError`."""
     data = None
     for message in converse(path, request, timeout):
         data = message.get("data", data)
     return data
 
 
-def follow(path: Path, request: Request, what: str = "entry", until: float | None = None) -> Iterator[dict[str, Any]]:
-    """Entries of the log (or frames of the live view), for as long as the agent sends them; until this time of `time.monotonic()` at most.
+def follow(
+    path: Path, request: ControlRequest, what: str = "entry", until: float | None = None
+) -> Iterator[dict[str, Any]]:
+    """Entries of the log (or frames of the live view) as the agent sends them, until `until` of `time.monotonic()`.
 
     Raises `ControlError`.
     """
@@ -37,11 +39,11 @@ def follow(path: Path, request: Request, what: str = "entry", until: float | Non
 
 
 def converse(
-    path: Path, request: Request, timeout: float | None, until: float | None = None
+    path: Path, request: ControlRequest, timeout: float | None, until: float | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Every response to a request. Raises `ControlError` when nobody listens, or the agent says no.
+    """Every response to a request. Raises `ControlError` if no agent listens or the agent refuses.
 
-    `timeout` is that of each response, in seconds; what has not come `until` then is not waited for, and that is no error.
+    `timeout` is for each response, in seconds. At time `until` the conversation ends without an error.
     """
     with unix_socket() as connection:
         connection.settimeout(timeout)
@@ -66,7 +68,7 @@ def converse(
 
 @contextmanager
 def reached(path: Path) -> Iterator[str]:
-    """An address to connect to while this lasts. Raises `ControlError`, also in place of an `OSError` of the connection."""
+    """An address to connect to, valid in the body. Raises `ControlError`, also in place of an `OSError` of the body."""
     try:
         with address(_trusted(path)) as name:
             yield name
@@ -75,7 +77,10 @@ def reached(path: Path) -> Iterator[str]:
 
 
 def _trusted(path: Path) -> Path:
-    """Where the socket is, links followed. Raises `OSError`, and `ControlError` for one that an untrusted user could have put there."""
+    """The path of the socket with links followed.
+
+    Raises `OSError`, and `ControlError` if an untrusted user could have placed it.
+    """
     try:
         place = paths.at(absolute(path), follow=True)
         info = place.look()
@@ -98,7 +103,7 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
             message = _message(path, line)
             if message.get("ok") is False:
                 code = next((each for each in REFUSALS if each == message.get("code")), REFUSALS[0])
-                raise ControlError(message.get("error") or "the agent said no", code)
+                raise ControlError(message.get("error") or "the agent has refused the request", code)
             yield message
             if "ok" in message:
                 return
@@ -110,9 +115,9 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
 
 
 def silent(path: Path) -> ControlError:
-    """What to say when an answer does not come in time."""
+    """The error for a response that does not arrive in time."""
     return ControlError(
-        f"the agent at {path} has not answered in time: it hangs, is stopped, or has very much to do; ask again",
+        f"the agent at {path} has not answered in time: it hangs, is stopped or is very busy; try again",
         "no-agent",
     )
 
@@ -130,7 +135,7 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def _why(path: Path, error: OSError) -> ControlError:
-    """Why nobody answered, with the likely fix."""
+    """Why no agent answered, with the likely fix."""
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
         return ControlError(
             f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?",

@@ -1,4 +1,4 @@
-"""The journal of a one-shot run beside a running agent: a copy of the agent's, all changes of which are told to the agent (`account`)."""
+"""The journal of a one-shot run beside an agent: a copy of the agent's, which gets all changes (`journal_session`)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.control.account import MOST, REPEATED, message, receive
 from holdfast.agent.control.client import reached
-from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, Request, Verb, encode, unix_socket
+from holdfast.agent.control.journal_session import MOST, REPEATED, message, receive
+from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, ControlRequest, Verb, encode, unix_socket
 from holdfast.agent.engine.ends import Edge
 from holdfast.agent.engine.journal import Adoption, Journal
 from holdfast.agent.engine.store import Unwritable
@@ -20,69 +20,71 @@ from holdfast.agent.engine.tables import Rows
 WHOLE = 10**9
 """Most bytes of a journal."""
 ANSWER = 30.0
-"""Seconds within which the agent must begin to talk: as for any other request."""
+"""Seconds within which the agent must start to answer, as for any other request."""
 SLOW = 10.0
-"""Seconds of waiting for the agent after which it is told that there is a wait."""
+"""Seconds of waiting for the agent after which the run reports the wait."""
 PATIENCE = 10.0
-"""Seconds that the agent may take to write down the rest when a run ends."""
+"""Seconds that the agent may take to write the rest when a run ends."""
 STOPPED = "the agent has stopped"
 
 
 class OtherStates(ControlError):
-    """The agent keeps other states than the run works on."""
+    """The agent manages other states than the run."""
 
 
 class Unreachable(ControlError):
     """No agent listens."""
 
 
-class Line:
+class AgentConnection:
     """The connection to the agent. Made with `connected`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.broken = ""
-        """Why the agent is told nothing any more."""
+        """Why messages are no longer sent; empty while the connection works."""
         self.lost: Callable[[], object] = lambda: None
-        """Called when the agent goes away before the run has ended."""
+        """Called if the agent goes away before the run has ended."""
         self.waits: Callable[[str], object] = lambda key: None  # noqa: ARG005 - the key of what is to be changed
-        """Called when the agent takes long to let the run change something."""
+        """Called if the agent takes long to let the run change a resource."""
         self._reader, self._writer = reader, writer
         self._asked: dict[str, asyncio.Future[str]] = {}
-        """What the agent has to answer -> why it cannot be done; empty when it is."""
+        """Key -> reply of the agent: the reason of a refusal, or empty."""
         self._unsure: list[bytes] = []
-        """What was told that may not be on the disk yet, and can be repeated."""
+        """Messages that may not be on the agent's disk yet and can be repeated."""
         self._safe = 0
-        """How many such messages there were before."""
+        """Number of earlier messages, which are on the disk."""
         self._over: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._listening: asyncio.Task[None] | None = None
 
     async def begin(self) -> Rows:
-        """What the agent's journal knows. Raises `ControlError`, `OtherStates` among them."""
-        try:
-            async with asyncio.timeout(ANSWER):
-                said = json.loads(await self._reader.readline() or "null")
-                rows = (
-                    json.loads(await receive(self._reader, WHOLE) or b"null")
-                    if isinstance(said, dict) and said.get("rows")
-                    else None
-                )
-        except TimeoutError as error:
-            raise ControlError(f"the agent does not answer for {ANSWER:g} s; see what it does, or end it") from error
-        except OSError as error:
-            raise ControlError(str(error)) from error
-        except ValueError as error:
-            raise ControlError(f"cannot understand the agent: {error}") from error
+        """The content of the agent's journal. Raises `ControlError`, for example `OtherStates`."""
+        said, rows = await self._greeting()
         if not isinstance(said, dict) or (said.get("rows") and not isinstance(rows, dict)):
             raise ControlError(STOPPED)
         if said.get("data") == OTHER:
-            raise OtherStates("the agent keeps other states")
+            raise OtherStates("the agent manages other states")
         if not isinstance(rows, dict):
             raise ControlError(said.get("error") or "it is of another version; restart it")
         self._listening = asyncio.create_task(self._listen(), name="answers of the agent")
         return rows
 
+    async def _greeting(self) -> tuple[Any, Any]:
+        """The agent's response and, if it announces one, its journal. Raises `ControlError`."""
+        try:
+            async with asyncio.timeout(ANSWER):
+                said = json.loads(await self._reader.readline() or "null")
+                if not isinstance(said, dict) or not said.get("rows"):
+                    return said, None
+                return said, json.loads(await receive(self._reader, WHOLE) or b"null")
+        except TimeoutError as error:
+            raise ControlError(f"the agent has not answered for {ANSWER:g} s; check or stop it") from error
+        except OSError as error:
+            raise ControlError(str(error)) from error
+        except ValueError as error:
+            raise ControlError(f"cannot understand the agent: {error}") from error
+
     def tell(self, operation: str, *arguments: Any) -> None:
-        """Have the agent do this. What is too long is not told: the agent then does its own part again."""
+        """Send an operation. A message that is too long is not sent: the agent then repeats its own part."""
         text = message(operation, *arguments)
         if len(text) <= MOST:
             self.repeat([text] if operation in REPEATED else [])
@@ -90,16 +92,19 @@ class Line:
                 self._write(text)
 
     def repeat(self, messages: Iterable[bytes]) -> None:
-        """Tell what can be told again."""
+        """Send messages that can be repeated."""
         for text in messages:
             self._unsure.append(text)
             self._write(text)
 
     async def ask(self, operation: str, key: str, *arguments: Any) -> None:
-        """Have the agent do this, and wait until it is done, with all that was told before. Raises `Unwritable` when the agent is gone, or cannot."""
+        """Send an operation, and wait until the agent has carried out this and all earlier messages.
+
+        Raises `Unwritable` if the agent is gone or refuses.
+        """
         text = message(operation, key, *arguments)
         if len(text) > MOST:
-            raise Unwritable(f"the agent takes at most {MOST} bytes at once, and more is to be written down")
+            raise Unwritable(f"the agent takes at most {MOST} bytes at once, and this message is longer")
         if self.broken:
             raise Unwritable(self.broken)
         answered = self._asked[key] = asyncio.get_running_loop().create_future()
@@ -117,7 +122,7 @@ class Line:
         self._safe = max(self._safe, before)
 
     async def end(self) -> list[bytes]:
-        """All is told. What the agent may not have written down; nothing if it ends in order."""
+        """End the run. Returns the messages that the agent may not have written; none if it ends in order."""
         self.lost = lambda: None
         self._write(b"\n")
         try:
@@ -135,7 +140,7 @@ class Line:
             self._writer.write(text)
 
     async def _listen(self) -> None:
-        """Take the agent's answers until it has said its last word, or is gone."""
+        """Read the agent's replies until its last one, or until the agent is gone."""
         why = STOPPED
         try:
             while isinstance(said := json.loads(await self._reader.readline() or "null"), dict):
@@ -145,7 +150,7 @@ class Line:
                 if (asked := self._asked.pop(str(said.get("done")), None)) and not asked.done():
                     asked.set_result(str(said.get("error", "")))
         except OSError:
-            pass  # as when it says nothing
+            pass  # as if it had sent nothing
         except ValueError as error:
             why = f"cannot understand the agent: {error}"
         self.broken = why
@@ -158,9 +163,9 @@ class Line:
 
 
 class RemoteJournal(Journal):
-    """A copy of the agent's journal. Failures are not told: the agent sees them itself."""
+    """A copy of the agent's journal. Failures are not reported here: the agent sees them itself."""
 
-    def __init__(self, copied: Rows, line: Line) -> None:
+    def __init__(self, copied: Rows, line: AgentConnection) -> None:
         super().__init__(copied=copied)
         self.line = line
 
@@ -172,7 +177,7 @@ class RemoteJournal(Journal):
         *,
         whole: bool = True,  # noqa: ARG002 - as any journal
     ) -> Adoption:
-        """Only the agent forgets what is gone."""
+        """Adopt edges. Only the agent forgets what no longer exists."""
         before = self._ends.keys()
         adoption = super().adopt(edges, declared, others, whole=False)
         if new := {key: (end.thing, end.identity) for key, end in self._ends.items() if key not in before}:
@@ -180,7 +185,7 @@ class RemoteJournal(Journal):
         return adoption
 
     async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
-        """The agent knows, and has it on the disk. Raises `Unwritable`."""
+        """Wait until the agent has the intent on its disk. Raises `Unwritable`."""
         if not self.intended(identity):
             carriers = [*edges]
             try:
@@ -191,52 +196,54 @@ class RemoteJournal(Journal):
             self.intend(identity, carriers)
 
     def changed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        """It was changed."""
+        """Record that the resource was changed."""
         carriers = [*edges]
         super().changed(identity, carriers)
         self.line.tell("changed", identity, carriers)
 
     def unchanged(self, identity: str) -> None:
-        """It was not."""
+        """Record that the resource was not changed."""
         if self.intended(identity):
             self.line.tell("unchanged", identity)
         super().unchanged(identity)
 
     def deliver(self, seen: Iterable[tuple[Edge, int]]) -> None:
-        """The downstream has acted on changes."""
+        """Record that the downstream has acted on changes."""
         counts = [*seen]
         super().deliver(counts)
         if told := [(edge, count) for edge, count in counts if count and edge[2] != "onfail"]:
             self.line.tell("deliver", told)
 
     def done(self, identity: str, digest: str, at: float) -> None:
-        """An action has succeeded."""
+        """Record that an action has succeeded."""
         super().done(identity, digest, at)
         self.line.tell("done", identity, digest, at)
 
     def send(self, identity: str, values: Mapping[str, Any]) -> None:
-        """A resource has sent values."""
+        """Record values that a resource has sent."""
         super().send(identity, values)
         self.line.tell("send", identity, dict(values))
 
     def receive(self, identity: str, digests: Mapping[str, str]) -> None:
-        """A resource has run well with these values."""
+        """Record that a resource has run successfully with these values."""
         super().receive(identity, digests)
         self.line.tell("receive", identity, dict(digests))
 
 
-async def connected(socket: Path, verb: Verb, tree: str) -> tuple[Line, Rows]:
-    """A connection to the agent that listens at `socket`, and what its journal knows. `tree` says what the run works on.
+async def connected(socket: Path, verb: Verb, tree: str) -> tuple[AgentConnection, Rows]:
+    """A connection to the agent that listens at `socket`, and the content of its journal.
 
-    Raises `ControlError`: `Unreachable` when there is no agent, `OtherStates` when it keeps others.
+    `tree` names the run's states.
+
+    Raises `ControlError`: `Unreachable` if there is no agent, `OtherStates` if the agent manages other states.
     """
     loop, connection = asyncio.get_running_loop(), unix_socket()
     connection.setblocking(False)
     try:
         with reached(socket) as name:
             await loop.sock_connect(connection, name)
-        with suppress(ConnectionError):  # an agent that refuses it has said why already
-            await loop.sock_sendall(connection, encode(Request(verb, tree=tree)))
+        with suppress(ConnectionError):  # the agent has already sent the reason of its refusal
+            await loop.sock_sendall(connection, encode(ControlRequest(verb, tree=tree)))
     except BaseException as error:
         connection.close()
         if isinstance(error, ControlError) and isinstance(error.__cause__, OSError):
@@ -244,7 +251,7 @@ async def connected(socket: Path, verb: Verb, tree: str) -> tuple[Line, Rows]:
         raise
     reader, writer = await asyncio.open_unix_connection(sock=connection, limit=LIMIT)
     try:
-        line = Line(reader, writer)
+        line = AgentConnection(reader, writer)
         return line, await line.begin()
     except BaseException:
         writer.close()
@@ -252,7 +259,7 @@ async def connected(socket: Path, verb: Verb, tree: str) -> tuple[Line, Rows]:
 
 
 async def known(socket: Path, tree: str) -> Rows:
-    """What the agent's journal knows, for a run that only looks. Raises `ControlError`."""
+    """The content of the agent's journal, for a run that changes nothing. Raises `ControlError`."""
     line, rows = await connected(socket, "plan", tree)
     await line.end()
     return rows

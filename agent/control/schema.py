@@ -1,4 +1,4 @@
-"""The language of the control socket: one request, then one or more responses, each a JSON object in a line of its own.
+"""The protocol of the control socket: one request, then one or more responses, each a JSON object in a line of its own.
 
     -> {"verb": "trigger", "identity": "cmd.run[hello]"}
     <- {"ok": true, "data": {}}
@@ -6,7 +6,8 @@
     <- {"entry": {...}}
     <- {"entry": {...}}
 
-A response with `ok` is the last one of its connection. What follows the requests `apply` and `plan` is told in `account`.
+A response with `ok` is the last one of its connection. For what follows the requests `apply` and `plan`, see
+`journal_session`.
 """
 
 from __future__ import annotations
@@ -41,22 +42,22 @@ Verb = Literal[
 ]
 VERBS: frozenset[str] = frozenset(get_args(Verb))
 OTHER = "other states"
-"""Answer to `apply` and `plan`: this agent keeps other states than the run works on."""
+"""Answer to `apply` and `plan`: this agent manages other states than the run."""
 LIMIT = 64 * 1024
-"""Bytes that a request may have."""
+"""Most bytes of a request."""
 FOREVER = 1e9
-"""Seconds; what lasts longer has no end."""
+"""Seconds; a longer time counts as unlimited."""
 SOCKET_PATH_LIMIT = 107
-"""Bytes that the address of a unix socket may have."""
+"""Most bytes of the address of a unix socket."""
 
 
 Refusal = Literal["", "no-agent", "not-permitted", "not-understood"]
-"""Why there is no answer, for programs; empty: the agent has understood, and says no."""
+"""Machine-readable reason why there is no answer. Empty: the agent has understood and refuses."""
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 
 class ControlError(HoldfastError):
-    """The agent could not be asked, or said no."""
+    """The agent could not be asked, or has refused."""
 
     def __init__(self, text: str, code: Refusal = "") -> None:
         super().__init__(text)
@@ -64,8 +65,8 @@ class ControlError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
-    """What a client asks for."""
+class ControlRequest:
+    """A client's request."""
 
     verb: Verb
     identity: str = ""
@@ -73,70 +74,78 @@ class Request:
     lines: int = 50
     """`log`: how many past entries to send first."""
     follow: bool = False
-    """`log`: go on with each new entry."""
+    """`log`: whether to send new entries as they come."""
     number: int | None = None
-    """`trace`: of the pass; None: the last. `status`: at most so many rows, and how many there are of each state; None: all."""
+    """`trace`: number of the pass, None for the last. `status`: most rows, with counts by state; None for all rows."""
     tree: str = ""
-    """`apply`, `plan`: what the run applies, as `Settings.tree` says it."""
+    """`apply`, `plan`: the run's states, in the form of `Settings.tree`."""
     patterns: Sequence[str] = ()
-    """`pause`, `resume`: resources, or patterns; none: everything."""
+    """`pause`, `resume`: resources or patterns; empty means everything."""
     reason: str = ""
-    """`pause`: for people."""
+    """`pause`: text for people."""
     seconds: float | None = None
-    """`pause`: how long; None: until `resume`. `log`: how far back; None: as far as it is kept."""
+    """`pause`: duration; None means until `resume`. `log`: how far back; None means as far as entries are kept."""
     failed: bool = False
-    """`log`: only what has failed."""
+    """`log`: whether to send failures only."""
     cause: str = ""
-    """`log`: only what has this cause; `identity`: only of this resource."""
+    """`log`: send only entries with this cause (and with `identity`, only of this resource)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Response:
-    """The end of an answer."""
+class ControlResponse:
+    """The last message of an answer."""
 
     ok: bool
     error: str = ""
-    """Why not, when it is not ok."""
+    """The reason if `ok` is false."""
     code: Refusal = ""
-    """Likewise, for programs."""
+    """The same reason for programs."""
     data: Any = None
-    """What was asked for; it comes last, for what is long is sent in slices."""
+    """The result. It comes last, because long data is sent in slices."""
 
 
 def encode(message: Any) -> bytes:
-    """One message, or a part of one, as its line."""
+    """The line of one message, or of a part of one."""
     return json.dumps(plain(message), default=str).encode() + b"\n"
 
 
 def plain(message: Any) -> Any:
-    """A request or response as a mapping, its data not copied; anything else as it is.
+    """A request or response as a mapping, its data not copied; other values unchanged.
 
-    What a request leaves at its default is left out: an agent of before an upgrade understands all that it knows.
+    Fields of a request that have their default are left out, so that an older agent, before an upgrade, understands the
+    request.
     """
-    if isinstance(message, Request):
+    if isinstance(message, ControlRequest):
         return {each.name: value for each in fields(message) if (value := getattr(message, each.name)) != each.default}
     return (
         {each.name: getattr(message, each.name) for each in fields(message)}
-        if isinstance(message, Response)
+        if isinstance(message, ControlResponse)
         else message
     )
 
 
-def decode_request(line: bytes) -> Request:
-    """A request from its line. Raises `ControlError` for anything that is none."""
+def decode_request(line: bytes) -> ControlRequest:
+    """The request in a line. Raises `ControlError` for anything else."""
     try:
         values = json.loads(line)
     except ValueError as error:
-        raise _unreadable(f"it is no JSON: {error}") from error
+        raise _unreadable(f"it is not JSON: {error}") from error
     except RecursionError:
         raise _unreadable("it is nested too deeply") from None
     if not isinstance(values, dict) or "verb" not in values:
         raise _unreadable("it must be a JSON object with a verb")
-    if unknown := sorted(values.keys() - {each.name for each in fields(Request)}):
-        raise _unreadable(f"it takes no {', '.join(map(repr, unknown))}")
-    request = Request(**values)
+    if unknown := sorted(values.keys() - {each.name for each in fields(ControlRequest)}):
+        raise _unreadable(f"unknown {', '.join(map(repr, unknown))}")
+    request = ControlRequest(**values)
     if not isinstance(request.verb, str) or request.verb not in VERBS:
         raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}", "not-understood")
+    if wrong := list(_mistyped(request)):
+        raise _unreadable(f"wrong type of {', '.join(wrong)}")
+    return request
+
+
+def _mistyped(request: ControlRequest) -> Iterator[str]:
+    """The names of fields whose value has a wrong type."""
     expected = (
         ("identity", str),
         ("lines", int),
@@ -146,16 +155,13 @@ def decode_request(line: bytes) -> Request:
         ("failed", bool),
         ("cause", str),
     )
-    wrong = [name for name, kind in expected if not isinstance(getattr(request, name), kind)]
+    yield from (name for name, kind in expected if not isinstance(getattr(request, name), kind))
     if not isinstance(request.patterns, (list, tuple)) or not all(isinstance(each, str) for each in request.patterns):
-        wrong.append("patterns")
+        yield "patterns"
     if not isinstance(request.reason, str):
-        wrong.append("reason")
+        yield "reason"
     if request.seconds is not None and not (type(request.seconds) in (int, float) and 0 < request.seconds < FOREVER):
-        wrong.append("seconds")
-    if wrong:
-        raise _unreadable(f"wrong type of {', '.join(wrong)}")
-    return request
+        yield "seconds"
 
 
 def _unreadable(why: str) -> ControlError:
@@ -164,7 +170,10 @@ def _unreadable(why: str) -> ControlError:
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """An address for `bind` or `connect`: a path too long for a socket is reached through its directory's descriptor."""
+    """An address for `bind` or `connect`.
+
+    A path too long for a socket address is reached through a directory descriptor.
+    """
     if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT:
         yield str(path)
         return
@@ -176,5 +185,5 @@ def address(path: Path) -> Iterator[str]:
 
 
 def unix_socket() -> socket.socket:
-    """A stream socket for either end."""
+    """A stream socket, for either end."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -1,7 +1,7 @@
-"""The running agent's side of the control socket: for root and the agent's own user, nobody else.
+"""The agent's side of the control socket, for root and the agent's own user only.
 
-The file mode keeps others out; who really connects is asked of the kernel all the same. No client can make the agent
-wait or grow: requests are bounded in size and time, and one that follows the log too slowly is dropped with a word.
+The file mode keeps others out; the server also asks the kernel who connects. No client can make the agent wait or grow:
+requests are bounded in size and time, and a client that follows the log too slowly is dropped with a message.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from holdfast.agent.connections import BACKLOG, Connections
-from holdfast.agent.console import Entry
-from holdfast.agent.control.account import Account, framed, receive
+from holdfast.agent.console import LogEntry
 from holdfast.agent.control.answers import PATIENCE, encoded, send
-from holdfast.agent.control.chosen import Chosen
+from holdfast.agent.control.journal_session import JournalSession, framed, receive
+from holdfast.agent.control.log_filter import LogFilter
 from holdfast.agent.control.schema import (
     LIMIT,
     OTHER,
     ControlError,
-    Request,
-    Response,
+    ControlRequest,
+    ControlResponse,
     address,
     decode_request,
     encode,
@@ -34,71 +34,74 @@ from holdfast.agent.control.schema import (
 from holdfast.agent.engine.tables import Rows
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.logs import Logs
-from holdfast.agent.places import demand_safe
+from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.paths import trusted_uids
 from holdfast.states.hostfiles import absolute
 
 QUEUE = 1000
-"""Entries of the log that wait for one follower."""
+"""Most entries of the log that wait for one follower."""
 FRAME = 0.1
 """Seconds between two frames of the live view."""
 CLIENTS = 64
-"""Clients at once."""
+"""Most clients at once."""
 _CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""
 
 
 class Agent(Protocol):
-    """What can be asked of the daemon. Each may raise `ControlError`."""
+    """What clients can ask of the daemon. Each method may raise `ControlError`."""
 
     def status(self, most: int | None) -> dict[str, Any]:
-        """The agent and its health, ready for JSON, and an iterator over its resources: all of them, or `most` and how many there are of each state."""
+        """The agent and its health, ready for JSON, with an iterator over its resources.
+
+        `most` limits the rows and adds the number of resources in each state; None means all rows.
+        """
         ...
 
-    async def pause(self, request: Request) -> dict[str, Any]:
-        """Repair nothing of what the request names any more; `text` says until when."""
+    async def pause(self, request: ControlRequest) -> dict[str, Any]:
+        """Stop repairing what the request names; `text` says until when."""
         ...
 
-    async def resume(self, request: Request) -> dict[str, Any]:
-        """Go on; `text` says what is paused still."""
+    async def resume(self, request: ControlRequest) -> dict[str, Any]:
+        """Resume repairs; `text` says what is still paused."""
         ...
 
     async def reload(self) -> dict[str, Any]:
-        """Read settings and states again; what is wrong with them is in `problems`."""
+        """Read settings and states again; `problems` lists what is wrong with them."""
         ...
 
     def recheck(self) -> dict[str, Any]:
-        """Look at every resource; `paused` says that this waits."""
+        """Check every resource; `paused` says whether this waits for `resume`."""
         ...
 
-    def look(self, request: Request) -> Any:
-        """What `why`, `graph`, `trace` and `metrics` ask for, ready for JSON."""
+    def look(self, request: ControlRequest) -> Any:
+        """The answer to `why`, `graph`, `trace` or `metrics`, ready for JSON."""
         ...
 
     def frame(self) -> dict[str, Any]:
-        """What is now, of bounded size: health, the pass, the resources where something happens."""
+        """The present state, of bounded size: health, the pass, and the resources with activity."""
         ...
 
     def keeps(self) -> str:
-        """Which states, as `Settings.tree` says it."""
+        """The states that the agent manages, in the form of `Settings.tree`."""
         ...
 
     def rows(self, tree: str) -> Rows | None:
-        """What the journal knows now; None for a run of another tree than the agent keeps."""
+        """The content of the journal; None for a run of other states than the agent's."""
         ...
 
-    def account(self, pid: int) -> Account:
-        """For a one-shot run by this process. Raises `ControlError` while there is another."""
+    def journal_session(self, pid: int) -> JournalSession:
+        """A session for a one-shot run by this process. Raises `ControlError` while there is another."""
         ...
 
     async def trigger(self, identity: str) -> dict[str, Any]:
-        """Run one resource now; `text` says what came of it, `result` is that of its outcome."""
+        """Run one resource now; `text` is the outcome in a sentence, `result` that of the outcome."""
         ...
 
 
 class ControlServer:
-    """Listens while it is open."""
+    """Listens from `start` to `stop`."""
 
     def __init__(self, path: Path, agent: Agent, logs: Logs) -> None:
         self.path = path
@@ -106,13 +109,16 @@ class ControlServer:
         self._logs = logs
         self._server: asyncio.Server | None = None
         self._made: tuple[int, int] | None = None
-        """Device and inode of the socket."""
+        """Device and inode of the socket file."""
         self._connections = Connections(self._read, self._talk, _refusal, CLIENTS)
 
     async def start(self) -> None:
-        """Listen, and no more where it did before. A socket left by an agent that died is replaced: the caller holds the lock.
+        """Listen, and stop listening at the previous socket.
 
-        Raises `OSError`, also for any other file there, and `HoldfastError` where untrusted users could put one in its place.
+        Replaces the socket of a dead agent: the caller holds the lock.
+
+        Raises `OSError`, also if another kind of file is there, and `HoldfastError` if untrusted users could replace
+        the socket.
         """
         demand_safe(self.path, "listen at", "set another 'control' in agent.yaml")
         paths.make_parents(absolute(self.path))
@@ -122,9 +128,7 @@ class ControlServer:
             place.unlink()
         listener = unix_socket()
         try:
-            os.fchmod(
-                listener.fileno(), 0o600
-            )  # the file gets this mode from its first moment; the umask is that of other threads, too
+            os.fchmod(listener.fileno(), 0o600)  # the file has this mode from the start; other threads share the umask
             with address(self.path) as name:
                 listener.bind(name)
         except OSError:
@@ -138,7 +142,7 @@ class ControlServer:
         )
 
     def lost(self) -> bool:
-        """Whether the socket is not the one that was made any more. Blocks."""
+        """Whether the socket file is no longer the one that was made. Blocks."""
         return self._made is None or self._found() != self._made
 
     def _found(self) -> tuple[int, int] | None:
@@ -149,7 +153,7 @@ class ControlServer:
         return None if info is None else (info.st_dev, info.st_ino)
 
     async def stop(self) -> None:
-        """Listen no more, let go of all clients, remove the socket."""
+        """Stop listening, disconnect all clients, remove the socket."""
         if self._server is None:
             return
         self._server.close()
@@ -158,8 +162,8 @@ class ControlServer:
             paths.at(absolute(self.path)).unlink()
 
     @staticmethod
-    async def _read(reader: asyncio.StreamReader) -> Request | ControlError:
-        """One request, or why it is none."""
+    async def _read(reader: asyncio.StreamReader) -> ControlRequest | ControlError:
+        """One request, or the error in place of an invalid one."""
         try:
             return decode_request(await asyncio.wait_for(reader.readline(), PATIENCE))
         except ControlError as error:
@@ -170,26 +174,26 @@ class ControlServer:
             return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
 
     async def _talk(
-        self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+        self, request: ControlRequest | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Answer it, and close."""
+        """Answer a request; then close."""
         answer = await self._answer(request, reader, writer)
-        await send(answer, lambda: self._logs.cover, writer)
+        await send(answer, lambda: self._logs.redactor, writer)
 
     async def _answer(
-        self, request: Request | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Response:
+        self, request: ControlRequest | ControlError, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ControlResponse:
         try:
             pid = self._check_peer(writer)
             if isinstance(request, ControlError):
                 raise request
             return await self._do(request, pid, reader, writer)
         except ControlError as error:
-            return Response(ok=False, error=str(error), code=error.code)
+            return ControlResponse(ok=False, error=str(error), code=error.code)
 
     async def _do(
-        self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Response:
+        self, request: ControlRequest, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ControlResponse:
         match request.verb:
             case "log":
                 return await self._log(request, reader, writer)
@@ -197,10 +201,10 @@ class ControlServer:
                 return await self._frames(reader, writer)
             case "apply" | "plan":
                 return await self._beside(request, pid, reader, writer)
-        return Response(ok=True, data=await self._data(request))
+        return ControlResponse(ok=True, data=await self._data(request))
 
-    async def _data(self, request: Request) -> Any:
-        """The answer to a verb that has one."""
+    async def _data(self, request: ControlRequest) -> Any:
+        """The answer to a verb that returns data."""
         data: Any = None
         match request.verb:
             case "status":
@@ -221,13 +225,15 @@ class ControlServer:
                 data = self._agent.keeps()
         return data
 
-    async def _log(self, request: Request, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
-        """Past entries, then with `follow` each new one until the client goes or cannot keep up."""
-        queue: asyncio.Queue[Entry | None] = asyncio.Queue(QUEUE)
+    async def _log(
+        self, request: ControlRequest, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ControlResponse:
+        """Past entries; with `follow` also new ones until the client disconnects or cannot keep up."""
+        queue: asyncio.Queue[LogEntry | None] = asyncio.Queue(QUEUE)
 
-        chosen = Chosen(request)
+        chosen = LogFilter(request)
 
-        def put(entry: Entry) -> None:
+        def put(entry: LogEntry) -> None:
             if not chosen(entry):
                 return
             if queue.qsize() < QUEUE - 1:
@@ -236,14 +242,14 @@ class ControlServer:
                 self._logs.followers.discard(put)
                 queue.put_nowait(None)
 
-        recent, span = self._logs.recent, request.seconds
-        if span is not None and (oldest := next(iter(recent), None)) and recent.reach < span:
+        buffer, span = self._logs.buffer, request.seconds
+        if span is not None and (oldest := next(iter(buffer), None)) and buffer.reach < span:
             writer.write(encode({"kept": oldest["time"]}))
-        kept = recent if span is None else recent.since(span)
+        kept = buffer if span is None else buffer.since(span)
         past = [entry for entry in kept if chosen(entry)][-request.lines :] if request.lines > 0 else []
         writer.writelines(encode({"entry": dict(entry)}) for entry in past)
         if not request.follow:
-            return Response(ok=True)
+            return ControlResponse(ok=True)
         self._logs.followers.add(put)
         gone = asyncio.create_task(reader.read(1), name="control client")
         try:
@@ -253,29 +259,32 @@ class ControlServer:
             gone.cancel()
 
     async def _beside(
-        self, request: Request, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> Response:
-        """A run beside the agent is told what the journal knows; `apply` tells what it does, until it ends."""
+        self, request: ControlRequest, pid: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> ControlResponse:
+        """Serve a one-shot run beside the agent: send the journal; for `apply`, receive changes until the run ends."""
         rows = self._agent.rows(request.tree)
         if rows is None:
-            return Response(ok=True, data=OTHER)
-        account = self._agent.account(pid) if request.verb == "apply" else None
+            return ControlResponse(ok=True, data=OTHER)
+        session = self._agent.journal_session(pid) if request.verb == "apply" else None
         try:
             writer.write(encode({"rows": True}) + await Blocking(1)(framed, rows))
-            while account and (message := await receive(reader)) is not None:
-                account.take(message, lambda answer: writer.write(encode(answer)))
+            while session and (message := await receive(reader)) is not None:
+                session.take(message, lambda answer: writer.write(encode(answer)))
         finally:
-            if account:
-                await account.close()
-        return Response(ok=True)
+            if session:
+                await session.close()
+        return ControlResponse(ok=True)
 
-    async def _frames(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> Response:
-        """What is now, again and again until the client goes; one that is slow gets fewer, and nothing that is the same twice."""
+    async def _frames(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> ControlResponse:
+        """Send frames until the client disconnects.
+
+        A slow client gets fewer frames; an unchanged frame is not sent again.
+        """
         gone = asyncio.create_task(reader.read(1), name="control client")
         sent = b""
         try:
             while not gone.done():
-                shown = encoded({"frame": self._agent.frame()}, self._logs.cover)
+                shown = encoded({"frame": self._agent.frame()}, self._logs.redactor)
                 if shown != sent:
                     writer.write(shown)
                     await writer.drain()
@@ -283,11 +292,11 @@ class ControlServer:
                 await asyncio.wait({gone}, timeout=FRAME)
         finally:
             gone.cancel()
-        return Response(ok=True)
+        return ControlResponse(ok=True)
 
     async def _follow(
-        self, queue: asyncio.Queue[Entry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter
-    ) -> Response:
+        self, queue: asyncio.Queue[LogEntry | None], gone: asyncio.Task[bytes], writer: asyncio.StreamWriter
+    ) -> ControlResponse:
         while not gone.done():
             following = asyncio.create_task(queue.get())
             await asyncio.wait({following, gone}, return_when=asyncio.FIRST_COMPLETED)
@@ -296,13 +305,15 @@ class ControlServer:
                 break
             entry = following.result()
             if entry is None:
-                return Response(ok=False, error=f"cannot keep up: more than {QUEUE} entries waited for this client")
+                return ControlResponse(
+                    ok=False, error=f"cannot keep up: more than {QUEUE} entries waited for this client"
+                )
             writer.write(encode({"entry": dict(entry)}))
             await writer.drain()
-        return Response(ok=True)
+        return ControlResponse(ok=True)
 
     def _check_peer(self, writer: asyncio.StreamWriter) -> int:
-        """The process at the other end. Refuse everybody but root and the agent's own user."""
+        """The process at the other end. Refuses all users but root and the agent's own."""
         peer: socket.socket = writer.get_extra_info("socket")
         pid, uid, _ = _CREDENTIALS.unpack(peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
         if uid not in trusted_uids():
@@ -313,6 +324,7 @@ class ControlServer:
 
 
 def _refusal() -> bytes:
-    """What a client is told when all places are taken."""
-    text = f"cannot serve more than {CLIENTS} clients at once: end some, `holdfast log --follow` or `holdfast watch` perhaps"
-    return encode(Response(ok=False, error=text, code="no-agent"))
+    """The message to a client when all slots are taken."""
+    advice = "stop some, for example `holdfast log --follow` or `holdfast watch`"
+    text = f"cannot serve more than {CLIENTS} clients at once: {advice}"
+    return encode(ControlResponse(ok=False, error=text, code="no-agent"))

@@ -18,7 +18,7 @@ from holdfast.agent.engine import guards
 from holdfast.agent.engine.batch import Batch
 from holdfast.agent.engine.report import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
 from holdfast.resources.context import Context, Received, Report, announces
-from holdfast.resources.errors import PASSING, Final, HoldfastError, Overdue, Permanent, Temporary
+from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
@@ -217,7 +217,7 @@ def _outcome(
     if job.call.meta.no_log:
         changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
     elif changes or diff or result is not True:
-        changes, text, diff = job.ctx.covered((changes, text, diff))
+        changes, text, diff = job.ctx.redacted((changes, text, diff))
     return Outcome(
         job.call.identity,
         job.call.position,
@@ -246,7 +246,7 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
         job.ctx.report = Report()
         comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
         return _outcome(job, clock, result=None, comment=comment)._replace(unknown=True), None
-    passes = isinstance(error, OSError) and error.errno in PASSING
+    passes = isinstance(error, OSError) and error.errno in TRANSIENT
     return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.agent.engine.report import Notice
 from holdfast.resources.context import Context
 from holdfast.resources.traits import Edgeable
-from holdfast.states.automatic import Automatic, Shipped, automatic, interesting, packages, remedy, told
+from holdfast.states.automatic import Automatic, Shipped, automatic, describe, interesting, packages, remedy
 from holdfast.states.data import Call
 
 Edges = Mapping[int, tuple[int, ...]]
@@ -52,7 +52,9 @@ class AutoEdges:
         if not same or shipped != self._shipped:
             self._found = automatic(calls, shipped)
         self._calls, self._shipped = calls, shipped
-        said = {f"{told(calls, drop)}; {remedy(calls, drop)}": calls[drop.who].identity for drop in self._found.dropped}
+        said = {
+            f"{describe(calls, drop)}; {remedy(calls, drop)}": calls[drop.who].identity for drop in self._found.dropped
+        }
         for text, identity in said.items():
             if text not in self._told:
                 self._emit(Notice("warning", "edge-dropped", identity, text))
@@ -83,4 +85,4 @@ def _alike(new: Call, old: Call) -> bool:
         return True
     if not isinstance(ours, Edgeable) or not isinstance(theirs, Edgeable):
         return isinstance(ours, Edgeable) is isinstance(theirs, Edgeable)
-    return ours.offers() == theirs.offers() and ours.needs() == theirs.needs()
+    return ours.offers() == theirs.offers() and ours.dependencies() == theirs.dependencies()

@@ -44,7 +44,7 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
 from holdfast.states.data import RECV, Call, Compilation
-from holdfast.states.memory import collector_at_rest
+from holdfast.states.gc_pause import gc_paused
 
 PAUSED: Mapping[Pause, str] = {
     "operator": "paused: drift is noticed, nothing is repaired",
@@ -121,16 +121,16 @@ class Engine:
         )
         self._rounds = Rounds(self._mark, self._scheduler.pump)
         self._telling = Rounds(self._tell_whether_paused, self._all_told)
-        """Tells those for which a pause has begun or ended."""
+        """Updates the vertices for which a pause has begun or ended."""
         self._resumed: list[str] = []
-        """Patterns of pauses that have ended, while those that they name are still to be looked at."""
+        """Patterns of pauses that have ended, while the vertices that they name are not all dirty yet."""
         self._backgrounds = Backgrounds(host.context, emit)
         self._news = News(self._told, self._scheduler.pump)
         self._hooks = Hooks(self._watch, self._armed, self._news.tell, self._watch_failed)
         self._swapping = asyncio.Lock()
         self._departures = Departures(self._left)
         self._around: dict[Vertex, frozenset[Uid]] = {}
-        """One that left a sequence while it ran -> what the sequence is about."""
+        """Vertex that left a sequence while it ran -> things that the sequence manages."""
         self._waiting: set[asyncio.Task[None]] = set()
         """What waits for those that leave, for a swap or for the disk."""
         self._held: set[Vertex] = set()
@@ -173,7 +173,7 @@ class Engine:
             )
             found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
             kept = {vertex: vertex.requisites for vertex in found if vertex}
-            with collector_at_rest():
+            with gc_paused():
                 vertices = [
                     vertex or Vertex(call, self._host.context(call.identity))
                     for vertex, call in zip(found, calls, strict=True)
@@ -187,7 +187,7 @@ class Engine:
             self._tell_who_left(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
-            with collector_at_rest():
+            with gc_paused():
                 self._graph = exchange(self._graph, vertices) if alike else connect(vertices, automatic)
             for some in (self._runs.failing, self._runs.differing, self._held):
                 some.intersection_update(kept)
@@ -198,7 +198,7 @@ class Engine:
             self._scheduler.rebuild(vertices)
             self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
             everything = options is not None and self._take_over(options)
-            with collector_at_rest():
+            with gc_paused():
                 for vertex in vertices:
                     if vertex not in kept:
                         vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
@@ -265,21 +265,27 @@ class Engine:
         self._tell_the_paused(paused)
 
     def _tell_the_paused(self, changed: Paused) -> None:
-        """Have all for which a pause has begun or ended know that. Of one of everything, those that are right need not know."""
+        """Update the vertices for which a pause has begun or ended.
+
+        A pause of everything concerns only vertices that are not as declared or not settled.
+        """
         if changed.pattern or self._telling.under_way:
             self._telling.begin(self._graph, "command")
         else:
             self._telling.begin([*self._scheduler.unsettled, *self._runs.differing], "command")
 
     def _tell_whether_paused(self, vertex: Vertex, cause: Cause) -> None:
-        """Count a vertex as paused or not, and look at it again when a pause of it has ended. Whether it may be changed is asked when it runs."""
+        """Count a vertex as paused or not, and check it again if a pause of it has ended.
+
+        Whether it may be changed is decided when it runs.
+        """
         vertex.paused = self.pauses.named(vertex) is not None
         self._census.note(vertex)
         if any(covers(pattern, vertex) for pattern in self._resumed):
             self._mark(vertex, cause)
 
     def _all_told(self) -> None:
-        """A slice of those has been told."""
+        """Continue after a slice of vertices has been updated."""
         if not self._telling.under_way:
             self._resumed.clear()
         self._scheduler.pump()
@@ -474,7 +480,10 @@ class Engine:
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
     def _apart(self, found: list[Vertex | None]) -> list[Vertex | None]:
-        """The vertices to keep, without those of a sequence of which a state, or one between, leaves while it runs: their places wait for its end."""
+        """The vertices to keep, without those of a sequence from which a running vertex leaves.
+
+        The vertices that replace them wait until it ends.
+        """
         self._around = {old: self._around[old] for old in self._departures if old in self._around}
         if not self._scheduler.sequences:
             return found
@@ -497,7 +506,7 @@ class Engine:
             self._census.enter(new)
 
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
-        """The one takes the place of the other: the same state, another for the same thing or for that of its sequence, or what undoes it."""
+        """Whether `new` replaces `old`: the same state, another state of the same thing or sequence, or its reversal."""
         same = old.identity in (new.identity, self._reversals.undone_by(new))
         return same or not {*old.resource.uids(), *self._around.get(old, ())}.isdisjoint(new.resource.uids())
 
@@ -598,7 +607,7 @@ class Engine:
     # -- events ------------------------------------------------------------------------------------------------
 
     def _told(self, vertex: Vertex) -> None:
-        """Its watch has told something."""
+        """Handle an event of the vertex's watch."""
         if not vertex.removed:
             self._event(vertex, cause_of(vertex))
 

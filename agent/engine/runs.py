@@ -23,7 +23,7 @@ from holdfast.agent.engine.rivals import Rivals
 from holdfast.agent.engine.transfer import Prepared, Transfers, wanted_from
 from holdfast.resources.context import IDLE
 from holdfast.resources.contract import Resource
-from holdfast.resources.needs import BY_NUMBER
+from holdfast.resources.dependencies import BY_NUMBER
 from holdfast.resources.traits import Edgeable, Reactive
 
 
@@ -460,6 +460,6 @@ def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:
     )
     for below in vertex.downstream if made else ():
         if isinstance(below.resource, Edgeable) and any(
-            (need.type, need.value) in made for need in below.resource.needs()
+            (dependency.type, dependency.value) in made for dependency in below.resource.dependencies()
         ):
             yield below

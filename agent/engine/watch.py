@@ -17,7 +17,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
-from holdfast.resources.watches import Told, either, idle
+from holdfast.resources.watches import CallbackWatch, either, idle
 
 ARMING = 60.0
 """Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
@@ -50,13 +50,13 @@ class Hooks(NamedTuple):
     armed: Callable[[Vertex], None]
     """Called once for each watch that works."""
     event: Callable[[Vertex], None]
-    """Called for each event; it neither fails nor does anything at once."""
+    """Called for each event; never raises, and defers all work."""
     failed: Callable[[Vertex, str, float, BaseException | None], Awaitable[None]]
     """Called before each wait, with the exception if it is a bug of the kind."""
 
 
 class Ear:
-    """Takes what a watch tells by a callback to the engine. There are as many as such watches, and it is smaller than a `partial`."""
+    """Passes the callback of a watch to the engine. There is one for each such watch; it is smaller than a `partial`."""
 
     __slots__ = ("_event", "_vertex")
 
@@ -75,7 +75,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
         began = loop.time()
         try:
             watch = hooks.watch(vertex)
-            if isinstance(watch, Told):
+            if isinstance(watch, CallbackWatch):
                 vertex.watcher = watch.listen(Ear(vertex, hooks.event))
                 hooks.armed(vertex)
                 return
@@ -97,7 +97,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
 
 
 def cause_of(vertex: Vertex) -> Cause:
-    """Why a vertex is looked at when its watch tells of something."""
+    """The cause that events of the vertex's watch give."""
     return "drift" if vertex.call.meta.poll is None else "poll"
 
 

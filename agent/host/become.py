@@ -1,6 +1,6 @@
-"""The fork server: a small process that starts each command of the agent in a child, and the steps of that child up to the command's execution.
+"""The fork server: a small process that starts each command of the agent in a child of its own.
 
-`forkserver` runs this module apart from the agent. So it imports the standard library and `processes` alone, and holds nothing of the agent's.
+This module has both sides of a start: the server's loop, and the steps of the child until it executes the command.
 """
 
 from __future__ import annotations
@@ -19,36 +19,40 @@ from typing import NamedTuple, NoReturn
 from holdfast.agent.host import processes
 
 NOT_THERE = (errno.ENOENT, errno.ENOTDIR)
-"""What the kernel says of a program that another directory of PATH may have."""
+"""Errors of the kernel after which the program may still be in another directory of PATH."""
 PR_SET_DUMPABLE = 4
 PR_SET_NAME = 15
 PR_SET_CHILD_SUBREAPER = 36
 CLONE_PARENT = 0x8000
 STACK = 1 << 20
-"""Bytes of address space for the stack of a new process; only what is used becomes memory."""
+"""Bytes of address space for the stack of a new process; the kernel allocates memory only for the pages in use."""
 IGNORED = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-"""Signals that do not end a subreaper: it ends with its command."""
+"""Signals that a subreaper ignores: it ends when its command ends."""
 RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
-"""Signals that Python ignores, and programs expect not to be ignored."""
+"""Signals that Python ignores; programs expect their default action."""
 PASSED = 7
-"""Descriptors that a request has at most: child, report, standard input, output and error, control group, directory."""
+"""Most descriptors of one request: child, report, standard input, output and error, control group, directory."""
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Its functions keep the interpreter's lock: a new process goes on with it."""
+"""Loaded with `PyDLL`, which keeps the interpreter's lock: the new process continues to run Python while it holds the
+lock."""
 
 
 class Child(NamedTuple):
-    """All that the new process of a command needs; made of what `marshal` can write, with text as the system takes it."""
+    """All that the new process of a command needs.
+
+    `marshal` can write every field; texts are bytes, as the system takes them.
+    """
 
     account: tuple[int, list[int]] | None
-    """The uid and the groups, where they are not the agent's own."""
+    """uid and groups; None keeps those of the agent."""
     gid: int | None
     umask: int | None
-    """None leaves the agent's."""
+    """None keeps the agent's."""
     cwd: bytes | None
-    """The directory to enter; None for `home`, or / where that cannot be entered."""
+    """Directory to enter; None means `home`, or / if the process cannot enter `home`."""
     home: bytes
     programs: list[bytes]
-    """Paths at which the program may be."""
+    """Paths to try for the program, in order."""
     argv: list[bytes]
     env: dict[bytes, bytes]
     grouped: bool
@@ -56,18 +60,19 @@ class Child(NamedTuple):
     opened: bool
     """Whether a descriptor of the directory to enter is passed, in place of `cwd`."""
     reaped: bool
-    """Whether it leaves a subreaper between the agent and the command."""
+    """Whether a subreaper stays between the agent and the command."""
     swept: bool
-    """Whether the subreaper ends what is left when the command has ended by itself."""
+    """Whether the subreaper ends the remaining descendants when the command has ended by itself."""
     files: tuple[int, int] | None
-    """The limit of open files; None leaves the agent's."""
+    """Limits (soft, hard) of open files; None keeps the agent's."""
 
 
 def serve(number: int) -> None:
-    """Start a command for each message of the socket with this number, until the agent closes its end or ends.
+    """Start a command for each message on the socket with this descriptor, until the agent closes its end or ends.
 
-    A message is one byte with the descriptors of `PASSED`. The new process is a child of the agent (`CLONE_PARENT`), which waits for it as for any other: nothing that runs
-    depends on this process. It reads the request itself, so no secret of a command stays in the memory of this one.
+    A message is one byte, with the descriptors that `PASSED` counts. The new process is a child of the agent
+    (`CLONE_PARENT`), which waits for it as for any other child, so no running command depends on the fork server. The
+    child reads the request itself: no secret of a command stays in the memory of the fork server.
     """
     _libc.prctl(PR_SET_NAME, b"holdfast-fork", 0, 0, 0)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -91,10 +96,10 @@ def serve(number: int) -> None:
 
 
 def become(passed: list[int]) -> NoReturn:
-    """In the new process: enter the control group, become the user, enter the directory with that user's rights, and execute the command.
+    """Turn the new process into the command: enter control group, switch user, enter directory as that user, execute.
 
-    The report gets lines: `started PID` first; `pid PID` of a command with a subreaper; `error ERRNO STEP` for what is refused, where the step is
-    `cwd` if the directory was, and `group` if the control group was.
+    The report pipe gets these lines: `started PID` first; `pid PID` for a command below a subreaper; `error ERRNO STEP`
+    when a step fails. STEP is `cwd` for the directory and `group` for the control group.
     """
     request, report, *standard = passed[:5]
     step = ""
@@ -128,7 +133,7 @@ def become(passed: list[int]) -> NoReturn:
 
 
 def _take_on(child: Child) -> None:
-    """Become the user, with the umask and the limit of open files. Raises `OSError`."""
+    """Switch to the user; set the umask and the limit of open files. Raises `OSError`."""
     if child.umask is not None:
         os.umask(child.umask)
     if child.files is not None:
@@ -143,13 +148,13 @@ def _take_on(child: Child) -> None:
 
 
 def _tell(report: int, line: bytes) -> None:
-    """Report an error, if the agent still reads that."""
+    """Report an error, if the agent still reads the report."""
     with contextlib.suppress(BrokenPipeError):
         os.write(report, line)
 
 
 def _close_others(*kept: int | None) -> None:
-    """Close all descriptors but the standard ones and those that are needed until the execution, which closes these, too."""
+    """Close all descriptors but the standard ones and `kept`; execution closes those in `kept`."""
     first = 3
     for descriptor in sorted(descriptor for descriptor in kept if descriptor is not None):
         os.closerange(first, descriptor)
@@ -159,9 +164,10 @@ def _close_others(*kept: int | None) -> None:
 
 
 def _leave_subreaper(child: Child, report: int) -> None:
-    """Go on in a child; the process of before becomes the parent of all orphans below it, ends when that child ends, and as that child did.
+    """Continue in a child. The original process becomes the subreaper: the parent of all orphans below it.
 
-    It keeps no descriptor: one of the command's directory would keep its file system from being unmounted.
+    The subreaper ends when its child ends, with the same status. It keeps no descriptors: one of the command's
+    directory would keep the file system from being unmounted.
     """
     if _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "")
@@ -170,7 +176,7 @@ def _leave_subreaper(child: Child, report: int) -> None:
         os.setsid()
         os.write(report, b"pid %d\n" % os.getpid())
         return
-    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no core of this process where the command leaves one
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # the command may dump core, this process must not
     _libc.prctl(PR_SET_NAME, b"holdfast-reaper", 0, 0, 0)
     for number in IGNORED:
         signal.signal(number, signal.SIG_IGN)
@@ -202,7 +208,7 @@ def _enter(child: Child, directory: int | None) -> None:
 
 
 def _execute(child: Child) -> NoReturn:
-    """Execute the first program of those that can be. Raises `OSError`."""
+    """Execute the first program that can be executed. Raises `OSError`."""
     refusal: OSError | None = None
     for program in child.programs:
         try:

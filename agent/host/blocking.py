@@ -1,7 +1,7 @@
-"""Calls that may block, in threads that end with their call, or soon after it.
+"""Calls that may block, in threads that end with their call or soon after.
 
-An idle agent has no thread here; a busy one never more than a few, because what blocks is the disk or a name service, and
-more at once would not make those faster. Where many short calls are made one after the other, a thread waits a moment for the next.
+An idle agent has no thread here and a busy agent only a few: blocking calls wait for the disk or a name service, which
+more threads would not make faster. After many short calls in a row, a thread waits a moment for the next call.
 """
 
 from __future__ import annotations
@@ -16,27 +16,28 @@ from typing import Any
 LIMIT = 2
 """Threads at once."""
 LINGER = 0.1
-"""Seconds for which a thread may wait for its next call: as much as a slow disk takes between two."""
+"""Seconds for which a thread may wait for its next call: the longest usual time between two calls on a slow disk."""
 SPARE = 32
-"""Threads more than that, in place of those whose call hangs: on a network file system, say."""
+"""Most extra threads in place of threads whose call hangs, for example on a network file system."""
 LONG = 10.0
-"""Seconds after which a call may hang."""
+"""Seconds after which a call counts as hanging."""
 
 
 Work = Callable[[Callable[[], None]], None]
-"""A call to be made in a thread, which calls what it is given as soon as the thread is free again."""
+"""A call to make in a thread. The thread passes a callback; the call runs it as soon as the thread is free again."""
 
 
 def never() -> bool:
-    """Something else may always want to run."""
+    """Default of `Blocking(alone=)`: something else may always want to run."""
     return False
 
 
 class Blocking:
-    """Runs blocking calls for one event loop, `limit` of them at once; those that take longer than `long` do not count, but for `spare` at most.
+    """Runs blocking calls for one event loop, at most `limit` at a time.
 
-    A thread waits `linger` seconds for its next call.
-    `alone` says whether nothing else in this process wants to run now: brief calls are then made at once, without a thread.
+    A call that takes longer than `long` seconds no longer counts towards `limit`; at most `spare` calls are exempt this
+    way. A thread waits `linger` seconds for its next call. `alone` says whether nothing else in this process wants to
+    run now: `brief` calls are then made directly, without a thread.
     """
 
     def __init__(
@@ -54,17 +55,17 @@ class Blocking:
         self._patience = long
         self._linger = linger
         self._idle: list[SimpleQueue[Work]] = []
-        """Threads that wait for work, each by the queue that it takes it from. Loop and threads change it in single steps."""
+        """Queues of the idle threads, one each. The loop and the threads change this list in atomic steps only."""
 
     async def brief(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """The same for a call that waits for a disk, and only for a little: a small file, a flush."""
+        """Like calling the object, for a call that waits only briefly for a disk: reading a small file, a flush."""
         return call(*args) if self.alone() else await self(call, *args)
 
     async def __call__(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """What `call(*args)` returns or raises.
+        """Return what `call(*args)` returns; raise what it raises.
 
-        The wait can be cancelled: a call that waits for a thread is then never made; one that runs goes on to its end unheard,
-        and holds its place until then.
+        The caller can be cancelled. A call that still waits for a thread is then never made. A running call continues
+        to its end, keeps its slot until then, and its result is discarded.
         """
         await self._free.acquire()
         loop = asyncio.get_running_loop()
@@ -84,10 +85,10 @@ class Blocking:
             value, error = None, None
             try:
                 value = call(*args)
-            except BaseException as raised:  # noqa: BLE001 - handed to the one who waits
+            except BaseException as raised:  # noqa: BLE001 - handed to the waiting caller
                 error = raised
-            free()  # before the answer: the next call finds this thread
-            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits
+            free()  # before the result is handed over: the next call can use this thread
+            with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(finish, value, error)
 
         try:
@@ -98,7 +99,7 @@ class Blocking:
         return await answer
 
     def _begin(self, work: Work) -> None:
-        """Hand work to a thread that waits for some, or to a new one. Raises `RuntimeError`."""
+        """Give work to an idle thread, or start a thread. Raises `RuntimeError`."""
         try:
             inbox = self._idle.pop()
         except IndexError:
@@ -107,21 +108,24 @@ class Blocking:
         inbox.put(work)
 
     def _serve(self, inbox: SimpleQueue[Work]) -> None:
-        """One thread: works until nothing has come for a while."""
+        """One thread: works until its queue has been empty for `linger` seconds."""
         work: Work | None = inbox.get()
         while work is not None:
             work(lambda: self._idle.append(inbox))
-            work = None  # what it has read is not kept meanwhile
+            work = None  # release what the last call has read while waiting
             try:
                 work = inbox.get(timeout=self._linger)
             except Empty:
                 try:
                     self._idle.remove(inbox)
-                except ValueError:  # it was given work at this very moment
+                except ValueError:  # work arrived at this very moment
                     work = inbox.get()
 
     def _lend(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """What gives the place of one call back. Until then a spare takes its place, if it takes long."""
+        """A function that gives the slot of one call back.
+
+        If the call takes long, a spare slot replaces it meanwhile.
+        """
         if not self._spare:
             return self._free.release
         replaced = False

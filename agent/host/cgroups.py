@@ -2,10 +2,12 @@
 
     holdfast.service/           delegated by systemd, which leaves everything below it alone
         agent                   the agent
-        command-1, -2, ...      one command each, with all that it has started
+        command-1, -2, ...      one command each, with all its descendants
 
-An unprivileged process cannot leave its group by itself, so a group knows all descendants of its command. What a service starts for it (`systemd-run`, also
-`--user`; at; cron) is no descendant. No controllers are turned on: the groups limit and count nothing. systemd's rules: https://systemd.io/CGROUP_DELEGATION; the kernel's: cgroups(7).
+An unprivileged process cannot leave its group by itself, so a group knows all descendants of its command. Processes
+that a service starts on request (`systemd-run`, also `--user`; at; cron) are not descendants. No controllers are
+enabled: the groups neither limit nor account for anything. systemd's rules: https://systemd.io/CGROUP_DELEGATION; the
+kernel's: cgroups(7).
 """
 
 from __future__ import annotations
@@ -20,12 +22,12 @@ from holdfast.agent.host import processes
 from holdfast.resources.paths.mounts import TABLE, unescaped
 
 LEAF = "agent"
-"""The agent's own group: by the kernel's rule, processes belong into groups without others below."""
+"""The agent's own group. The kernel allows processes only in groups without child groups."""
 COMMAND = "command-"
 MARKS = ("user.delegate", "trusted.delegate")
-"""Extended attributes by which systemd says that a group is delegated: from version 251 on, and before."""
+"""Extended attributes with which systemd marks a delegated group: from version 251 on, and in older versions."""
 TRIES = 2
-"""Groups of ended commands that are looked at when another command ends: more than come, so that all are removed in the end."""
+"""Left-over groups to check when a command ends. More are checked than can be added, so all are removed in the end."""
 
 
 class Cgroups:
@@ -35,7 +37,7 @@ class Cgroups:
         self._directory = directory
         self._numbers = itertools.count(1)
         self._left: deque[Path] = deque()
-        """Groups of commands that are over, but not all that they have started."""
+        """Groups of ended commands that still contain descendants."""
 
     def make(self) -> Path:
         """Make a group, and return its path. Raises `OSError`."""
@@ -43,12 +45,12 @@ class Cgroups:
             path = self._directory / f"{COMMAND}{next(self._numbers)}"
             try:
                 path.mkdir()
-            except FileExistsError:  # one that a dead agent has left
+            except FileExistsError:  # left over from an agent that died
                 continue
             return path
 
     def release(self, path: Path) -> None:
-        """Remove a group when nothing runs in it, which may be now or when a later command ends."""
+        """Remove a group: now if it is empty, else when a later command ends."""
         if not _removed(path):
             self._left.append(path)
         for _ in range(min(TRIES, len(self._left))):
@@ -57,20 +59,20 @@ class Cgroups:
                 self._left.append(other)
 
     def adopt(self) -> None:
-        """Remove the groups that a dead agent has left, now or when they are empty. Raises `OSError`."""
+        """Remove the groups left over from an agent that died, now or when they are empty. Raises `OSError`."""
         self._left.extend(path for path in self._directory.glob(f"{COMMAND}*") if not _removed(path))
 
 
 def delegated() -> Cgroups | None:
-    """The groups below the one that systemd has delegated to this process, which is moved into a leaf of its own; None where there is no such group.
+    """The groups below the one that systemd has delegated to this process; None if there is no such group.
 
-    Raises `OSError` where the system refuses that.
+    This process is moved into a leaf of its own. Raises `OSError` if the system refuses that.
     """
     own = _own()
     if own is None:
         return None
     if not _is_delegated(own) and own.name == LEAF:
-        own = own.parent  # this process has been moved already
+        own = own.parent  # this process has already been moved
     if not _is_delegated(own):
         return None
     leaf = own / LEAF
@@ -117,23 +119,23 @@ def members(path: Path) -> set[int]:
     """All processes of a group and of the groups below it."""
     found: set[int] = set()
     for directory, _, _ in os.walk(path):
-        with contextlib.suppress(OSError):  # it is gone
+        with contextlib.suppress(OSError):  # the group is gone
             found.update(map(int, Path(directory, "cgroup.procs").read_bytes().split()))
     return found - {0}
 
 
 def kill(path: Path) -> None:
-    """Kill all processes of a group and of the groups below it, in one step that no fork escapes."""
+    """Kill all processes of a group and of the groups below it, in one atomic step that no fork escapes."""
     try:
         _set(path, "cgroup.kill")
-    except OSError:  # before Linux 5.14: a frozen process starts nothing, and can be killed
+    except OSError:  # before Linux 5.14: freeze, so that nothing forks, then kill
         with contextlib.suppress(OSError):
             _set(path, "cgroup.freeze")
         processes.end(lambda: members(path))
 
 
 def _set(path: Path, name: str) -> None:
-    """Set a switch of a group. Raises `OSError`."""
+    """Write a control file of a group. Raises `OSError`."""
     descriptor = os.open(path / name, os.O_WRONLY | os.O_CLOEXEC)
     try:
         os.write(descriptor, b"1")
@@ -142,7 +144,7 @@ def _set(path: Path, name: str) -> None:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a group and those below it, if all are empty; whether it is gone."""
+    """Remove a group and those below it if all are empty; return whether the group is gone."""
     try:
         for directory, _, _ in os.walk(path, topdown=False):
             Path(directory).rmdir()

@@ -1,39 +1,94 @@
-"""The world as one resource sees it: `resources/context.py`'s protocol, for real."""
+"""The world as one resource sees it: the implementation of the protocol in `resources/context.py`."""
 
 from __future__ import annotations
 
 import re
 import signal
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from holdfast.agent.host import files
+from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement
-from holdfast.agent.host.sources import read
-from holdfast.agent.loggers import Late
+from holdfast.agent.host.flushes import Flushes
+from holdfast.agent.host.sources import Sources, read
+from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
 from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
+from holdfast.resources.secrets import Redactor
 from holdfast.states.grains import Grains
 from holdfast.states.hostfiles import absolute
 
 if TYPE_CHECKING:
-    from holdfast.agent.host.host import Host
+    from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.resources.interfaces.base import Bus
     from holdfast.states.source import Tree
 
 
+class ContextHost(Protocol):
+    """What a context needs of its host; `LocalHost` documents each member."""
+
+    facts: Mapping[str, Any]
+    pillar: Mapping[str, Any]
+    options: Mapping[str, Any]
+    redactor: Redactor
+    blocking: Blocking
+    long_blocking: Blocking
+    flushes: Flushes
+    sources: Sources
+    var_dir: Path
+    durable: bool
+    onlooker: Callable[[str, str, bytes], None] | None
+
+    @property
+    def states(self) -> Path:
+        """The states directory."""
+        ...
+
+    @property
+    def world(self) -> World:
+        """Strings and host maps."""
+        ...
+
+    @property
+    def paths(self) -> PathWatcher:
+        """Events of paths."""
+        ...
+
+    @property
+    def managed(self) -> Sequence[str]:
+        """Paths that the states manage, sorted."""
+        ...
+
+    def reads(self, identity: str) -> set[str]:
+        """Names of the grains that the resource has read; the caller adds to them."""
+        ...
+
+    def read_by(self, identity: str) -> None:
+        """Record that the resource has read pillar or options."""
+        ...
+
+    def interface(self, name: str) -> Any:
+        """The provider bound to a virtual module. Raises `Permanent`."""
+        ...
+
+    def bus(self) -> Bus:
+        """The system's D-Bus."""
+        ...
+
+
 class HostContext:
-    """Belongs to one resource and lives as long as it; small, for there are as many as resources."""
+    """Belongs to one resource and lives as long as the resource; small, because there is one for each resource."""
 
     __slots__ = ("_host", "_log", "background", "identity", "report")
 
-    def __init__(self, host: Host, identity: str) -> None:
+    def __init__(self, host: ContextHost, identity: str) -> None:
         self._host = host
         self._log: Logger | None = None
         self.identity = identity
@@ -47,7 +102,7 @@ class HostContext:
 
     @property
     def salt_names(self) -> bool:
-        """Whether what is named after the tool carries Salt's name."""
+        """Whether marks in managed files carry Salt's name in place of ours."""
         return bool(self._host.options.get("salt_names"))
 
     @property
@@ -56,15 +111,15 @@ class HostContext:
         self._host.read_by(self.identity)
         return self._host.pillar
 
-    def covered(self, value: Any) -> Any:
-        """Without the secrets of the pillar."""
-        return self._host.cover(value)
+    def redacted(self, value: Any) -> Any:
+        """The value with the secrets of the pillar redacted."""
+        return self._host.redactor(value)
 
     @property
     def log(self) -> Logger:
         """The log, with `resource=` bound."""
         if self._log is None:
-            self._log = Late("holdfast.resource", resource=self.identity)
+            self._log = LazyLogger("holdfast.resource", resource=self.identity)
         return self._log
 
     @property
@@ -74,7 +129,7 @@ class HostContext:
 
     @property
     def var_dir(self) -> Path:
-        """The resource's own directory below the agent's; made on first use. Raises `OSError`."""
+        """The resource's own directory below the agent's, made on first use. Raises `OSError`."""
         path = self._host.var_dir / "resources" / file_name(self.identity)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)
@@ -99,11 +154,11 @@ class HostContext:
         shown: bool = False,
     ) -> Completed:
         """Run a command: see the protocol."""
-        from holdfast.agent.host.run import run  # noqa: PLC0415 - a run without commands does not need all that holds them
-        from holdfast.agent.host.starting import Command  # noqa: PLC0415 - the same
+        from holdfast.agent.host.run import run  # noqa: PLC0415 - only commands need it
+        from holdfast.agent.host.starting import CommandSpec  # noqa: PLC0415 - the same
 
         await self._host.flushes.done()
-        command = Command(
+        command = CommandSpec(
             argv, cwd, env, stdin, user, group, umask, timeout, check, limit, on_start, stop_signal, combined, on_line
         )
         if shown and self._host.onlooker:
@@ -111,15 +166,15 @@ class HostContext:
         return await run(command, self._host.blocking)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Run a call that may block in a short-lived thread."""
+        """Run a call that may block in a short-lived thread; return its result."""
         return await self._host.blocking(call, *args)
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """The same, apart from shorter calls."""
+        """Like `blocking`, in threads of their own, so that shorter calls need not wait."""
         return await self._host.long_blocking(call, *args)
 
     async def read_text(self, path: str) -> str:
-        """The text of a file, UTF-8. Raises `OSError`, and `Permanent` when it is not text, or no file at all."""
+        """The text of a UTF-8 file. Raises `OSError`; `Permanent` if the file is not regular or not UTF-8."""
         data = await read(paths.at(path, follow=True), self._host.blocking)
         try:
             return data.decode()
@@ -151,20 +206,20 @@ class HostContext:
         return await self._host.sources.read(url, user=self.identity, trusted=trusted)
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """What `read` makes of a source of this host: see the protocol."""
+        """The result of `read` for a source on this host: see the protocol."""
         return self._host.sources.view(url, name, read, self.identity)
 
     def source_outside(self, url: str) -> str | None:
-        """The path of a source that is on this host and not among the states."""
+        """The path of a source that is on this host but outside the states directory."""
         return self._host.sources.outside(url)
 
     def source_version(self) -> str:
-        """What the sources of an action contain."""
-        edition = self._host.sources.edition
-        return "" if edition is None else edition.version(self.identity)
+        """The digests of the sources of an action."""
+        snapshot = self._host.sources.snapshot
+        return "" if snapshot is None else snapshot.version(self.identity)
 
     def managed_below(self, directory: str) -> Collection[str]:
-        """Paths below a directory that other resources manage."""
+        """Paths below a directory that other resources manage, sorted."""
         known, inside = self._host.managed, directory.rstrip("/")
         return known[bisect_left(known, f"{inside}/") : bisect_left(known, f"{inside}0")]  # 0 comes right after /
 
@@ -188,29 +243,29 @@ class HostContext:
             raise Permanent(f"cannot render {error}") from None
 
     def call(self, call: Mapping[str, Any]) -> Any:
-        """Call a read-only function of templates. Raises `Permanent` for one that there is not, or that fails."""
+        """Call a read-only template function. Raises `Permanent` if the function does not exist or fails."""
+        from holdfast.states.host_view import HostView  # noqa: PLC0415 - the same
         from holdfast.states.jinja import names_for  # noqa: PLC0415 - the same
         from holdfast.states.values import traverse  # noqa: PLC0415 - the same
-        from holdfast.states.world import World  # noqa: PLC0415 - the same
 
-        options = {**self._host.options, "template_commands": True}  # a guard may be a command anyway
-        world = World(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
+        options = {**self._host.options, "template_commands": True}  # guards may run commands in any case
+        view = HostView(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
         name, args = str(call.get("fun", "")), call.get("args") or ()
         named = {key: value for key, value in call.items() if key not in {"fun", "args", "get_return"}}
         try:
-            value = names_for(world)["salt"][name](*args, **named)
+            value = names_for(view)["salt"][name](*args, **named)
         except (LookupError, TypeError, ValueError, OSError, HoldfastError) as error:
             raise Permanent(f"cannot call {name or 'a function without a name'}: {error}") from None
         if name == "cmd.retcode":
-            return False  # as in Salt: 0 is no truth, and any other status a failure
+            return False  # as in Salt: 0 is false, and any other status is a failure
         return traverse(value, call["get_return"], default=None) if "get_return" in call else value
 
     def _tree(self) -> Tree:
-        """The states directory, as templates of this resource see it."""
+        """The states directory as templates of this resource see it."""
         from holdfast.states.source import Tree  # noqa: PLC0415 - only templates pay for it
 
         sources = self._host.sources
-        reader = None if sources.edition is None else lambda path: sources.content(absolute(path), self.identity)
+        reader = None if sources.snapshot is None else lambda path: sources.content(absolute(path), self.identity)
         return Tree(self._host.states, paths.trusted_uids(), reader=reader)
 
     def interface(self, name: str) -> Any:
@@ -231,7 +286,7 @@ class HostContext:
 
 
 def file_name(identity: str) -> str:
-    """An identity as the name of a directory: readable, unambiguous, at most 200 bytes."""
+    """A directory name for an identity: readable, unambiguous, at most 200 bytes."""
     text = re.sub(
         r"[^A-Za-z0-9._\[\]-]",
         lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode(errors="surrogateescape")),
@@ -239,6 +294,6 @@ def file_name(identity: str) -> str:
     )
     if len(text) <= 200:
         return text
-    import hashlib  # noqa: PLC0415 - hardly ever needed
+    import hashlib  # noqa: PLC0415 - rarely needed
 
     return f"{text[:150]}-{hashlib.sha256(identity.encode(errors='surrogateescape')).hexdigest()[:32]}"

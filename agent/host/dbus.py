@@ -1,8 +1,8 @@
-"""The system's D-Bus for all resources: one connection, made when it is first needed and made again when it breaks.
+"""The system's D-Bus for all resources: one connection, opened on first use and opened again when it breaks.
 
-A task keeps the connection for the life of the process. While D-Bus is away (`systemctl restart dbus`) calls wait for it
-within their deadlines, health says `dbus-gone`, and each subscriber is told to look again as soon as it is back, for what was
-signalled in between is lost. Nothing outside this module knows which library speaks the protocol.
+A task keeps the connection open for the life of the process. While D-Bus is away (`systemctl restart dbus`), calls wait
+for it within their deadlines and health reports `dbus-gone`. When D-Bus is back, each subscriber is told to check
+again, because signals in between are lost. Only this module knows which library speaks the protocol.
 """
 
 from __future__ import annotations
@@ -18,30 +18,33 @@ from dbus_fast.errors import DBusFastError
 from dbus_fast.unpack import unpack_variants
 
 from holdfast.agent.health import Health
-from holdfast.agent.loggers import Late
+from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.interfaces.base import BusError, Match, Signal
 
-log = Late("holdfast.dbus")
+log = LazyLogger("holdfast.dbus")
 
 DAEMON = ("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus")
 MANAGER = "org.freedesktop.systemd1"
 CONNECT_TIMEOUT = 10.0
 """Seconds for the handshake."""
 BACKOFF = (0.02, 5.0)
-"""Seconds before the second attempt to connect; doubled up to the other."""
+"""Seconds before the second attempt to connect, doubled for each further attempt up to the second number."""
 IN_FLIGHT = 32
-"""Calls under way at once: the library gives up the connection when more is sent than the socket takes."""
+"""Most calls in flight: the library drops the connection when more is sent than the socket takes."""
 BROKEN = (OSError, EOFError, TimeoutError, BusError, DBusFastError)
-"""What the library raises when a bus is not there, goes away, or makes no sense."""
+"""Errors of the library when a bus is missing, goes away, or breaks the protocol."""
 
 Queue = asyncio.Queue[Signal | None]
 Key = tuple[str, str, str]
-"""Interface, member and path of a signal; empty where any will do."""
+"""Interface, member and path of a signal; an empty string matches any."""
 
 
 class SystemBus:
-    """The connection, as `holdfast.resources.interfaces.base.Bus` describes it. `before` is awaited before each call; `address` is for tests."""
+    """The connection, as `holdfast.resources.interfaces.base.Bus` describes it.
+
+    `before` is awaited before each call; `address` is for tests.
+    """
 
     def __init__(
         self,
@@ -63,11 +66,11 @@ class SystemBus:
         self._known = False
         self._managed = False
         self._rules: Counter[str] = Counter()
-        """Rule -> how many subscribers want it."""
+        """Match rule -> number of subscribers."""
         self._asked: dict[str, asyncio.Task[Any]] = {}
-        """Rule -> the call that asks the bus for it."""
+        """Match rule -> the running call that adds it on the bus."""
         self._matched: set[str] = set()
-        """Rules that the connection has; the bus counts them, so none may be added twice."""
+        """Match rules that the connection has. The bus counts duplicates, so no rule may be added twice."""
         self._queues: dict[Key, dict[Queue, None]] = {}
 
     # -- what providers use --------------------------------------------------------------------------------------
@@ -82,10 +85,10 @@ class SystemBus:
         *arguments: Any,
         timeout: float = 25.0,
     ) -> list[Any]:
-        """Call a method; the values it returns, variants unpacked.
+        """Call a method and return its values, with variants unpacked.
 
-        Raises `BusError`: with the name of the error that came back, or without one when D-Bus is not there, goes away
-        during the call, or does not answer within `timeout` seconds.
+        Raises `BusError`: with the error name of the reply; without a name if D-Bus is missing, goes away during the
+        call, or does not answer within `timeout` seconds.
         """
         if self._before is not None:
             await self._before()
@@ -98,7 +101,10 @@ class SystemBus:
             raise BusError(f"cannot call {member} of {destination}: {what} within {timeout:g} s") from None
 
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Signals as they come; None when the subscription is armed, and again when it was renewed and some may be lost."""
+        """Signals as they arrive.
+
+        None when the subscription is armed, and again after it was renewed: some may be lost.
+        """
         queue: Queue = asyncio.Queue()
         self._enter(queue, matches)
         try:
@@ -112,7 +118,7 @@ class SystemBus:
             self._leave(queue, matches)
 
     async def close(self) -> None:
-        """End the connection for good."""
+        """Close the connection for good."""
         if self._keeper:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)
@@ -121,7 +127,7 @@ class SystemBus:
     # -- the connection ------------------------------------------------------------------------------------------
 
     async def _connection(self) -> MessageBus:
-        """The connection, waited for. Raises `BusError` when there never was one and none can be made."""
+        """Wait for the connection. Raises `BusError` if there never was one and none can be made."""
         if self._keeper is None:
             self._keeper = self._tasks.start("dbus", self._keep())
         while self._bus is None:
@@ -132,7 +138,7 @@ class SystemBus:
         return self._bus
 
     async def _keep(self) -> None:
-        """Have a connection for ever."""
+        """Keep a connection open, for ever."""
         wait = BACKOFF[0]
         while True:
             try:
@@ -146,14 +152,14 @@ class SystemBus:
                 await self._attend(bus)
 
     async def _connect(self) -> MessageBus:
-        """A connection on which everything subscribed to is matched. Raises one of `BROKEN`."""
+        """Open a connection that has all rules of the subscribers. Raises one of `BROKEN`."""
         bus = MessageBus(bus_address=self._address, bus_type=BusType.SYSTEM)
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT):
                 await bus.connect()
                 if not self._known:
                     self._managed = await has_manager(bus)
-                while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process: it, too, has to find the new bus
+                while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process, which also has to find the new bus
                     await asyncio.sleep(BACKOFF[0])
                 self._matched.clear()
                 for text in list(self._rules):
@@ -165,7 +171,7 @@ class SystemBus:
         return bus
 
     async def _attend(self, bus: MessageBus) -> None:
-        """Serve one connection until it is lost."""
+        """Serve one connection until it breaks."""
         bus.add_message_handler(self._received)
         again, self._known, self._bus, self._why = self._known, True, bus, ""
         self._news.set()
@@ -191,20 +197,23 @@ class SystemBus:
             log.warning("D-Bus is gone", why=why)
             self._health.set(
                 "dbus-gone",
-                f"D-Bus is gone ({why}): what it tells, services above all, is not watched until it is back",
+                f"D-Bus is gone ({why}): services and other things that it reports are not watched until it is back",
             )
 
     # -- subscriptions -------------------------------------------------------------------------------------------
 
     async def _ask(self, text: str) -> None:
-        """Have the bus asked for a rule once, whoever is first: a subscriber that goes meanwhile leaves the others theirs."""
+        """Add a rule on the bus once.
+
+        If the subscriber that asked first leaves meanwhile, the others still get their rule.
+        """
         asked = self._asked.get(text)
         if asked is None or (asked.done() and (asked.cancelled() or asked.exception())):
             asked = self._asked[text] = asyncio.create_task(self._match(text), name="dbus rule")
         await asyncio.shield(asked)
 
     async def _match(self, text: str) -> None:
-        await self._connection()  # a new one is made with all the rules that are wanted then
+        await self._connection()  # a new connection gets all current rules
         if text not in self._matched:
             await self.call(*DAEMON, "AddMatch", "s", text)
             self._matched.add(text)
@@ -230,10 +239,10 @@ class SystemBus:
                     self._bus.send(message(*DAEMON, "RemoveMatch", "s", (text,), MessageFlag.NO_REPLY_EXPECTED))
 
     def _received(self, received: Message) -> None:
-        """Hand a signal to those who subscribed to it.
+        """Hand a signal to its subscribers.
 
-        The bus checks the sender of a broadcast against the rules. A signal addressed to this connection alone is checked against none, and
-        any local user may send one: it is dropped.
+        The bus checks the sender of a broadcast against the rules. It does not check a signal addressed to this
+        connection alone, and any local user may send one, so such signals are dropped.
         """
         if received.message_type is not MessageType.SIGNAL or received.destination:
             return
@@ -269,7 +278,7 @@ def message(  # noqa: PLR0917 - the fields of a method call, in the order of D-B
 
 
 async def exchange(bus: MessageBus, call: Message) -> list[Any]:
-    """One call and its answer. Raises `BusError`."""
+    """Make one call and return the values of the reply. Raises `BusError`."""
     what = f"{call.member} of {call.destination}"
     try:
         reply = await bus.call(call)
@@ -284,12 +293,12 @@ async def exchange(bus: MessageBus, call: Message) -> list[Any]:
 
 
 async def has_manager(bus: MessageBus) -> bool:
-    """Whether the service manager is on this bus."""
+    """Whether systemd is on this bus."""
     return bool((await exchange(bus, message(*DAEMON, "NameHasOwner", "s", (MANAGER,))))[0])
 
 
 def rule(match: Match) -> str:
-    """What the bus is asked for."""
+    """The match rule as the bus takes it."""
     fields = {"type": "signal", "sender": match.sender, "interface": match.interface, "member": match.member}
     fields |= {"path_namespace": match.within} if match.within else {"path": match.path}
     return ",".join(f"{name}='{value}'" for name, value in fields.items() if value)

@@ -1,8 +1,8 @@
 """How many files the agent and its commands may have open.
 
-The agent takes as many as it can get, for a graph may need more than the usual 1024. A command is given the limit that the agent was started
-with: programs that use select(2), or that close every possible descriptor, do not work well with a large one (`man 2 getrlimit`; systemd keeps its default low for
-this reason).
+The agent raises its limit as far as it can, because a graph may need more than the usual 1024. Commands get the limit
+that the agent was started with: programs that use select(2), or that close every possible descriptor, do not work well
+with a large one (getrlimit(2); systemd keeps its default low for this reason).
 """
 
 from __future__ import annotations

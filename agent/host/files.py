@@ -1,8 +1,9 @@
-"""Files put in place whole: a reader, or the next boot after a power cut, sees the old content or the new, never half.
+"""Atomic replacement of files: readers, and the next boot after a power cut, see the old or the new content, not a mix.
 
-The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`, closed to others from its first byte, which
-is then renamed over the target. What a killed agent has left of those is recognised by its name and removed the next
-time something is written in that directory. All of it happens in the directory that the target's path led to at the beginning.
+The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`. Its mode is 0600 from the first
+byte; when it is complete, it is renamed over the target. Temporaries left over from a killed agent are recognised by
+name and removed the next time a file is written in that directory. All steps use the directory that the target's path
+led to at first.
 """
 
 from __future__ import annotations
@@ -23,23 +24,23 @@ from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
-"""Bytes from which on writing happens in a thread, so that the loop is not held up."""
+"""Bytes above which a file is written in a thread, so that the event loop is not blocked."""
 STALE = 3600.0
-"""Seconds after which a temporary is taken for left over even if a process with its number exists."""
+"""Seconds after which a temporary counts as left over, even if a process with its number exists."""
 SWEEP = 600.0
-"""Seconds after which a directory that is written to is searched for leftovers again."""
+"""Seconds after which a directory is searched for leftovers again when a file is written there."""
 KEPT = ("user.", "security.selinux", "system.posix_acl_access")
-"""Extended attributes that a replaced file hands on; capabilities are not: they belonged to the old content."""
+"""Extended attributes that a new file takes over. Capabilities are not among them: they belong to the old content."""
 SWEPT = 10_000
-"""Entries of a directory that are looked at for leftovers."""
+"""Most entries of a directory that are checked for leftovers."""
 
 _swept: dict[str, float] = {}
-"""Directory -> when it was last searched for leftovers, by the monotonic clock."""
+"""Directory -> time of the last search for leftovers, by the monotonic clock."""
 
 
 @dataclass(slots=True)
 class Replacement:
-    """One file on its way into place. Where only the path is given, where that leads is seen when the temporary is made."""
+    """One file to be replaced. If only a path is given, it is resolved when the temporary is made."""
 
     target: Place | str
     data: bytes
@@ -48,16 +49,19 @@ class Replacement:
     gid: int
     durable: bool
     renaming: Callable[[], None] | None = None
-    """Called right before the target changes, perhaps in a thread."""
+    """Called directly before the target changes, possibly in a thread."""
     later: Callable[[Directory], None] | None = None
-    """Takes the directory whose flush may wait, perhaps in a thread. None: it may not."""
+    """Takes a directory to flush later, possibly in a thread. None: the directory is flushed at once."""
     temporary: Place | None = None
     pinned: Handle | None = None
-    """The temporary, where somebody could put another thing in its place."""
+    """The temporary, kept open where another user could replace it."""
     abandoned: bool = False
 
     def fill(self) -> None:
-        """Make the temporary: content, owner, attributes, mode, and on the disk if durable. Raises `OSError` and `Unsafe`, and leaves nothing."""
+        """Make the temporary: content, owner, attributes, mode; flushed if durable.
+
+        Raises `OSError` and `Unsafe`; then nothing is left.
+        """
         if isinstance(self.target, str):
             self.target = paths.at(self.target)
         sweep(self.target.directory)
@@ -78,12 +82,15 @@ class Replacement:
         os.fchmod(handle.fd, self.mode)
         if self.durable:
             os.fsync(handle.fd)
-        if target.directory.holders:  # for reading: what is open for writing cannot be executed
+        if target.directory.holders:  # opened for reading: the kernel refuses to execute files open for writing
             self.pinned = Handle(os.open(f"/proc/self/fd/{handle.fd}", os.O_RDONLY | os.O_CLOEXEC))
 
     @property
     def shown(self) -> str:
-        """A path of the temporary for commands that root runs. A user who owns the directory cannot make it lead to another file."""
+        """A path of the temporary for commands that root runs.
+
+        The owner of the directory cannot make it lead to another file.
+        """
         if self.pinned is not None:
             return f"/proc/{os.getpid()}/fd/{self.pinned.fd}"
         return "" if self.temporary is None else self.temporary.real
@@ -91,7 +98,7 @@ class Replacement:
     def commit(self) -> None:
         """Rename the temporary over the target. Raises `OSError`."""
         if self.temporary is None or isinstance(self.target, str):
-            raise RuntimeError("a file cannot be put in place before it is filled")
+            raise RuntimeError("cannot put a file in place before it is filled")
         if self.renaming is not None:
             self.renaming()
         self.temporary.rename(self.target)
@@ -103,7 +110,7 @@ class Replacement:
             self.target.directory.sync()
 
     def place(self) -> None:
-        """Both, unless it was given up in between. Raises `OSError` and `Unsafe`, and leaves nothing."""
+        """`fill` and `commit`, unless cancelled in between. Raises `OSError` and `Unsafe`; then nothing is left."""
         self.fill()
         if self.abandoned:
             return
@@ -114,7 +121,7 @@ class Replacement:
             raise
 
     def discard(self) -> None:
-        """Remove the temporary; harmless when there is none."""
+        """Remove the temporary, if there is one."""
         self.abandoned, self.pinned = True, None
         if self.temporary is not None:
             with contextlib.suppress(OSError):
@@ -125,7 +132,8 @@ class Replacement:
 async def replace(file: Replacement, blocking: Blocking, check: Callable[[str], Awaitable[None]] | None = None) -> None:
     """Put a file in place. `check` is awaited with the path of the finished temporary and may raise to stop it.
 
-    On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError` and `Unsafe`.
+    On any error, cancellation included, the target is as it was and no temporary is left. Raises `OSError` and
+    `Unsafe`.
     """
     large = len(file.data) > LARGE
     waits = blocking if large else blocking.brief if file.durable else _at_once
@@ -142,12 +150,12 @@ async def replace(file: Replacement, blocking: Blocking, check: Callable[[str], 
 
 
 async def _at_once(step: Callable[[], None]) -> None:
-    """Do what no disk is waited for: a thread costs more than a small file."""
+    """Run a step without a thread: a thread costs more than writing a small file that needs no flush."""
     step()
 
 
 def sweep(directory: Directory) -> None:
-    """Remove what killed agents left in a directory; looks into each now and then, for what a one-shot run left meanwhile."""
+    """Remove leftovers of killed agents from a directory. Each directory is searched again after `SWEEP` seconds."""
     now = time.monotonic()
     if now < _swept.get(directory.real, -SWEEP) + SWEEP:
         return
@@ -166,7 +174,7 @@ def sweep(directory: Directory) -> None:
 
 
 def in_use(pid: int, place: Place) -> bool:
-    """Whether another process, the one-shot run beside a daemon, is likely to be writing this temporary now."""
+    """Whether another process (a one-shot run beside a daemon) is probably writing this temporary now."""
     seen = place.look()
     if pid == os.getpid() or seen is None or time.time() - seen.st_mtime > STALE:
         return False
@@ -180,7 +188,7 @@ def in_use(pid: int, place: Place) -> bool:
 
 
 def carry(old: Place, new: Handle, uid: int) -> None:
-    """Give a new file, which is to belong to `uid`, the extended attributes (labels, ACLs) of the one it replaces, as far as that is possible."""
+    """Copy extended attributes (labels, ACLs) of the old file to the new one, owned by `uid`, as far as possible."""
     try:
         handle, info = (None, old.look()) if old.directory.handle is None else old.pin()
         if info is None or not S_ISREG(info.st_mode) or not old.keeps_attributes(info, uid):

@@ -1,7 +1,8 @@
-"""Directories with new entries that are not on the disk yet, each flushed once for many files.
+"""Directories with new entries that are not on the disk yet; one flush serves many files.
 
-A file is flushed before it is renamed (`files.py`), and its directory at once where another resource depends on the file, or the
-journal tells of it. All other directories are flushed before a command is run or D-Bus is called, at the end, and a second later at most.
+A file is flushed before it is renamed (`files.py`). Its directory is flushed at once if another resource depends on the
+file or the journal records it. All other directories are flushed before a command runs or D-Bus is called, at the end
+of a run, and after a second at the latest.
 """
 
 from __future__ import annotations
@@ -14,42 +15,45 @@ from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.paths.place import Directory
 
 DELAY = 1.0
-"""Seconds for which a flush waits for more files at most."""
+"""Most seconds for which a flush waits for more files."""
 
 
 class Flushes:
-    """Those of one host. `told` is called with the reason when a directory could not be flushed."""
+    """Pending flushes of one host. `told` is called with the reason when a directory cannot be flushed."""
 
     def __init__(self, blocking: Blocking, told: Callable[[str], None]) -> None:
         self._blocking, self._told = blocking, told
         self._failed: dict[tuple[int, int], str] = {}
-        """Why a directory could not be flushed, until it can."""
+        """Device and inode -> why the last flush of that directory failed."""
         self._owed: dict[tuple[int, int], Directory] = {}
-        """By device and inode. Threads add to it."""
+        """Device and inode -> directory to flush. Threads add to it."""
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
 
     @property
     def trouble(self) -> str:
-        """Why something that was written may not be on the disk; empty when all is."""
+        """Why something that was written may not be on the disk; empty if all of it is."""
         return "; ".join(self._failed.values())
 
     def owe(self, directory: Directory) -> None:
-        """An entry of this directory was renamed. May be called in any thread; then `soon` is to be called in the loop."""
+        """Record that an entry of this directory was renamed.
+
+        Thread-safe; the caller then calls `soon` in the event loop.
+        """
         self._owed[directory.info.st_dev, directory.info.st_ino] = directory
 
     def soon(self) -> None:
-        """Have flushed what is owed, in a while."""
+        """Schedule a flush of all recorded directories."""
         if self._owed and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(DELAY, self._begin)
 
     async def done(self) -> None:
-        """All that was owed until now is on the disk when this returns, or it was told why not."""
+        """Wait until all directories recorded so far are flushed, or their failure is reported."""
         if self._owed or self._work:
             await asyncio.shield(self._begin())
 
     def _begin(self) -> asyncio.Task[None]:
-        """The flush that is under way, or a new one."""
+        """The running flush, or a new one."""
         if self._timer:
             self._timer.cancel()
             self._timer = None
@@ -58,7 +62,7 @@ class Flushes:
         return self._work
 
     async def _flush(self) -> None:
-        """Flush until nothing is owed. A disk that does not answer holds nobody up for ever."""
+        """Flush until no directory is left. A disk that does not answer is given up after `LONG` seconds."""
         before = self.trouble
         try:
             while self._owed:
@@ -78,7 +82,7 @@ class Flushes:
 
 
 def _sync(directory: Directory) -> None:
-    """Flush one directory, unless it is gone, and with it all that was in it."""
+    """Flush one directory, unless it was removed with all its entries."""
     try:
         directory.sync()
     except ABSENT:

@@ -1,8 +1,9 @@
 """The agent's end of the fork server, which starts the commands (`become`).
 
-A fork copies the page tables of the process. For the agent that takes milliseconds in which its event loop, and Python as a whole, stand still; the fork server is a
-fresh interpreter without any other library, a tenth of the size. It is started for the first command and ended when there was none for a while. It cannot
-outlive the agent: its only source of work is a socket, which the agent's end closes.
+A fork copies the page tables of the process. In the agent that takes milliseconds, during which the event loop and all
+of Python stand still. The fork server is a fresh interpreter without other libraries, a tenth of the size. It is
+started for the first command and ended after some time without one. It cannot outlive the agent: its work comes from a
+socket that closes when the agent ends.
 """
 
 from __future__ import annotations
@@ -32,11 +33,14 @@ def load(name, text):
 for name in ("holdfast", "holdfast.agent", "holdfast.agent.host"):
     load(name, "")
 """
-"""Gives the program its modules without their packages, which would import more."""
+"""Creates the modules that the program needs without importing their packages, which would import more."""
 
 
 def _program() -> bytes:
-    """The program of the fork server, as it was when the agent started: an update of the files does not mix two versions."""
+    """The program of the fork server.
+
+    It is read when the agent starts: an update of the files must not mix two versions.
+    """
     texts = [
         (module.__name__, Path(str(module.__file__)).read_text(encoding="utf-8")) for module in (processes, become)
     ]
@@ -49,7 +53,7 @@ PROGRAM = _program()
 
 
 class ForkServer:
-    """One fork server at a time, of this process."""
+    """At most one running fork server, for this process."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -57,9 +61,12 @@ class ForkServer:
         self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, child: become.Child, descriptors: Sequence[int]) -> None:
-        """Have a process begun: it reports to the first of the descriptors, and has the next three as its standard ones (see `become.PASSED`).
+        """Start a process.
 
-        Raises `OSError`. What cannot be done later, is reported; the end of the report without a line means that the fork server was killed.
+        It reports to the first descriptor and uses the next three as standard streams (see `become.PASSED`).
+
+        Raises `OSError`. Errors of later steps are reported through the first descriptor; a report without a line means
+        that the fork server was killed.
         """
         if self._timer is not None:
             self._timer.cancel()
@@ -72,7 +79,7 @@ class ForkServer:
                 self._send([request, *descriptors])
 
     def _send(self, descriptors: list[int]) -> None:
-        """Send a request, to a new fork server if there is none. Raises `OSError`."""
+        """Send a request; start a fork server first if none runs. Raises `OSError`."""
         if self._socket is None:
             self._socket = self._start()
         socket.send_fds(self._socket, [b"+"], descriptors)
@@ -98,7 +105,7 @@ class ForkServer:
         return ours
 
     def stop(self) -> None:
-        """End the fork server, at once: what it was asked for and has not begun never begins."""
+        """End the fork server at once; requests that it has not started yet are dropped."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -110,7 +117,10 @@ class ForkServer:
 
 @contextlib.contextmanager
 def in_memory(name: str, content: bytes) -> Iterator[int]:
-    """A descriptor to read this from: not limited as a message is, and nobody has to feed it."""
+    """A descriptor to read `content` from.
+
+    Unlike a message its size is not limited, and unlike a pipe it needs no writer.
+    """
     descriptor = os.memfd_create(name)
     try:
         with os.fdopen(descriptor, "wb", buffering=0, closefd=False) as file:
@@ -122,5 +132,5 @@ def in_memory(name: str, content: bytes) -> Iterator[int]:
 
 
 server = ForkServer()
-"""That of this process."""
+"""The fork server of this process."""
 atexit.register(server.stop)

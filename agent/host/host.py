@@ -1,6 +1,6 @@
-"""The services of this machine that all resources share, and that end with it.
+"""The services of this machine that all resources share. They end with their host.
 
-One `Host` belongs to one event loop. What a single resource sees of it is its `HostContext`.
+One `LocalHost` belongs to one event loop. A resource sees the host through its `HostContext`.
 """
 
 from __future__ import annotations
@@ -15,30 +15,30 @@ from typing import TYPE_CHECKING, Any, Self
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
 from holdfast.agent.host.context import HostContext
-from holdfast.agent.host.edition import Edition
 from holdfast.agent.host.flushes import Flushes
-from holdfast.agent.host.kept import Store
+from holdfast.agent.host.source_snapshot import SourceSnapshot
+from holdfast.agent.host.source_store import SourceStore
 from holdfast.agent.host.sources import Sources
 from holdfast.agent.tasks import Tasks
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast.states.data import Call
 from holdfast.states.grains import seen
 from holdfast.states.hostfiles import absolute
 
 if TYPE_CHECKING:
-    from holdfast.agent.host.paths import PathWatcher
+    from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.agent.host.world import LocalWorld
     from holdfast.resources.interfaces.base import Bus
 
 DOWNLOADS = 4
-"""Downloads at once; apart from what else blocks, so that a slow server does not hold up the disk."""
+"""Most downloads at once. They have threads of their own, so that a slow server does not delay file operations."""
 
 
-class Host:
+class LocalHost:
     """The machine. Use as an async context manager.
 
-    `providers` is the operator's choice of tools (`{"pkg": "apt"}`); `durable` says whether files are on the disk before they
-    count as written; `managed` are the paths that the states manage. `health` and `tasks` are the daemon's, if there is one.
+    `providers` is the operator's choice of tools (`{"pkg": "apt"}`). `durable` says whether files must be on the disk
+    before they count as written. `health` and `tasks` are the daemon's, if there is one.
     """
 
     def __init__(
@@ -57,38 +57,38 @@ class Host:
         self.var_dir, self.durable = var_dir, durable
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
-        self.cover = Cover(self.pillar)
-        """Covers the secrets of the pillar in what is told."""
+        self.redactor = Redactor(self.pillar)
+        """Redacts the secrets of the pillar in all output."""
         self.options: Mapping[str, Any] = options or {}
         """The settings that templates see as `opts`."""
         self._readers: set[str] = set()
-        """Identities of the resources that have read pillar or options since these changed last."""
+        """Identities of the resources that have read pillar or options since the last change of these."""
         self._reads: dict[str, set[str]] = {}
         """Resource -> names of the grains that it has read."""
         self._managed: Sequence[str] = ()
         self._find_managed: Callable[[], Iterable[str]] | None = None
-        """Finds those paths anew, once somebody wants to know."""
+        """Computes `managed` anew on the next access."""
         self.health = health or Health()
         self.blocking, self.long_blocking = Blocking(spare=SPARE, linger=LINGER), Blocking(spare=SPARE)
         self.flushes = Flushes(self.blocking, self._tell_of_flushes)
         self._network = Blocking(DOWNLOADS)
         self.sources = Sources(states, self.blocking, self._network)
-        self._store = Store(absolute(var_dir))
+        self._store = SourceStore(absolute(var_dir))
         self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
         self._interfaces: dict[str, Any] = {}
         self.onlooker: Callable[[str, str, bytes], None] | None = None
-        """Shows a person what commands write: is called with whose it is, by which stream it comes, and what."""
+        """Shows output of commands to a person. Called with identity, stream name and bytes."""
         self._bus: Any = None
 
     async def __aenter__(self) -> Self:
-        """Nothing is opened before it is used."""
+        """Open nothing: each service is opened on first use."""
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Give everything back."""
+        """Close all services."""
         await self.flushes.done()
         if "paths" in self.__dict__:
             self.paths.close()
@@ -100,7 +100,7 @@ class Host:
     @cached_property
     def paths(self) -> PathWatcher:
         """Events of paths; a one-shot run needs none."""
-        from holdfast.agent.host.paths import PathWatcher  # noqa: PLC0415 - see above
+        from holdfast.agent.host.path_watcher import PathWatcher  # noqa: PLC0415 - see above
 
         return PathWatcher(self.health)
 
@@ -125,10 +125,10 @@ class Host:
         self.sources.states = directory
 
     @asynccontextmanager
-    async def taken_over(self, calls: Iterable[Call], states: Path) -> AsyncIterator[Edition]:
-        """Read the sources of these calls as they are now, from now on: see `Sources`."""
-        async with self.sources.taken_over(calls, states, self._store) as edition:
-            yield edition
+    async def taken_over(self, calls: Iterable[Call], states: Path) -> AsyncIterator[SourceSnapshot]:
+        """Freeze the sources of these calls at their present content: see `Sources.taken_over`."""
+        async with self.sources.taken_over(calls, states, self._store) as snapshot:
+            yield snapshot
         if why := self._store.trouble:
             self.health.set(
                 "sources-not-kept", f"{why}; a source that is changed now may keep its state from being repaired"
@@ -143,7 +143,7 @@ class Host:
             self.health.clear("not-flushed")
 
     def context(self, identity: str) -> HostContext:
-        """What the resource of this identity sees of the world."""
+        """The context of the resource with this identity."""
         return HostContext(self, identity)
 
     def update(
@@ -154,16 +154,18 @@ class Host:
         options: Mapping[str, Any] | None = None,
         managed: Callable[[], Iterable[str]] | None = None,
     ) -> set[str]:
-        """Replace what has changed; contexts that exist already see it at once. `managed` finds the paths that states manage.
+        """Replace what is given; existing contexts see the new values at once.
 
-        Returns the identities of the resources that have read what has changed: some of the grains, the pillar or the options.
+        `managed` finds the paths that states manage.
+
+        Returns the identities of the resources that have read a value that changed: grains, pillar or options.
         """
         facts_before, before = self.facts, (self.pillar, self.options)
         self.facts = self.facts if facts is None else facts
         if pillar is not None:
-            self.cover = (
-                self.cover if pillar == self.pillar else Cover(pillar, self.pillar)
-            )  # what was secret a moment ago still stands in diffs
+            self.redactor = (
+                self.redactor if pillar == self.pillar else Redactor(pillar, self.pillar)
+            )  # diffs may still contain the previous secrets
             self.pillar = pillar
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
@@ -174,11 +176,11 @@ class Host:
         return outdated
 
     def read_by(self, identity: str) -> None:
-        """Note that this resource has read pillar or options."""
+        """Record that this resource has read pillar or options."""
         self._readers.add(identity)
 
     def reads(self, identity: str) -> set[str]:
-        """Names of the grains that this resource reads; to be added to."""
+        """Names of the grains that this resource has read; the caller adds to the set."""
         return self._reads.setdefault(identity, set())
 
     @property
@@ -187,7 +189,7 @@ class Host:
         return frozenset().union(*self._reads.values())
 
     def forget_all_but(self, identities: Collection[str]) -> None:
-        """Of all other resources nothing has to be known any more."""
+        """Forget what all other resources have read."""
         self._readers.intersection_update(identities)
         for gone in self._reads.keys() - identities:
             del self._reads[gone]
@@ -200,16 +202,16 @@ class Host:
         return self._managed
 
     def bus(self) -> Bus:
-        """The system's D-Bus; connected when it is first used."""
+        """The system's D-Bus, connected on first use."""
         if self._bus is None:
-            from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - most runs need none, and it takes long to import
+            from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - slow to import, and most runs need no D-Bus
 
             self._bus = SystemBus(self._tasks, self.health, before=self.flushes.done)
         bus: Bus = self._bus
         return bus
 
     def interface(self, name: str) -> Any:
-        """The provider that serves a virtual module here, chosen once. Raises `Permanent` when none fits."""
+        """The provider of a virtual module on this host, chosen once. Raises `Permanent` if none fits."""
         if name not in self._interfaces:
             from holdfast.resources.interfaces.registry import bind  # noqa: PLC0415 - the same
 

@@ -1,7 +1,7 @@
-"""The one inotify descriptor of the process that resources' paths are watched with.
+"""The process's one inotify descriptor, with which the paths of resources are watched.
 
-asyncinotify makes the descriptor and its watches; here they are shared by the nodes of a tree and given back when the last one
-goes.
+asyncinotify makes the descriptor and its watches. Here the nodes of a tree share them, and the last node to leave
+removes a watch.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import os
 import struct
 import sys
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from asyncinotify import Inotify, Mask
 
-from holdfast.agent.host.pathnodes import Node, held
+from holdfast.agent.host.path_nodes import KernelWatch, PathNode, held
 
 ISDIR = int(Mask.ISDIR)
 MODIFY = int(Mask.MODIFY)
@@ -31,11 +30,11 @@ STRUCTURE = int(
     | Mask.UNMOUNT
     | Mask.IGNORED
 )
-"""What may put another thing, or nothing, in a path's place."""
+"""Events after which a path may show another thing, or nothing."""
 STEP = Mask.DELETE | Mask.MOVED_TO | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR | Mask.EXCL_UNLINK | Mask.MASK_ADD
-"""For a directory that is only passed through: little is asked for, so a busy one (/tmp) costs little."""
+"""Events of a directory that is only passed through. They are few, so that a busy directory (/tmp) costs little."""
 FULL = STEP | Mask.CREATE | Mask.MOVED_FROM | Mask.ATTRIB | Mask.MODIFY | Mask.CLOSE_WRITE
-"""For a directory that holds something watched."""
+"""Events of a directory that contains something watched."""
 BUFFER = 1 << 16
 """Bytes that one read of the descriptor takes: about two thousand events."""
 NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()
@@ -45,14 +44,14 @@ HEADER = struct.Struct("iIII")
 
 
 class Descriptor(Inotify):
-    """asyncinotify's descriptor, read without its event objects: those cost more than all we do with an event."""
+    """asyncinotify's descriptor, read without its event objects, which cost more than handling the event."""
 
     def __init__(self) -> None:
         super().__init__()
         os.set_blocking(self.fd, False)
 
     def events(self) -> Iterator[tuple[int, int, str]]:
-        """(watch descriptor, mask, name) of what has come, one buffer of it; never waits."""
+        """(watch descriptor, mask, name) of the pending events, at most one buffer of them; never waits."""
         try:
             data = os.read(self.fd, BUFFER)
         except BlockingIOError:
@@ -68,33 +67,23 @@ class Descriptor(Inotify):
             yield wd, mask, name
 
 
-class Entry:
-    """One watch of the kernel: it belongs to a directory, which may be reached by several paths."""
+class SharedInotify:
+    """The process's one inotify descriptor for resources: opened on first use, closed by `close`.
 
-    __slots__ = ("nodes", "watch")
-
-    def __init__(self, watch: Any) -> None:
-        self.watch = watch
-        self.nodes: set[Node] = set()
-
-
-class Kernel:
-    """The process's one inotify descriptor for resources: opened when first needed, given back by `close`.
-
-    `opened` and `closing` are called with the descriptor, for the event loop to listen to it.
+    `opened` and `closing` are called with the descriptor, so that the event loop can start and stop listening to it.
     """
 
     def __init__(self, opened: Callable[[int], None], closing: Callable[[int], None]) -> None:
         self._opened, self._closing = opened, closing
         self._inotify: Descriptor | None = None
-        self._entries: dict[int, Entry] = {}
+        self._entries: dict[int, KernelWatch] = {}
 
     def __len__(self) -> int:
-        """Watches held."""
+        """Number of watches."""
         return len(self._entries)
 
-    def attach(self, node: Node, *, follow: bool) -> None:
-        """Watch the directory that is at the node's path now. Raises `OSError`, and then the node has no watch."""
+    def attach(self, node: PathNode, *, follow: bool) -> None:
+        """Watch the directory that is at the node's path now. Raises `OSError`; the node then has no watch."""
         mask = FULL if node.full else STEP
         try:
             if self._inotify is None:
@@ -108,14 +97,14 @@ class Kernel:
             raise
         entry = self._entries.get(watch.wd)
         if entry is None:
-            entry = self._entries[watch.wd] = Entry(watch)
+            entry = self._entries[watch.wd] = KernelWatch(watch)
         if entry is not node.kernel:
             self.detach(node)
             entry.nodes.add(node)
             node.kernel = entry
 
-    def detach(self, node: Node) -> None:
-        """Give the node's watch back, if it has one."""
+    def detach(self, node: PathNode) -> None:
+        """Remove the node's watch, if it has one."""
         entry, node.kernel = node.kernel, None
         if entry is None:
             return
@@ -123,13 +112,13 @@ class Kernel:
         if not entry.nodes and self._entries.pop(entry.watch.wd, None) is entry and self._inotify is not None:
             try:
                 self._inotify.rm_watch(entry.watch)
-            except OSError:  # the kernel was first: the directory is gone
+            except OSError:  # the kernel has removed the watch: the directory is gone
                 return
 
-    def read(self) -> Iterator[tuple[tuple[Node, ...], int, str]]:
-        """Events that have come: (directories, mask, name of the entry or nothing). Never waits.
+    def read(self) -> Iterator[tuple[tuple[PathNode, ...], int, str]]:
+        """Pending events: (directories, mask, entry name or an empty string). Never waits.
 
-        An overflow of the kernel's queue comes with no directory.
+        An overflow of the kernel's queue is an event without directories.
         """
         if self._inotify is None:
             return
@@ -146,7 +135,7 @@ class Kernel:
                 yield (), mask, ""
 
     def close(self) -> None:
-        """Give the descriptor back."""
+        """Close the descriptor."""
         if self._inotify is not None:
             self._closing(self._inotify.fd)
             self._inotify.close()

@@ -1,4 +1,4 @@
-"""Which file systems are mounted where, and what of that has changed: inotify tells nothing of what hides a directory, or shows it again."""
+"""The mount table and its changes. inotify reports nothing when a mount hides a directory or uncovers it again."""
 
 from __future__ import annotations
 
@@ -8,15 +8,18 @@ import select
 from holdfast.resources.paths.mounts import TABLE, unescaped
 
 MOUNT_POINT = 4
-"""The field of a line of the table that says where."""
+"""Index of the field with the mount point in a line of the table."""
 
 
 class Mounts:
-    """The mount table, and a descriptor that is readable when it has changed. Raises `OSError` where the kernel shows none."""
+    """The mount table, and a descriptor that becomes readable when the table changes.
+
+    Raises `OSError` if the kernel has none.
+    """
 
     def __init__(self) -> None:
         self._file = os.open(TABLE, os.O_RDONLY | os.O_CLOEXEC)
-        # The table itself is always readable; only this event says that it has changed.
+        # The table itself is always readable; only this event reports changes.
         self._poll = select.epoll()
         self._poll.register(self._file, select.EPOLLPRI)
         self._lines = self._read()
@@ -26,13 +29,13 @@ class Mounts:
         return self._poll.fileno()
 
     def changed(self) -> frozenset[str]:
-        """Mount points where something has come, gone, or got other options since the last call."""
+        """Mount points that appeared, disappeared or changed options since the last call."""
         self._poll.poll(0)
         before, self._lines = self._lines, self._read()
         return frozenset(_mount_point(line) for line in before ^ self._lines)
 
     def close(self) -> None:
-        """Give the descriptors back."""
+        """Close the descriptors."""
         self._poll.close()
         os.close(self._file)
 
@@ -41,7 +44,7 @@ class Mounts:
         chunks = []
         while chunk := os.read(self._file, 1 << 16):
             chunks.append(chunk)
-        # A path may contain every other character that ends a line elsewhere.
+        # Other characters that end a line elsewhere may be part of a path.
         return frozenset(line for line in b"".join(chunks).split(b"\n") if line)
 
 

@@ -1,4 +1,4 @@
-"""What commands write, read by the event loop."""
+"""Output of commands, read by the event loop."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from typing import IO
 
 CHUNK = 1 << 16
 EVENTS = 0.25
-"""Seconds between two reads of a command whose lines are events. What it writes meanwhile waits in its pipe; when that is full, the command waits, too."""
+"""Seconds between two reads of a command whose lines are events. Meanwhile its output stays in the pipe; a full pipe
+blocks it."""
 DROPPED = 0.001
-"""Seconds between two reads of output that is dropped: a command that writes without end must not keep the agent busy."""
+"""Seconds between two reads of output that is dropped, so that a command that writes without end does not keep the
+agent busy."""
 
 
 class Output:
-    """One pipe of a process; keeps the first `limit` bytes and drops the rest."""
+    """One pipe of a process. Keeps the first `limit` bytes and drops the rest."""
 
     def __init__(
         self,
@@ -28,17 +30,17 @@ class Output:
     ) -> None:
         self._pipe, self._limit = pipe, limit
         self._on_data = on_data
-        """Called with all that comes, and with nothing at the end."""
+        """Called with all data as it arrives, and with an empty value at the end."""
         self._on_line = on_line
-        """Called when lines have come."""
+        """Called when lines have arrived."""
         self._pace = pace
-        """Seconds that a read is followed by a pause."""
+        """Seconds to pause after each read."""
         self._pause: asyncio.TimerHandle | None = None
         """Ends the pause."""
         self._data = bytearray()
         self.truncated = False
         self.news, self.ended = asyncio.Event(), asyncio.Event()
-        """Something has come since this was cleared; all has come."""
+        """`news`: data arrived since the event was cleared. `ended`: all data has arrived."""
         os.set_blocking(pipe.fileno(), False)
         self._listen()
 
@@ -47,7 +49,7 @@ class Output:
         asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._readable)
 
     def _readable(self) -> None:
-        """Take what is there, and pause when there is a pace to keep."""
+        """Read what is available; then pause if there is a pace."""
         pace = self._pace or (DROPPED if self.truncated else 0.0)
         if self.read() and pace:
             loop = asyncio.get_running_loop()
@@ -55,14 +57,14 @@ class Output:
             self._pause = loop.call_later(pace, self._listen)
 
     def finish(self) -> None:
-        """Read what is left without delay: the process has ended."""
+        """Read the rest without pauses: the process has ended."""
         self._pace = 0.0
         if self._pause is not None:
             self._pause.cancel()
             self._listen()
 
     def read(self) -> bool:
-        """Take what is there; whether there may be more at once."""
+        """Read what is available; return whether more may be available now."""
         if self._pipe.closed:
             return False
         try:
@@ -83,7 +85,7 @@ class Output:
         return True
 
     def close(self) -> None:
-        """Read no more."""
+        """Stop reading."""
         if self._pause is not None:
             self._pause.cancel()
             self._pause = None
@@ -96,5 +98,5 @@ class Output:
             self.ended.set()
 
     def text(self) -> str:
-        """What was kept; bytes that are not UTF-8 are replaced."""
+        """The text that was kept; bytes that are not UTF-8 are replaced."""
         return self._data.decode(errors="replace")

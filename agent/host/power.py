@@ -1,11 +1,11 @@
-"""Whether the system goes down, and when it has slept, as logind and the service manager tell it over D-Bus.
+"""Shutdown and sleep of the system, as logind and systemd report them over D-Bus.
 
-A signal says when to look: `PrepareForShutdown` and `PrepareForSleep` of logind, and any job of `shutdown.target`, which tells of a
-shutdown that logind has no part in. D-Bus delivers messages to everybody in one order, so the beginning of a shutdown is known before the
-end of the first service that it stops. A shutdown whose end is never told (logind was killed) must not pause the agent for good, so while
-the system goes down both are asked again and again.
+A signal says when to ask: `PrepareForShutdown` and `PrepareForSleep` of logind, and any job of `shutdown.target`, for
+shutdowns without logind. D-Bus delivers messages to all clients in one order, so the start of a shutdown is known
+before the first service has stopped. If logind is killed, the end of a shutdown is never signalled. That must not pause
+the agent for good, so both are asked again and again while the system goes down.
 
-Where there is no D-Bus, nothing is known before SIGTERM.
+Without D-Bus, a shutdown is not known before SIGTERM.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")
 PROPERTIES = "org.freedesktop.DBus.Properties"
 SHUTDOWN = "shutdown.target"
-"""Every way down conflicts with this target, or leads to it: while it has a job, the state of the system is `stopping`."""
+"""All shutdown targets conflict with this target or pull it in. While it has a job, the system's state is
+`stopping`."""
 SIGNALS = (
     Match(LOGIND[0], LOGIND[2], "PrepareForShutdown", path=LOGIND[1]),
     Match(LOGIND[0], LOGIND[2], "PrepareForSleep", path=LOGIND[1]),
@@ -29,13 +30,16 @@ SIGNALS = (
     Match(SYSTEMD[0], SYSTEMD[2], "JobRemoved", path=SYSTEMD[1]),
 )
 DOUBT = 5.0
-"""Seconds between two questions whether the system still goes down."""
+"""Seconds between two questions whether the system is still going down."""
 AGAIN = (1.0, 60.0)
-"""Seconds between attempts to reach D-Bus; doubled from the first up to the other."""
+"""Seconds between attempts to reach D-Bus, doubled from the first number up to the second."""
 
 
 class Power:
-    """Follows the system. `going_down` is called when that begins and when it is called off, `awake` after each sleep."""
+    """Follows the system's state.
+
+    `going_down` is called when a shutdown begins and when it is cancelled, `awake` after each sleep.
+    """
 
     def __init__(self, bus: Bus, going_down: Callable[[bool], None], awake: Callable[[], None]) -> None:
         self._bus = bus
@@ -44,7 +48,7 @@ class Power:
         self._down = asyncio.Event()
 
     async def run(self) -> NoReturn:
-        """Follow it for ever."""
+        """Follow the system's state, for ever."""
         doubt = asyncio.create_task(self._doubt(), name="power")
         try:
             wait = AGAIN[0]
@@ -54,7 +58,7 @@ class Power:
                         async for signal in signals:
                             wait = AGAIN[0]
                             await self._take(signal)
-                except BusError:  # there is no D-Bus, or no service manager on it
+                except BusError:  # no D-Bus, or no systemd on it
                     pass
                 await asyncio.sleep(wait)
                 wait = min(wait * 2, AGAIN[1])
@@ -63,7 +67,7 @@ class Power:
             await asyncio.gather(doubt, return_exceptions=True)
 
     async def _take(self, signal: Signal | None) -> None:
-        if signal is None:  # armed, or armed again: something may have been missed
+        if signal is None:  # armed, or armed again: signals may have been lost
             await self._subscribe()
             self._set(await self._asked())
         elif signal.member == "PrepareForShutdown":
@@ -82,7 +86,10 @@ class Power:
             self._set(await self._asked())
 
     async def _asked(self) -> bool:
-        """What logind and the service manager answer; logind is not started for this. One that does not answer counts for nothing."""
+        """Whether logind or systemd says that the system goes down.
+
+        This does not start logind; no answer counts as no.
+        """
         state = await self._property(*SYSTEMD, "SystemState")
         return state == "stopping" or (
             self._down.is_set() and await self._property(*LOGIND, "PreparingForShutdown") is True
@@ -95,7 +102,7 @@ class Power:
             return None
 
     async def _subscribe(self) -> None:
-        """Have the service manager send its signals on this connection."""
+        """Have systemd send its signals on this connection."""
         try:
             await self._bus.call(*SYSTEMD, "Subscribe")
         except BusError as error:

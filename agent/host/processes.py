@@ -1,4 +1,4 @@
-"""Processes by their ids: who descends from whom, and how they are signalled and ended."""
+"""Processes by their ids: descendants, signals, and how processes end."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ import signal
 from collections.abc import Callable, Iterable
 
 ROUNDS = 50
-"""Times that new processes are looked for; the second or third look finds none, unless somebody wants to get away."""
+"""Most rounds of stopping new processes. The second or third round finds none, unless a process tries to escape."""
 LOOKS = 5
-"""Looks for descendants at most: without a fork bomb the second or third finds nothing new."""
+"""Most scans for descendants. Without a fork bomb the second or third scan finds nothing new."""
 DEAD = (b"Z", b"X")
 """States of processes that have ended."""
 GONE = (FileNotFoundError, ProcessLookupError)
 UNKNOWN = 255
-"""The status of a process for which somebody else has waited."""
+"""Status of a process that another waiter has reaped."""
 
 
 def send(pid: int, number: int) -> None:
-    """Send a signal to a process, if it is still there and may be signalled.
+    """Send a signal to a process, if it exists and may be signalled.
 
-    The numbers below 2 mean others than one process: 0 the agent's own group, -1 all that there are. They are never meant, and neither is init.
+    Numbers below 2 are ignored: 0 means the agent's own process group, -1 all processes, and 1 is init.
     """
     if pid > 1:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -29,14 +29,14 @@ def send(pid: int, number: int) -> None:
 
 
 def send_group(group: int, number: int) -> None:
-    """Send a signal to all processes of a process group; the same holds for its number."""
+    """Send a signal to all processes of a process group. Numbers below 2 are ignored, as in `send`."""
     if group > 1:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(group, number)
 
 
 def group_of(pid: int) -> int:
-    """The process group of a process; 0 for one that is gone."""
+    """The process group of a process; 0 if the process is gone."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -44,10 +44,10 @@ def group_of(pid: int) -> int:
 
 
 def waited(pid: int) -> int | None:
-    """How a child of this process has ended, waited for now: its status, or the negative number of a signal; None while it runs."""
+    """Reap a child of this process: its exit status, or the negative number of a signal; None while it runs."""
     try:
         ended, status = os.waitpid(pid, os.WNOHANG)
-    except ChildProcessError:  # somebody else has waited for it
+    except ChildProcessError:  # another waiter has reaped it
         return UNKNOWN
     return os.waitstatus_to_exitcode(status) if ended else None
 
@@ -55,8 +55,9 @@ def waited(pid: int) -> int | None:
 def below(roots: Iterable[int]) -> dict[int, bool]:
     """All descendants of these processes, without the processes themselves: process id -> whether it still runs.
 
-    Only they are looked at, however many processes the host has. One whose parent ends during a look may be missed by it, for it goes to another
-    parent; so looks are repeated until one finds nothing new. Raises `OSError` when too many files are open.
+    Only descendants are read, however many processes the host has. A process whose parent ends during a scan gets
+    another parent, and the scan may miss it. So scans are repeated until one finds nothing new. Raises `OSError` when
+    too many files are open.
     """
     tops = list(roots)
     found: dict[int, bool] = {}
@@ -69,7 +70,7 @@ def below(roots: Iterable[int]) -> dict[int, bool]:
 
 
 def _look(roots: list[int]) -> dict[int, bool]:
-    """The same, as far as one look finds them."""
+    """The descendants that one scan finds."""
     found: dict[int, bool] = {}
     waiting = list(roots)
     while waiting:
@@ -80,12 +81,12 @@ def _look(roots: list[int]) -> dict[int, bool]:
 
 
 def tells_children() -> bool:
-    """Whether the kernel tells the children of a process (CONFIG_PROC_CHILDREN), and /proc is there."""
+    """Whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN), and /proc is mounted."""
     return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
 
 
 def _children(pid: int) -> list[int]:
-    """The children of a process, dead ones too as long as nobody has waited for them; none of one that is gone."""
+    """The children of a process, including zombies; none if the process is gone."""
     found: list[int] = []
     with contextlib.suppress(*GONE):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - Path objects are slow
@@ -108,10 +109,10 @@ def _read(path: str) -> bytes:
 
 
 def end(members: Callable[[], set[int]]) -> None:
-    """Kill all processes that `members` finds, and what they start meanwhile: all are stopped first, for a stopped process starts nothing.
+    """Kill all processes that `members` finds, and those that they start meanwhile.
 
-    `members` finds dead ones, too, as long as nobody has waited for them: those that fork and end between two looks are noticed by that. Once a look
-    finds nothing that was not there before, all are stopped.
+    All are stopped first, because a stopped process starts nothing. `members` also finds zombies, which reveal
+    processes that fork and end between two scans. Once a scan finds nothing new, all processes are stopped.
     """
     known: set[int] = set()
     for _ in range(ROUNDS):

@@ -1,8 +1,8 @@
-"""Commands: by their argument list, with a clean environment, held together with all that they start (`holds`), never left behind.
+"""Commands: run from an argument list in a clean environment, contained with all their descendants, never left behind.
 
-The process is watched through a pidfd and its pipes by the event loop itself: no thread, and an end that is noticed even when a
-child of the command has kept the pipes open. A command that ends by itself may leave such children (daemons do); one that is
-timed out or cancelled takes everything with it.
+The event loop itself watches the process through a pidfd and its pipes. This needs no thread, and the end is noticed
+even if a child of the command keeps the pipes open. A command that ends by itself may leave such children (daemons do).
+A command that times out or is cancelled is ended with all its descendants.
 """
 
 from __future__ import annotations
@@ -16,35 +16,36 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
-from holdfast.agent.host import holds, processes
+from holdfast.agent.host import containment, processes
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
 from holdfast.agent.host.outputs import EVENTS, Output
-from holdfast.agent.host.starting import Command, Started, refused, reported, setting_of, start
+from holdfast.agent.host.starting import CommandSpec, StartedCommand, command_user, refused, reported, start
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 
 GRACE = 0.5
 """Seconds between the signal that asks a command to end and SIGKILL."""
 LOOK = 0.005
-"""Seconds until the first look whether all of a command that was asked has ended; each later look comes after twice the time."""
+"""Seconds until the first check whether a command that was asked to end has ended; the interval doubles each time."""
 REAP = 1.0
-"""Seconds a killed process is waited for; one stuck in the kernel must not hold up the agent, and is reaped later."""
+"""Seconds to wait for a killed process. A process stuck in the kernel must not block the agent; it is reaped later."""
 MOMENT = 0.1
-"""Seconds that the loop is held up at most for the end of a killed process that could not be waited for: without a descriptor, or cancelled again."""
+"""Most seconds for which the loop is blocked for a killed process that could not be awaited: no descriptor, or
+cancelled again."""
 LINGER = 0.1
-"""Seconds that output is still read for after the process itself has ended, when a child of it holds the pipe."""
+"""Seconds for which output is still read after the process has ended while a child holds the pipe."""
 TICK = 0.001
-"""Seconds between two looks in that time."""
+"""Seconds between two reads during `LINGER`."""
 REPORT = 1 << 10
 """Bytes of a report that are kept."""
 
 
-class Running:
-    """A command that runs, with all that it has started."""
+class RunningCommand:
+    """A running command with its descendants."""
 
-    def __init__(self, command: Command, hold: holds.Hold, started: Started) -> None:
-        self.command, self.hold = command, hold
+    def __init__(self, command: CommandSpec, containment: containment.Containment, started: StartedCommand) -> None:
+        self.command, self.containment = command, containment
         pace = 0.0 if command.on_line is None else EVENTS
         shown = [partial(command.on_output, stream) if command.on_output else None for stream in ("stdout", "stderr")]
         self._out = Output(started.stdout, command.limit, pace=pace, on_line=command.on_line, on_data=shown[0])
@@ -53,15 +54,15 @@ class Running:
         )
         self._report = Output(started.report, REPORT)
         self._child = 0
-        """The process that the agent waits for: the command, or its subreaper; 0 until it is known."""
+        """The process that the agent waits for: the command or its subreaper; 0 until it is known."""
         self.status: int | None = None
-        """How that has ended, once it has been waited for; negative for a signal."""
+        """Exit status of that process once it was reaped; negative for a signal."""
         self._pidfd = -1
         self._apart = Blocking(1)
-        """Looks for processes: on a host, or below a command, that has thousands of them this takes long."""
+        """Runs scans of processes, which take long with thousands of processes."""
 
     async def wait(self) -> None:
-        """Wait until it has ended by itself, within its time. Raises `TimeoutError`, and `OSError` when it cannot be watched."""
+        """Wait until the command has ended by itself. Raises `TimeoutError`, and `OSError` if it cannot be watched."""
         async with asyncio.timeout(self.command.timeout):
             if not await self._begun():
                 return
@@ -69,26 +70,26 @@ class Running:
             await self._identify()
             await _readable(self._pidfd)
         if self.command.on_line is not None:
-            await _to_the_end(self._off_loop(self.hold.sweep))
+            await _to_the_end(self._off_loop(self.containment.sweep))
         self._poll()
         await self._drain()
 
     async def _begun(self) -> bool:
-        """Wait until its process is there; whether it is."""
+        """Wait until the process exists; return whether it does."""
         self._child = await self._reported("started")
-        if not isinstance(self.hold, holds.Subreaper):
-            self.hold.pid = self._child
+        if not isinstance(self.containment, containment.Subreaper):
+            self.containment.pid = self._child
         return self._child > 0
 
     async def _identify(self) -> None:
-        """Learn the command's process id, where a subreaper has started it, and tell it."""
-        if not self.hold.pid:
-            self.hold.pid = await self._reported("pid")
-        if self.command.on_start is not None and self.hold.pid:
-            self.command.on_start(self.hold.pid)
+        """Read the command's process id, which a subreaper reports, and pass it on."""
+        if not self.containment.pid:
+            self.containment.pid = await self._reported("pid")
+        if self.command.on_start is not None and self.containment.pid:
+            self.command.on_start(self.containment.pid)
 
     async def _reported(self, what: str) -> int:
-        """Wait for a process id in the report; 0 if that ends without."""
+        """Wait for a process id in the report; 0 if the report ends without one."""
         while True:
             pid = reported(self._report.text(), what)
             if pid or self._report.ended.is_set():
@@ -97,7 +98,7 @@ class Running:
             await self._report.news.wait()
 
     async def _drain(self) -> None:
-        """Read what the ended process left in its pipes, and a moment longer when somebody else still holds them."""
+        """Read what the ended process left in its pipes; wait `LINGER` seconds more if others still hold them."""
         for output in self._outputs:
             output.finish()
             with contextlib.suppress(TimeoutError):
@@ -110,26 +111,29 @@ class Running:
         return [output for output in (self._out, self._err, self._report) if output is not None]
 
     async def end(self) -> None:
-        """End it with all that it has started, unless it has ended by itself: ask, wait a little, insist."""
+        """End the command with all descendants, unless it has ended by itself: ask, wait a little, kill."""
         if not self._child:
             await _to_the_end(self._settle())
         if not self._child or self._poll():
             return
-        # Not waited for since, so the process id, and with it the group's, still is this process's.
-        self.hold.begin_end(self._child)
+        # The process was not reaped since, so its process id, and the group's, still belong to it.
+        self.containment.begin_end(self._child)
         try:
-            with contextlib.suppress(TimeoutError, OSError, RuntimeError):  # the last where there can be no thread
-                await self._off_loop(self.hold.ask, self.command.stop_signal)
+            with contextlib.suppress(TimeoutError, OSError, RuntimeError):  # RuntimeError: no thread can be started
+                await self._off_loop(self.containment.ask, self.command.stop_signal)
                 async with asyncio.timeout(GRACE):
                     await self._gone()
         finally:
             for output in self._outputs:
-                output.close()  # nobody reads it any more, and descriptors may be what is missing to find the others
-            await _to_the_end(self._off_loop(self.hold.kill))
+                output.close()  # no longer read; the scan may need the descriptors
+            await _to_the_end(self._off_loop(self.containment.kill))
             await self._reap()
 
     async def _settle(self) -> None:
-        """Learn whether its process is there; a fork server that does not say so in time is ended, so that none comes later."""
+        """Wait for the report that the process exists.
+
+        A fork server that does not report in time is ended: it must not start it later.
+        """
         try:
             async with asyncio.timeout(REAP):
                 await self._begun()
@@ -140,43 +144,46 @@ class Running:
                     await self._begun()
 
     async def _off_loop(self, call: Callable[..., object], *args: object) -> None:
-        """Make a call in a thread; where there can be none, here."""
+        """Make a call in a thread; if no thread can be started, make it here."""
         try:
             await self._apart(call, *args)
         except RuntimeError:
             call(*args)
 
     async def _gone(self) -> None:
-        """Wait until nothing of it is left."""
+        """Wait until no process of the command is left."""
         pause = LOOK
-        while await self._apart(self.hold.alive):
+        while await self._apart(self.containment.alive):
             await asyncio.sleep(pause)
             pause *= 2
 
     def kill(self) -> None:
-        """End all of it at once, unless it has ended by itself: then its process id may be another's already."""
+        """End all processes at once.
+
+        Does nothing if the command has ended by itself: its process id may be another's then.
+        """
         if not self._child:
             self._report.read()
             self._child = reported(self._report.text(), "started")
         if self._child and self.status is None:
-            self.hold.begin_end(self._child)
-            self.hold.kill()
+            self.containment.begin_end(self._child)
+            self.containment.kill()
 
     async def _reap(self) -> None:
-        """Wait for the end of the killed process, where there is a descriptor that tells of it."""
+        """Wait for the end of the killed process, if there is a descriptor that reports it."""
         if self._pidfd >= 0:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(REAP):
                     await _readable(self._pidfd)
 
     def _poll(self) -> bool:
-        """Whether the process has ended; then it has been waited for."""
+        """Whether the process has ended; it is then reaped."""
         if self.status is None and self._child:
             self.status = processes.waited(self._child)
         return self.status is not None
 
     def close(self) -> None:
-        """Give back what it had."""
+        """Release descriptors and the containment."""
         deadline = time.monotonic() + MOMENT
         while self._child and not self._poll() and time.monotonic() < deadline:
             time.sleep(TICK)
@@ -187,10 +194,10 @@ class Running:
             os.close(self._pidfd)
         for output in self._outputs:
             output.close()
-        self.hold.release()
+        self.containment.release()
 
     def completed(self) -> Completed:
-        """What came of it. Raises `Permanent` or `Temporary` when it could not be started."""
+        """The result. Raises `Permanent` or `Temporary` if the command could not be started."""
         refusal = refused(self.command, self._report.text())
         if refusal is not None:
             raise refusal
@@ -198,7 +205,7 @@ class Running:
         status = processes.UNKNOWN if self.status is None else self.status
         return Completed(
             self.command.argv,
-            self.hold.pid,
+            self.containment.pid,
             status,
             out.text(),
             err.text() if err else "",
@@ -206,27 +213,27 @@ class Running:
         )
 
 
-_all: set[Running] = set()
+_all: set[RunningCommand] = set()
 """The commands that run now."""
 _stuck: set[int] = set()
-"""Killed processes that could not be waited for in time; they are reaped when a later command ends."""
+"""Killed processes that were not reaped in time; they are reaped when a later command ends."""
 
 
 def kill_all() -> None:
-    """End every command at once, with all that it has started, and wait for nothing."""
-    server.stop()  # what has not begun never begins
+    """End every command at once, with all descendants, without waiting."""
+    server.stop()  # commands not started yet are dropped
     for running in _all:
         running.kill()
 
 
-async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
+async def run(command: CommandSpec, blocking: Callable[..., Any]) -> Completed:
     """Run a command and wait for its end. See `Context.run` for the contract and what is raised."""
-    setting = await setting_of(command, blocking)
-    hold = holds.new()
+    user = await command_user(command, blocking)
+    held = containment.new()
     try:
-        running = Running(command, hold, start(command, setting, hold))
+        running = RunningCommand(command, held, start(command, user, held))
     except BaseException:
-        hold.release()
+        held.release()
         raise
     _all.add(running)
     try:
@@ -240,7 +247,7 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
     finally:
         try:
             await running.end()
-        finally:  # even when it is cancelled while it kills
+        finally:  # also if cancelled while killing
             _all.discard(running)
             running.close()
     done = running.completed()
@@ -250,7 +257,7 @@ async def run(command: Command, blocking: Callable[..., Any]) -> Completed:
 
 
 async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
-    """Wait for work that takes a moment, and must be done before anything else, even by one who is cancelled."""
+    """Wait for short work that must be done before anything else, even if the caller is cancelled."""
     task = asyncio.create_task(work)
     cancelled: asyncio.CancelledError | None = None
     while not task.done():
@@ -264,7 +271,7 @@ async def _to_the_end(work: Coroutine[Any, Any, None]) -> None:
 
 
 async def _readable(descriptor: int) -> None:
-    """Wait until a descriptor can be read; for a pidfd that is the end of its process."""
+    """Wait until a descriptor is readable; for a pidfd, until its process has ended."""
     loop = asyncio.get_running_loop()
     ready = asyncio.Event()
     loop.add_reader(descriptor, ready.set)
@@ -275,7 +282,7 @@ async def _readable(descriptor: int) -> None:
 
 
 def _failure(done: Completed) -> str:
-    """One line for a command that failed: how, and the last thing it said."""
+    """One line about a failed command: its status or signal, and its last line of output."""
     how = f"ended with status {done.retcode}"
     if done.retcode < 0:
         try:

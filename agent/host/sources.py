@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from holdfast.agent.host.edition import Edition, Editor, Key, Live
-from holdfast.agent.host.kept import Store
+from holdfast.agent.host.source_snapshot import OpenedSource, SnapshotBuilder, SourceKey, SourceSnapshot
+from holdfast.agent.host.source_store import SourceStore
 from holdfast.resources import paths
-from holdfast.resources.errors import Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import Permanent, Temporary, refused_call
 from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from http.client import HTTPResponse
 
 LARGE = 1 << 20
-"""Bytes from which on a local file is read in a thread."""
+"""Bytes above which a local file is read in a thread."""
 TIMEOUT = 30.0
 """Seconds without progress after which a download fails."""
 DEADLINE = 600.0
-"""Seconds after which it fails in any case."""
+"""Seconds after which a download fails even if it makes progress."""
 CHUNK = 1 << 16
 TREE = ("salt://", "tree://")
 REMOTE = ("http://", "https://")
@@ -38,16 +38,17 @@ REMOTE = ("http://", "https://")
 class Sources:
     """Reads sources; `states` is the directory that `salt://` and `tree://` stand for.
 
-    `blocking` runs what waits for the disk, `network` what waits for a server. With an edition, files of the states directory are read as
-    they were when the states were compiled; without one (one-shot runs) as they are.
+    `blocking` runs calls that wait for the disk, `network` calls that wait for a server. With a snapshot, files of the
+    states directory are read as they were when the states were compiled; without one (one-shot runs) they are read
+    live.
     """
 
     def __init__(self, states: Path, blocking: Callable[..., Any], network: Callable[..., Any]) -> None:
         self._blocking, self._network = blocking, network
         self.states = states
-        self.edition: Edition | None = None
+        self.snapshot: SourceSnapshot | None = None
         self._stale: set[str] | None = None
-        """Paths that may have changed since the edition was made; None: all."""
+        """Paths that may have changed since the snapshot; None means all."""
 
     @property
     def states(self) -> Path:
@@ -58,53 +59,57 @@ class Sources:
     def states(self, directory: Path) -> None:
         self._states = os.path.abspath(directory)  # noqa: PTH100 - text is what is needed
 
-    # -- editions ----------------------------------------------------------------------------------------------
+    # -- snapshots ----------------------------------------------------------------------------------------------
 
     def touched(self, changed: Iterable[str] | None) -> None:
-        """These paths may have changed (None: all may have): the next edition looks at them."""
+        """Record paths that may have changed (None: all); the next snapshot reads them again."""
         self._stale = None if changed is None or self._stale is None else self._stale.union(changed)
 
     @asynccontextmanager
-    async def taken_over(self, calls: Iterable[Call], states: Path, store: Store) -> AsyncIterator[Edition]:
-        """Read what these calls name as it is now, from now on; and as before, if what is done in here fails."""
-        before, stale, self._stale = self.edition, self._stale, set()
+    async def taken_over(
+        self, calls: Iterable[Call], states: Path, store: SourceStore
+    ) -> AsyncIterator[SourceSnapshot]:
+        """Use a new snapshot of the sources of these calls from now on; restore the old one if the body raises."""
+        before, stale, self._stale = self.snapshot, self._stale, set()
         root = os.path.abspath(states)  # noqa: PTH100 - the same
-        editor = Editor(root, store, before, stale, opened)
+        editor = SnapshotBuilder(root, store, before, stale, opened)
         try:
-            self.edition = edition = await self._blocking(editor.edition, calls, partial(_key, root))
-            yield edition
+            self.snapshot = snapshot = await self._blocking(editor.snapshot, calls, partial(_key, root))
+            yield snapshot
         except BaseException:
-            self.edition = before
+            self.snapshot = before
             self.touched(None)
             raise
         pinned = before.pins.keys() if before else ()
-        if (edition.anew or pinned != edition.pins.keys()) and store.drop(
-            {pin.digest for pin in list(edition.pins.values())}
+        if (snapshot.anew or pinned != snapshot.pins.keys()) and store.drop(
+            {pin.digest for pin in list(snapshot.pins.values())}
         ):
-            with suppress(OSError):  # another time
+            with suppress(OSError):  # tried again with the next snapshot
                 await self._blocking(store.tidy)
 
     # -- reading -----------------------------------------------------------------------------------------------
 
     def local(self, url: str) -> str | None:
-        """The path of the file behind a URL, which need not exist; None when it is not on this host.
+        """The path of the file behind a URL; it need not exist. None if the URL is not on this host.
 
-        Raises `Permanent` for a URL that leads out of the states directory or that is of no known form.
+        Raises `Permanent` for a URL that leads out of the states directory or has an unknown form.
         """
         return local(self._states, url)
 
     def outside(self, url: str) -> str | None:
-        """The path of a source that is on this host, and not one of the states directory."""
+        """The path of a source that is on this host but outside the states directory, else None."""
         path = self.local(url)
         return path if path is not None and _below(self._states, path) == path else None
 
     async def read(self, url: str, *, user: str = "", trusted: bool = False) -> bytes:
-        """The content, for the state `user`.
+        """The content of a source, for the state `user`.
 
-        Raises `Permanent` when it is not there or may not be read, `Temporary` when that may go away, like a server that does not answer.
+        Raises `Permanent` if the source does not exist or may not be read, `Temporary` if a retry may help, for example
+        when a server does not answer.
 
-        A file of the states directory is one that only trusted users could have written; any other with `trusted`. What a user may have
-        put where it lies is read only if he may read it himself: the content goes where others can.
+        A file of the states directory must be writable by trusted users only; any other file, too, with `trusted`. A
+        file in a place that a user controls is read only if that user may read it: others can read the file that gets
+        the content.
         """
         path = self.local(url)
         if path is None:
@@ -113,33 +118,38 @@ class Sources:
         try:
             return reading() if self._at_hand(path) else bytes(await self._blocking(reading))
         except OSError as error:
-            raise passing_or_not(f"cannot read {url}: {path}: {error.strerror}", error) from None
+            raise refused_call(f"cannot read {url}: {path}: {error.strerror}", error) from None
         except Permanent as error:
             raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 
     def _at_hand(self, path: str) -> bool:
-        """Whether a file is read in a moment: it is small, and no copy has to be made or read."""
+        """Whether a file is read quickly: it is small, and no copy has to be made or read."""
         seen = look(path)
         if seen is not None and seen.st_size > LARGE:
             return False
-        return self.edition is None or self.edition.at_hand(
-            Key(_below(self._states, path)), None if seen is None else looks(seen)
+        return self.snapshot is None or self.snapshot.at_hand(
+            SourceKey(_below(self._states, path)), None if seen is None else looks(seen)
         )
 
     def content(self, path: str, user: str, *, trusted: bool = True) -> bytes:
         """The content of a file of this host, for the state `user`. Blocks; raises `OSError` and `HoldfastError`."""
-        if self.edition is None:
+        if self.snapshot is None:
             return opened(path, trusted).read()
-        return self.edition.read(Key(_below(self._states, path)), user, lambda: opened(path, trusted))
+        return self.snapshot.read(SourceKey(_below(self._states, path)), user, lambda: opened(path, trusted))
 
     def view(self, url: str, name: str, read: Callable[[str], bytes], user: str) -> bytes:
-        """What `read` makes of the path behind a URL, likewise. Blocks; raises what `read` raises, and `Permanent` for what is not on this host."""
+        """The result of `read` for the path behind a URL. Blocks.
+
+        Raises what `read` raises, and `Permanent` if the URL is not on this host.
+        """
         path = self.local(url)
         if path is None:
             raise Permanent(f"cannot read {url}: it is not on this host")
-        if self.edition is None:
+        if self.snapshot is None:
             return read(path)
-        return self.edition.read(Key(_below(self._states, path), name), user, lambda: Live(lambda: read(path)))
+        return self.snapshot.read(
+            SourceKey(_below(self._states, path), name), user, lambda: OpenedSource(lambda: read(path))
+        )
 
 
 def local(states: str, url: str) -> str | None:
@@ -160,21 +170,27 @@ def local(states: str, url: str) -> str | None:
 
 
 def _below(states: str, path: str) -> str:
-    """A path from the states directory on; as it is where it is not below that."""
+    """A path relative to the states directory if it is below that, else unchanged."""
     return path.removeprefix(states.rstrip("/") + "/")
 
 
-def _key(states: str, url: str) -> Key | None:
-    """What a URL means in an edition; None for what is not on this host, or wrong: its state says so when it runs."""
+def _key(states: str, url: str) -> SourceKey | None:
+    """The key of a URL in a snapshot.
+
+    None if it is not on this host or invalid, which its state reports when it runs.
+    """
     try:
         path = local(states, url)
     except Permanent:
         return None
-    return None if path is None else Key(_below(states, path))
+    return None if path is None else SourceKey(_below(states, path))
 
 
-def opened(path: str, trusted: bool) -> Live:
-    """A file, opened. `trusted`: only trusted users could have written it; else what a user may have put there must be his to read.
+def opened(path: str, trusted: bool) -> OpenedSource:
+    """An opened file.
+
+    With `trusted` only trusted users may be able to write the file; else a file that a user may have placed must be
+    readable for that user.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
@@ -184,7 +200,7 @@ def opened(path: str, trusted: bool) -> Live:
         paths.demand_trusted(place, info, acl_of(handle))
     else:
         place.demand_readable(info)
-    return Live(
+    return OpenedSource(
         lambda: read_whole(handle.fd, info, LIMIT, path),
         info.st_size,
         looks(info),
@@ -193,7 +209,10 @@ def opened(path: str, trusted: bool) -> Live:
 
 
 async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
-    """The content of a file that may be published, in a thread if it is large. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """The content of a file that may be published, in a thread if it is large.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
     handle, info = place.open()
     place.demand_readable(info)
 
@@ -204,7 +223,7 @@ async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
 
 
 def download(url: str) -> bytes:
-    """The body behind an http URL. Blocks; raises `Permanent` for a refusal, `Temporary` when trying again may help."""
+    """The body behind an http URL. Blocks. Raises `Permanent` for a refusal, `Temporary` if a retry may help."""
     from http.client import HTTPException, InvalidURL  # noqa: PLC0415 - few sources come from servers
     from urllib.error import HTTPError  # noqa: PLC0415 - the same
     from urllib.request import Request, urlopen  # noqa: PLC0415 - the same
@@ -228,7 +247,10 @@ def download(url: str) -> bytes:
 
 
 def printable(url: str) -> str:
-    """A URL without what may be secret in it. Raises `Permanent` for one that is none, or that holds a password, which is not sent."""
+    """A URL without parts that may be secret.
+
+    Raises `Permanent` if the URL is invalid or contains a password, which is not sent.
+    """
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -241,7 +263,10 @@ def printable(url: str) -> str:
 
 
 def read_answer(answer: HTTPResponse) -> bytes:
-    """The body of an answer, up to one byte more than is accepted. Raises `OSError`, as `TimeoutError` when it takes too long in all."""
+    """The body of an answer, up to one byte more than is accepted.
+
+    Raises `OSError`, as `TimeoutError` when it takes too long in all.
+    """
     end, data = time.monotonic() + DEADLINE, bytearray()
     while len(data) <= LIMIT and (piece := answer.read1(CHUNK)):
         data += piece

@@ -1,27 +1,27 @@
-"""How the process of a command comes to be: its user, environment, directory and descriptors."""
+"""Starts the process of a command: its user, environment, directory and descriptors."""
 
 from __future__ import annotations
 
 import contextlib
 import os
 import signal
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import IO, Any
 
 from holdfast.agent.host import descriptors
 from holdfast.agent.host.become import Child
+from holdfast.agent.host.containment import Containment, Subreaper
 from holdfast.agent.host.forkserver import in_memory, server
-from holdfast.agent.host.holds import Hold, Subreaper
 from holdfast.resources import paths
 from holdfast.resources.accounts import Account, account, local_gid, service_gid
 from holdfast.resources.context import PATH
-from holdfast.resources.errors import HoldfastError, Permanent, Temporary, passing_or_not
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary, refused_call
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
-    """What to run, and how. The fields are those of `Context.run`, but the last."""
+class CommandSpec:
+    """What to run, and how. The fields are those of `Context.run`, and `on_output`."""
 
     argv: tuple[str, ...]
     cwd: str | None = None
@@ -38,38 +38,38 @@ class Command:
     combined: bool = False
     on_line: Callable[[], None] | None = None
     on_output: Callable[[str, bytes], None] | None = None
-    """Called with what comes, by `stdout` or `stderr`; with nothing when no more will come."""
+    """Called with `stdout` or `stderr` and the data; with empty data at the end."""
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
+class CommandUser:
     """The user, groups and environment of a command."""
 
     env: Mapping[str, str]
     home: str
     who: Account | None
-    """The user, where one is given and can be taken on."""
+    """The user, if one is given and the agent can switch to it."""
     gid: int | None
 
     @property
     def foreign(self) -> bool:
-        """Whether the user is not the agent's own."""
+        """Whether the user is another than the agent's."""
         return self.who is not None and self.who.uid != os.geteuid()
 
 
 @dataclass(frozen=True, slots=True)
-class Started:
-    """The pipes of a command that the fork server has been asked for."""
+class StartedCommand:
+    """The pipes of a command that the fork server was asked to start."""
 
     stdout: IO[bytes]
     stderr: IO[bytes] | None
-    """None where it writes to that of `stdout`."""
+    """None if standard error goes to `stdout`."""
     report: IO[bytes]
-    """What the new process says until it is the command (`become`)."""
+    """Reports of the new process until it executes the command (`become`)."""
 
 
-async def setting_of(command: Command, blocking: Callable[..., Any]) -> Setting:
-    """Look up user and group. Raises `Permanent` for those that do not exist, or that the agent may not use."""
+async def command_user(command: CommandSpec, blocking: Callable[..., Any]) -> CommandUser:
+    """Look up user and group. Raises `Permanent` if they do not exist or the agent may not use them."""
     who: Account | None = None
     gid: int | None = None
     if command.user is not None:
@@ -86,36 +86,38 @@ async def setting_of(command: Command, blocking: Callable[..., Any]) -> Setting:
             raise Permanent(f"cannot run {command.argv[0]} as group {command.group}: there is no such group")
     base = environment(who)
     env = base | {str(name): str(value) for name, value in (command.env or {}).items()}
-    return Setting(env, base["HOME"], who if os.geteuid() == 0 else None, gid)
+    return CommandUser(env, base["HOME"], who if os.geteuid() == 0 else None, gid)
 
 
 def environment(who: Account | None) -> dict[str, str]:
-    """The least a command needs, whatever the agent's own environment is."""
+    """The minimal environment of a command, independent of the agent's own."""
     if who is None:
         return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/root")}
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
 
 
-def start(command: Command, setting: Setting, hold: Hold) -> Started:
-    """Have it started. That takes the fork server a moment, which nobody waits for here.
+def start(command: CommandSpec, user: CommandUser, containment: Containment) -> StartedCommand:
+    """Ask the fork server to start the command; do not wait until it has.
 
-    Raises `Permanent` with the reason when it cannot be started, `Temporary` where that may go away, `Unsafe` for its directory.
+    Raises `Permanent` if the command cannot be started, `Temporary` if a retry may help, `Unsafe` for its directory.
     """
     try:
-        where = Where(_absolute(command.cwd)) if setting.foreign else _directory(command, setting)
+        where = WorkingDirectory(_absolute(command.cwd)) if user.foreign else _directory(command, user)
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
             report, out = (_pipe(ours, theirs) for _ in range(2))
             err = None if command.combined else _pipe(ours, theirs)
-            entrance, opened = hold.entrance(), None if where.found is None else where.found.fd
+            entrance, opened = containment.entrance(), None if where.found is None else where.found.fd
             if entrance is not None:
                 theirs.callback(os.close, entrance)
-            child = _child(command, setting, where, grouped=entrance is not None, reaped=isinstance(hold, Subreaper))
+            child = _child(
+                command, user, where, grouped=entrance is not None, reaped=isinstance(containment, Subreaper)
+            )
             more = [number for number in (entrance, opened) if number is not None]
             server.begin(
                 child, [report[1], theirs.enter_context(_stdin(command.stdin)), out[1], (err or out)[1], *more]
             )
             ours.pop_all()
-            return Started(out[0], err and err[0], report[0])
+            return StartedCommand(out[0], err and err[0], report[0])
     except OSError as error:
         raise _refusal(command, error) from None
     except ValueError as error:
@@ -123,28 +125,23 @@ def start(command: Command, setting: Setting, hold: Hold) -> Started:
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[IO[bytes], int]:
-    """A pipe: the agent's end to read from, and the descriptor of the other. Raises `OSError`."""
+    """A pipe: the agent's end for reading, and the descriptor of the other end. Raises `OSError`."""
     reader, writer = os.pipe()
     theirs.callback(os.close, writer)
     return ours.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
-def _child(command: Command, setting: Setting, where: Where, *, grouped: bool, reaped: bool) -> Child:
-    """What the new process is told. Raises `ValueError` for what no program can be given."""
+def _child(command: CommandSpec, user: CommandUser, where: WorkingDirectory, *, grouped: bool, reaped: bool) -> Child:
+    """The request for the fork server. Raises `ValueError` for values that no program can be given."""
     name = command.argv[0]
-    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(setting.env)]  # noqa: PTH118 - strings
-    env = {os.fsencode(name): os.fsencode(value) for name, value in setting.env.items()}
-    if any(not name or b"=" in name for name in env):
-        raise ValueError("illegal environment variable name")
-    texts = [os.fsencode(text) for text in (*command.argv, *programs, where.path or "")]
-    if any(b"\0" in text for text in (*texts, *env, *env.values())):
-        raise ValueError("embedded null byte")
+    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(user.env)]  # noqa: PTH118 - strings
+    env = _encoded(user.env, (*command.argv, *programs, where.path or ""))
     return Child(
-        None if setting.who is None else (setting.who.uid, list(setting.who.groups)),
-        setting.gid,
+        None if user.who is None else (user.who.uid, list(user.who.groups)),
+        user.gid,
         command.umask,
         None if where.path is None else os.fsencode(where.path),
-        os.fsencode(setting.home),
+        os.fsencode(user.home),
         [os.fsencode(program) for program in programs],
         [os.fsencode(word) for word in command.argv],
         env,
@@ -156,37 +153,50 @@ def _child(command: Command, setting: Setting, where: Where, *, grouped: bool, r
     )
 
 
+def _encoded(env: Mapping[str, str], texts: Iterable[str]) -> dict[bytes, bytes]:
+    """The environment as bytes. Raises `ValueError` if it or the texts contain what no program can be given."""
+    encoded = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
+    if any(not name or b"=" in name for name in encoded):
+        raise ValueError("illegal environment variable name")
+    if any(b"\0" in text for text in (*map(os.fsencode, texts), *encoded, *encoded.values())):
+        raise ValueError("embedded null byte")
+    return encoded
+
+
 @dataclass(frozen=True, slots=True)
-class Where:
-    """The directory that a command is run in."""
+class WorkingDirectory:
+    """The directory in which a command runs."""
 
     path: str | None
-    """The path by which it is entered; None for the home of another user, who enters it with the rights of that user."""
+    """The path to enter; None for the home of another user, who enters it with his own rights."""
     found: paths.Directory | None = None
-    """What has been judged; where it is open, that is entered in place of the path."""
+    """The checked directory. If it is open, the process enters it by descriptor instead of by path."""
 
 
-def _directory(command: Command, setting: Setting) -> Where:
-    """The directory for a command of the agent's own user, to which no other user has led it. Raises `OSError` and `Unsafe`."""
+def _directory(command: CommandSpec, user: CommandUser) -> WorkingDirectory:
+    """The directory of a command of the agent's own user; no other user can have led the path elsewhere.
+
+    Raises `OSError` and `Unsafe`.
+    """
     if command.cwd is None:
-        found = home(setting.home)
-        return Where("/") if found is None else Where(setting.home, found)
+        found = home(user.home)
+        return WorkingDirectory("/") if found is None else WorkingDirectory(user.home, found)
     if not command.cwd.startswith("/"):
-        return Where(_absolute(command.cwd))
+        return WorkingDirectory(_absolute(command.cwd))
     try:
         found = paths.directory(command.cwd)
     except OSError as error:
         raise OSError(error.errno, error.strerror, command.cwd) from None
-    return Where(command.cwd, found)
+    return WorkingDirectory(command.cwd, found)
 
 
 def _absolute(path: str | None) -> str | None:
-    """A path that the fork server, which runs elsewhere, can use."""
+    """An absolute path: the fork server has another working directory."""
     return None if path is None else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - strings
 
 
 def home(path: str) -> paths.Directory | None:
-    """The home directory that a command is run in when no directory is given; None where that cannot be entered."""
+    """The home directory, the default working directory of a command; None if it cannot be entered."""
     try:
         found = paths.directory(path) if path.startswith("/") else None
     except (OSError, paths.Unsafe):
@@ -199,14 +209,14 @@ def home(path: str) -> paths.Directory | None:
 
 
 def reported(report: str, what: str) -> int:
-    """A process id that a new process has reported: as `started`, and as `pid` where it has a subreaper; 0 where it has not."""
+    """A process id in the report: of the new process (`started`) or the command below a subreaper (`pid`); else 0."""
     return next(
         (int(number) for word, _, number in (line.partition(" ") for line in report.splitlines()) if word == what), 0
     )
 
 
-def refused(command: Command, report: str) -> HoldfastError | None:
-    """The error that a new process has reported, if any."""
+def refused(command: CommandSpec, report: str) -> HoldfastError | None:
+    """The error in the report of a new process, if any."""
     if not report:
         return Temporary(f"cannot run {command.argv[0]}: the fork server ended before it was started")
     line = next((line for line in report.splitlines() if line.startswith("error ")), None)
@@ -218,18 +228,18 @@ def refused(command: Command, report: str) -> HoldfastError | None:
     return _refusal(command, OSError(int(number), os.strerror(int(number)), (command.cwd or "/") if step else None))
 
 
-def _refusal(command: Command, error: OSError) -> HoldfastError:
+def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
     """The error for a command that could not be started."""
     itself = error.filename in (None, command.argv[0])
     what = error.strerror if itself else f"{error.filename}: {error.strerror}"
     if itself and isinstance(error, FileNotFoundError):
         what = f"{what}; is it installed?"
-    return passing_or_not(f"cannot run {command.argv[0]}: {what}", error)
+    return refused_call(f"cannot run {command.argv[0]}: {what}", error)
 
 
 @contextlib.contextmanager
 def _stdin(text: str | None) -> Iterator[int]:
-    """A descriptor to read the text from: memory, so that nobody has to feed a pipe."""
+    """A descriptor of a memory file with the text, which unlike a pipe needs no writer."""
     if text is not None:
         with in_memory("stdin", text.encode()) as number:
             yield number

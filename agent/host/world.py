@@ -1,7 +1,7 @@
-"""The world of one host: strings and host maps in a file of the agent's own directory, shared with one-shot runs beside it.
+"""The world of one host: strings and host maps in a file of the agent's own directory, shared with one-shot runs.
 
-Written whole, under a lock, so that nobody reads half of it and no change is lost; watched through inotify like any other file. A fleet keeps the same
-things where all of its hosts see them.
+The file is replaced as a whole under a lock, so that no reader sees half of it and no change is lost. inotify watches
+it like any other file. A fleet keeps the same data where all of its hosts see them.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.paths.handle import read_whole
 
 LIMIT = 1 << 20
-"""Bytes that all of it may have."""
+"""Most bytes of the file."""
 NAME = 256
-"""Characters of a key, namespace or host."""
+"""Most characters of a key, namespace or host."""
 
 PATIENCE = 3.0
-"""Seconds to wait for another process that changes it."""
+"""Seconds to wait for another process that changes the file."""
 AGAIN = 0.05
-"""Seconds between two tries."""
+"""Seconds between two attempts."""
 
 
 class Content(BaseModel):
-    """All of it."""
+    """The content of the file."""
 
     model_config = ConfigDict(defer_build=True)
 
@@ -45,7 +45,7 @@ class Content(BaseModel):
 
 
 class LocalWorld:
-    """Strings and host maps of this host. `host` is its name, under which it has its place in host maps."""
+    """Strings and host maps of this host. `host` returns the name under which it appears in host maps."""
 
     def __init__(
         self,
@@ -62,28 +62,29 @@ class LocalWorld:
         self._turn = asyncio.Lock()
 
     async def string(self, key: str) -> str | None:
-        """The string of a key; None where there is none."""
+        """The string of a key; None if there is none."""
         content: Content = await self._blocking(self._read)
         return content.strings.get(key)
 
     async def set_string(self, key: str, value: str | None) -> None:
-        """Set a string, or with None remove it.
+        """Set a string; None removes it.
 
-        Raises `Permanent` for what is too large or no text, `OSError` when it cannot be written, `Temporary` when another process does not let us.
+        Raises `Permanent` if the value is too large or not valid text, `OSError` if it cannot be written, `Temporary`
+        while another process holds the lock.
         """
         await self._change(lambda content: _put(content.strings, key, value))
 
     def watch_string(self, key: str) -> Watch:
-        """Armed; then one item whenever the string of this key is another one."""
+        """The first item once armed, then one for each change of the string of this key."""
         return self._changes(lambda content: content.strings.get(key))
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """What each host has said under this name."""
+        """Host -> its value in this namespace."""
         content: Content = await self._blocking(self._read)
         return content.hosts.get(namespace, {})
 
     async def set_host(self, namespace: str, value: str | None) -> None:
-        """Say something for this host under a name, or with None no more. Raises as `set_string` does."""
+        """Set this host's value in a namespace; None removes it. Raises the errors of `set_string`."""
         host = self._host()
 
         def change(content: Content) -> None:
@@ -94,11 +95,11 @@ class LocalWorld:
         await self._change(change)
 
     def watch_hosts(self, namespace: str) -> Watch:
-        """Armed; then one item whenever some host says something else under this name."""
+        """The first item once armed, then one for each change of a host's value in this namespace."""
         return self._changes(lambda content: content.hosts.get(namespace, {}))
 
     async def _changes(self, look: Callable[[Content], Any]) -> AsyncIterator[None]:
-        """One item for each change of what is looked at."""
+        """The first item once armed, then one for each change of what `look` returns."""
         seen: Any = None
         armed = False
         async for _ in self._watch(str(self._path)):
@@ -108,7 +109,7 @@ class LocalWorld:
                 yield None
 
     async def _change(self, change: Callable[[Content], None]) -> None:
-        """Have it changed once nobody else changes it; no thread waits for that."""
+        """Change the file once no other process changes it; no thread waits for that."""
         loop = asyncio.get_running_loop()
         async with self._turn:
             until = loop.time() + PATIENCE
@@ -118,7 +119,7 @@ class LocalWorld:
                 await asyncio.sleep(AGAIN)
 
     def _rewrite(self, change: Callable[[Content], None]) -> bool:
-        """Read, change, write, with nobody in between; False when somebody else does that now. Blocks."""
+        """Read, change and write the file under its lock; return False if another process holds the lock. Blocks."""
         place = paths.at(str(self._path.with_suffix(".lock")))
         lock = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=place.fd)
         try:
@@ -128,7 +129,7 @@ class LocalWorld:
             change(content)
             after = _text(content)
             if len(after) > LIMIT:
-                raise Permanent(f"cannot keep that in {self._path}: all of it may have {LIMIT} bytes")
+                raise Permanent(f"cannot keep that in {self._path}: the file may have at most {LIMIT} bytes")
             if after != before:
                 Replacement(str(self._path), after, 0o600, -1, -1, self._durable).place()
         except BlockingIOError:
@@ -138,7 +139,7 @@ class LocalWorld:
         return True
 
     def _read(self) -> Content:
-        """What is there. Raises `Permanent` for a file that somebody else has written. Blocks."""
+        """The content of the file. Raises `Permanent` if the agent has not written the file. Blocks."""
         try:
             handle, seen = paths.at(str(self._path), follow=True).open()
         except FileNotFoundError:
@@ -151,7 +152,7 @@ class LocalWorld:
             raise self._foreign(error.errors(include_input=False, include_url=False)[0]["msg"]) from None
 
     def _foreign(self, why: str) -> Permanent:
-        return Permanent(f"cannot read {self._path}: {why}; remove it to begin anew")
+        return Permanent(f"cannot read {self._path}: {why}; remove it to start again")
 
 
 def _text(content: Content) -> bytes:

@@ -1,1 +1,1 @@
-"""To see into the running agent: what came of each resource, where a pass spent its time, figures for monitoring, a live view."""
+"""What operators see of the running agent: history of resources, traces of passes, metrics, a live view."""

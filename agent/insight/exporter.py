@@ -1,6 +1,7 @@
-"""Hands the metrics to a scraper: over HTTP, and as a file for node_exporter. Both are off unless the settings ask for them.
+"""Exports metrics: over HTTP for a scraper, and as a file for node_exporter. Both are off by default.
 
-The server knows one page and reads at most a few kilobytes, for a few seconds: an HTTP stack would cost an idle agent 14 MB.
+The server has one page and reads at most a few kilobytes for a few seconds. An HTTP library would cost an idle agent 14
+MB.
 """
 
 from __future__ import annotations
@@ -19,18 +20,18 @@ from holdfast.resources.errors import Permanent
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 LIMIT = 8192
-"""Bytes that a request may have."""
+"""Most bytes of a request."""
 PATIENCE = 5.0
-"""Seconds that a client may take, for its request and for the answer."""
+"""Seconds that a client may take to send its request, and to read the answer."""
 CLIENTS = 16
-"""Clients at once."""
+"""Most clients at once."""
 UNAVAILABLE = "metrics-unavailable"
-"""Code of the health condition that says that nobody gets them."""
+"""Code of the health condition for an address that cannot be used."""
 UNWRITTEN = "metrics-unwritten"
 
 
 class Exporter:
-    """Serves what `text` gives, as the settings say, and over HTTP what `process` gives, too; `stop` ends it."""
+    """Serves the text of `text`, over HTTP also that of `process`, as the settings say, until `stop`."""
 
     def __init__(self, text: Callable[[], str], health: Health, process: Callable[[], str] = str) -> None:
         self._text, self._process = text, process
@@ -43,7 +44,10 @@ class Exporter:
         self._connections = Connections(self._read, self._talk, refusal, CLIENTS)
 
     async def use(self, settings: MetricsSettings) -> None:
-        """Take new settings; an address that cannot be used, now or later, is a condition of health, and tried again with the next."""
+        """Apply new settings.
+
+        If an address cannot be used, now or later, health says so and the next settings try again.
+        """
         if settings == self._settings and not (settings.listen and self._server is None):
             return
         await self.stop()
@@ -61,7 +65,7 @@ class Exporter:
             self._writer = asyncio.create_task(self._write(settings.textfile, settings.period), name="metrics")
 
     async def stop(self) -> None:
-        """Serve no more."""
+        """Stop serving."""
         if self._server:
             self._server.close()
         await self._connections.stop()
@@ -84,7 +88,7 @@ class Exporter:
             await asyncio.sleep(period)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
-        """The head of a request; empty for what is none."""
+        """The head of a request; empty if it is invalid."""
         async with asyncio.timeout(PATIENCE):
             try:
                 return await reader.readuntil(b"\r\n\r\n")
@@ -92,7 +96,7 @@ class Exporter:
                 return b""
 
     async def _talk(self, head: bytes, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, one answer."""
+        """Answer one request of a connection."""
         writer.write(self._answer(head))
         async with asyncio.timeout(PATIENCE):
             await writer.drain()

@@ -1,4 +1,4 @@
-"""What `holdfast watch` draws: a picture of this moment, of bounded size however large the graph is."""
+"""Frames of the live view (`holdfast watch`): the present state, of bounded size however large the graph is."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
 
 ROWS = 200
-"""Resources in one frame; of a larger graph those where something happens, or happened last."""
+"""Most resources in one frame; in a larger graph those with current or recent activity."""
 REPAIRS = 20
 COMMENT = 400
-"""Letters of what is said of one that is not right."""
+"""Most characters of the comment of a resource."""
 COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "drifted", "would", "flapping", "failed", "blocked")
-"""States that are counted by themselves. Each resource counts once, by the word of its row."""
+"""States that have a count of their own. Each resource counts once, in the state that its row shows."""
 
 
 def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
-    """What is now, ready for JSON; times are in seconds."""
+    """The present state, ready for JSON; times are in seconds."""
     now = asyncio.get_running_loop().time()
     chosen = _chosen(view, history)
     return {
@@ -44,13 +44,13 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
 
 
 def _counts(view: View) -> dict[str, int]:
-    """How many there are in each of the states that `COUNTED` names."""
+    """Number of resources in each of the states in `COUNTED`."""
     states = view.census.states()
     return {word: states[word] for word in COUNTED}
 
 
 def _chosen(view: View, history: History) -> list[Vertex]:
-    """In order of execution."""
+    """The resources of a frame, in order of execution."""
     if len(view.graph) <= ROWS:
         return list(view.present)
     chosen: dict[Vertex, None] = {}
@@ -62,7 +62,7 @@ def _chosen(view: View, history: History) -> list[Vertex]:
 
 
 def _in_turn(view: View, history: History) -> Iterator[Vertex]:
-    """What is to be shown first comes first."""
+    """Resources by urgency, the most urgent first."""
     yield from view.census.urgent()
     recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
     yield from (vertex for vertex in recent if vertex and not gone(vertex))
@@ -84,7 +84,7 @@ def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], fl
 
 
 def _pass(traces: Traces) -> dict[str, Any] | None:
-    """The pass that is under way, or the last."""
+    """The running pass, or the last one."""
     last = traces.current or traces.find()
     if last is None:
         return None

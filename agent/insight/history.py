@@ -1,7 +1,7 @@
-"""The last outcomes of each resource that are worth remembering: what was changed, failed, or was kept from running.
+"""The last noteworthy outcomes of each resource: changes, failures, and runs that were blocked.
 
-A look that finds all right is not kept, so a graph in which nothing happens costs nothing here. A failure that lasts is one entry
-with a count: though it is retried all night it does not push out what was before it.
+A check that finds nothing to do is not kept, so a graph without activity costs nothing here. A lasting failure is one
+entry with a count, so that a night of retries does not displace earlier entries.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from holdfast.agent.engine.report import Outcome
 from holdfast.agent.narrate import verb
 
 KEPT = 10
-"""Entries of one resource."""
+"""Most entries of one resource."""
 RESOURCES = 2000
-"""Resources that have entries; those that were quiet the longest are forgotten first."""
+"""Most resources with entries; the one without new entries for longest is dropped first."""
 RECENT = 50
-"""Repairs and failures of all resources, for the live view."""
+"""Most repairs and failures of all resources together, for the live view."""
 COMMENT = 200
-"""Characters of a comment that are kept."""
+"""Most characters of a comment."""
 
 
 LASTING = ("failed", "blocked")
-"""What counts as one when it is found again, by a retry or a recheck; each repair is told by itself."""
+"""Outcomes that extend the previous entry when a retry or recheck repeats them; each repair has its own entry."""
 
 
-class Entry(NamedTuple):
-    """One outcome, or a failure that lasts."""
+class HistoryEntry(NamedTuple):
+    """One outcome, or several equal failures in a row."""
 
     at: float
-    """Unix time at which the last one ended."""
+    """Unix time at which the last outcome ended."""
     what: str
     """`repaired`, `created`, `refreshed`, `failed`, `blocked`, `recovered`, `would change`, ..."""
     cause: str
@@ -38,9 +38,9 @@ class Entry(NamedTuple):
     """Seconds."""
     times: int = 1
     first: float = 0.0
-    """When the first of them ended."""
+    """Unix time at which the first outcome ended."""
     undone: str = ""
-    """Who seems to have undone the repair of before."""
+    """What seems to have undone the previous repair."""
 
 
 class History:
@@ -48,18 +48,18 @@ class History:
 
     def __init__(self, resources: int = RESOURCES) -> None:
         self._limit = resources
-        self._entries: dict[str, tuple[Entry, ...]] = {}
-        """Those that something happened to last stand last."""
-        self.recent: dict[tuple[str, str], Entry] = {}
-        """(identity, what happened) -> its last entry, for all resources; newest last."""
+        self._entries: dict[str, tuple[HistoryEntry, ...]] = {}
+        """Ordered by the time of the last entry, the latest last."""
+        self.recent: dict[tuple[str, str], HistoryEntry] = {}
+        """(identity, what happened) -> its last entry, for all resources; the newest is last."""
 
     def tell(self, outcome: Outcome, at: float) -> None:
-        """Something came of a resource, at this Unix time."""
+        """Record the outcome of a run that ended at this Unix time."""
         known = self._entries.get(outcome.identity, ())
         what = _worth(outcome, known)
         if not what:
             return
-        entry = Entry(
+        entry = HistoryEntry(
             at, what, outcome.cause, outcome.comment[:COMMENT], outcome.duration, first=at, undone=outcome.undone
         )
         last = known[-1] if known else None
@@ -81,12 +81,12 @@ class History:
         return [entry._asdict() for entry in reversed(self._entries.get(identity, ()))]
 
     def __len__(self) -> int:
-        """Resources that have entries."""
+        """Number of resources with entries."""
         return len(self._entries)
 
 
-def _worth(outcome: Outcome, known: tuple[Entry, ...]) -> str:
-    """What happened, in a word; empty when it is not worth an entry."""
+def _worth(outcome: Outcome, known: tuple[HistoryEntry, ...]) -> str:
+    """What happened, in a word; empty if it is not noteworthy."""
     if outcome.result is False:
         return "blocked" if outcome.blocked else "failed"
     if not outcome.ran:

@@ -1,4 +1,4 @@
-"""Listens to the engine, remembers a little, and answers those who want to see into it. Everything it keeps is bounded."""
+"""Listens to the engine, keeps a bounded record, and answers operators' questions about the running agent."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.explain import explain, requisites
 from holdfast.agent.engine.graph import Vertex
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
@@ -18,18 +18,18 @@ from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import Metrics, kind_of
 from holdfast.agent.insight.traces import Traces, chrome
-from holdfast.agent.words import first_of
+from holdfast.agent.phrases import first_of
 from holdfast.resources.registry import nearest
 from holdfast.states.data import Low
 
 CANDIDATES = 5000
-"""Identities among which a mistyped one is looked for: comparing takes long."""
+"""Most identities that a mistyped one is compared with: comparing takes long."""
 EXPLAINED = 20
-"""Resources of one name that are explained at most."""
+"""Most resources of one name that an answer explains."""
 
 
 class Insight:
-    """Of one agent; `status` says what it is about itself (health, paused, converged), for monitoring."""
+    """The record of one agent. `status` returns the agent's own state (health, paused, converged) for monitoring."""
 
     def __init__(self, status: Callable[[], dict[str, Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self.history = History()
@@ -38,10 +38,10 @@ class Insight:
         self._status = status
         self._clock = clock
         self._running: dict[str, tuple[float, float]] = {}
-        """What runs -> when it began by our clock, and how long it had waited until then."""
+        """Running resource -> time at which it started by our clock, and how long it had waited."""
 
     def tell(self, event: Event) -> None:
-        """The engine tells something."""
+        """Record an event of the engine."""
         match event:
             case Started(identity, waited):
                 self._running[identity] = (self._clock(), waited)
@@ -63,8 +63,8 @@ class Insight:
         self.traces.add(outcome, begun, waited, now)
         self.metrics.tell(outcome, now - begun + waited)
 
-    def answer(self, request: Request, view: View) -> Any:
-        """What a verb that only looks asks for. Raises `ControlError`."""
+    def answer(self, request: ControlRequest, view: View) -> Any:
+        """The answer to a read-only verb. Raises `ControlError`."""
         match request.verb:
             case "why":
                 return self._why(request.identity, view)
@@ -74,14 +74,14 @@ class Insight:
                 return self._trace(request.number, view)
             case "metrics":
                 return self.text(view) + process.text()
-        raise ControlError(f"cannot look for {request.verb!r}")
+        raise ControlError(f"cannot answer {request.verb!r}")
 
     def text(self, view: View) -> str:
-        """All metrics, but for those of the process."""
+        """All metrics except those of the process."""
         return self.metrics.text(view, self._status())
 
     def frame(self, view: View) -> dict[str, Any]:
-        """What is now, for the live view."""
+        """The present state, for the live view."""
         return {**self._status(), **frame(view, self.history, self.traces, self._running_for)}
 
     def _running_for(self, identity: str) -> float | None:
@@ -89,7 +89,10 @@ class Insight:
         return None if known is None else self._clock() - known[0]
 
     def _why(self, identity: str, view: View) -> dict[str, Any]:
-        """All there is to say of the one that is meant; of several, `matches` has the first of them, and `more` counts the others."""
+        """The explanation of the named resource.
+
+        If several match, `matches` has the first ones and `more` counts the rest.
+        """
         found = matching(identity, view, "explain")
         if len(found) == 1:
             return self._explained(found[0], view)
@@ -107,29 +110,31 @@ class Insight:
         if found is None:
             kept = ", ".join(map(str, self.traces.numbers))
             what = (
-                "there was no pass yet" if number is None else f"pass {number} is not kept; there are {kept or 'none'}"
+                "there was no pass yet" if number is None else f"pass {number} is not kept; available: {kept or 'none'}"
             )
             raise ControlError(f"cannot show the trace: {what}")
         return chrome(found, view.graph)
 
 
 def find(given: str, view: View, verb: str) -> Vertex:
-    """The one resource that is meant. Raises `ControlError`, also where several are."""
+    """The one resource that is meant. Raises `ControlError`, also if several are."""
     found = matching(given, view, verb)
     if len(found) > 1:
-        raise ControlError(f"cannot {verb} {given}: which one? there are {first_of([each.identity for each in found])}")
+        raise ControlError(
+            f"cannot {verb} {given}: which one? available: {first_of([each.identity for each in found])}"
+        )
     return found[0]
 
 
 def matching(given: str, view: View, verb: str) -> list[Vertex]:
-    """The resource of an identity; or those of an ID; else of a name; else of the end of a path that is one of these.
+    """Resources by identity; else by ID; else by name; else by the end of a path that is an ID or a name.
 
-    Raises `ControlError` where there is none: what is probably meant by what cannot be `verb`ed.
+    Raises `ControlError` with likely names if nothing matches. `verb` completes the message "cannot ...".
     """
     vertex = view.graph.by_identity.get(given)
     if vertex is not None and not gone(vertex):
         return [vertex]
-    # First one cheap look at all: there may be very many, and the loop waits.
+    # One cheap pass over all resources first: there may be very many, and the loop waits.
     near = [each for each in view.graph if given in str(each.call.low["name"]) or given in str(each.call.low["__id__"])]
     for meant in (_has("__id__", given), _has("name", given), _ends(given)):
         if found := [each for each in near if meant(each.call.low) and not gone(each)]:
@@ -147,14 +152,14 @@ def _has(key: str, given: str) -> Callable[[Low], bool]:
 
 
 def _ends(given: str) -> Callable[[Low], bool]:
-    """Tells whether an ID or a name is a path that ends so: `app.conf` is the end of `/etc/app.conf`."""
+    """A filter for IDs and names that are paths with this end: `app.conf` is the end of `/etc/app.conf`."""
     return lambda low: any(
         path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"]))
     )
 
 
 def live_graph(view: View) -> dict[str, Any]:
-    """The graph that runs: resources with their state, and who waits for whom because of what."""
+    """The running graph: resources with their state, and the requisites between them."""
     now = asyncio.get_running_loop().time()
     nodes = [
         {

@@ -1,6 +1,7 @@
-"""Figures for monitoring in Prometheus' text format, which is simple enough to be written by hand.
+"""Metrics in Prometheus' text format, which is simple enough to write without a library.
 
-Labels are kinds, states and causes alone: their number is known, and no name of a resource, which might be a secret, leaves the agent.
+Only kinds, states and causes are labels. Their number is bounded, and names of resources, which might be secret, do not
+leave the agent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Sample = tuple[str, tuple[tuple[str, str], ...], float]
 
 
 class Histogram:
-    """How often a span of time was how long, by one label."""
+    """Durations by one label."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -31,13 +32,13 @@ class Histogram:
         self._sums: dict[str, float] = {}
 
     def observe(self, value: str, seconds: float) -> None:
-        """Count one span, under this value of the label."""
+        """Count one duration under this value of the label."""
         counts = self._counts.setdefault(value, [0] * (len(BUCKETS) + 1))
         counts[bisect_left(BUCKETS, seconds)] += 1
         self._sums[value] = self._sums.get(value, 0.0) + seconds
 
     def samples(self) -> Iterator[Sample]:
-        """Every line."""
+        """All samples."""
         for value, counts in sorted(self._counts.items()):
             own, total = ((self.label, value),), 0
             for bound, number in zip((*map(_number, BUCKETS), "+Inf"), counts, strict=True):
@@ -48,7 +49,7 @@ class Histogram:
 
 
 class Metrics:
-    """Counters since the agent was started."""
+    """Counters since the start of the agent."""
 
     def __init__(self) -> None:
         self.runs: Counter[str] = Counter()
@@ -58,32 +59,32 @@ class Metrics:
         self.repairs = Histogram("kind")
         self.passes = Histogram("cause")
         self.last: PassRecord | None = None
-        """The last pass that is over."""
+        """The last complete pass."""
 
     def ended(self, record: PassRecord) -> None:
-        """A pass is over."""
+        """Record the end of a pass."""
         self.passes.observe(record.cause, record.duration)
         self.last = record
 
     def tell(self, outcome: Outcome, seconds: float) -> None:
-        """Something came of a resource, so long after the event that it answers."""
+        """Record an outcome. `seconds` is the time since the event that caused the run."""
         if not outcome.ran:
             return
         kind = kind_of(outcome.identity)
         changed = bool(outcome.changed and outcome.result)
         self.runs[kind] += 1
-        self.failures[kind] += outcome.result is False  # a zero is a figure, too: what is missing cannot rise
+        self.failures[kind] += outcome.result is False  # also a zero: rates need a first sample
         self.changes[kind] += changed
         if changed and outcome.cause == "drift":
             self.repairs.observe(kind, seconds)
 
     def text(self, view: View, state: Mapping[str, Any]) -> str:
-        """Everything, as a scraper reads it. `state`: what the agent says of itself (`Daemon.status`)."""
+        """All metrics in text form. `state` is the agent's own state (`Daemon.status`)."""
         return "".join(f"{line}\n" for family in self._families(view, state) for line in family)
 
     def _families(self, view: View, state: Mapping[str, Any]) -> Iterator[Iterator[str]]:
         build = (("version", __version__), ("python", platform.python_version()))
-        yield family("holdfast_build_info", "gauge", "What runs; always 1.", [("", build, 1)])
+        yield family("holdfast_build_info", "gauge", "Version that runs; always 1.", [("", build, 1)])
         yield family("holdfast_up", "gauge", "The agent runs; always 1.", [("", (), 1)])
         yield family(
             "holdfast_start_time_seconds",
@@ -94,10 +95,10 @@ class Metrics:
         for name, text in (
             (
                 "converged",
-                "1: everything is watched and as declared, nothing is running or to be looked at, and the states compile.",
+                "1: everything is watched and as declared, nothing runs or is to be checked, and the states compile.",
             ),
             ("paused", "1: an operator has paused everything."),
-            ("noop", "1: it looks, and changes nothing."),
+            ("noop", "1: resources are only checked, not changed."),
         ):
             yield family(f"holdfast_{name}", "gauge", text, [("", (), int(state[name]))])
         yield from _marks(state, self.last)
@@ -106,32 +107,32 @@ class Metrics:
         yield family("holdfast_health_conditions", "gauge", "What is wrong with the agent itself.", rows)
         yield from (family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
         for name, text, counter in (
-            ("runs", "Runs of resources: looks, and changes where they were needed.", self.runs),
+            ("runs", "Runs of resources: checks, and changes where needed.", self.runs),
             ("changes", "Runs that changed something.", self.changes),
             ("failures", "Runs that failed.", self.failures),
-            ("flaps", "How often a resource began to flap: somebody undoes its repairs.", self.flaps),
+            ("flaps", "Times a resource began to flap: its repairs are undone again and again.", self.flaps),
         ):
             yield family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
-        text = "From the event that told of drift until it was repaired."
+        text = "From the event that reported drift to the end of the repair."
         yield family("holdfast_drift_repair_seconds", "histogram", text, self.repairs.samples())
         text = "From the first dirty resource until nothing was dirty or running."
         yield family("holdfast_pass_duration_seconds", "histogram", text, self.passes.samples())
 
 
 def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterator[str]]:
-    """What happened last and when, and until when something is paused."""
+    """Times of the last reload and pass, and ends of pauses."""
     ends: dict[tuple[tuple[str, str], ...], float] = {}
     for pause in state["pauses"]:
         labels = (("reason", pause["reason"]), ("scope", "some" if pause["pattern"] else "everything"))
         ends[labels] = max(ends.get(labels, 0.0), math.inf if pause["until"] is None else pause["until"])
-    text = "Unix time at which a pause ends by itself; +Inf: an operator ends it."
+    text = "Unix time at which a pause ends by itself; +Inf if only an operator ends it."
     yield family(
         "holdfast_pause_end_timestamp_seconds", "gauge", text, [("", labels, end) for labels, end in ends.items()]
     )
     reload = state["reload"]
     text = "1: settings and states could be used when they were last read."
     yield family("holdfast_config_last_reload_successful", "gauge", text, [("", (), int(reload["successful"]))])
-    text = "Unix time at which settings and states were last taken over."
+    text = "Unix time at which settings and states were last applied."
     yield family(
         "holdfast_config_last_reload_success_timestamp_seconds",
         "gauge",
@@ -147,7 +148,7 @@ def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterat
 
 
 def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
-    """What there is now, by kind: what the engine counts as it goes, so that a scrape costs the same however many resources there are."""
+    """Present numbers by kind. The engine counts as it goes, so a scrape costs the same for any number of resources."""
     states: Counter[tuple[str, str]] = Counter()
     dirty, watches, unwatched, flapping, pending = (Counter[str]() for _ in range(5))
     for group, number in view.census.counts.items():
@@ -164,11 +165,11 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
         ("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(states.items())
     ]
     yield "resources", "Resources, by kind and state.", by_state
-    yield "dirty", "Resources that are to be looked at.", _by_kind(dirty)
+    yield "dirty", "Resources that are to be checked.", _by_kind(dirty)
     yield "watches", "Watches that are armed.", _by_kind(watches)
     yield "unwatched", "Resources whose watch has failed: their drift is not noticed.", _by_kind(unwatched)
-    yield "flapping", "Resources whose repairs somebody undoes.", _by_kind(flapping)
-    yield "pending_refreshes", "Edges that carry a change which was not acted on yet.", _by_kind(pending)
+    yield "flapping", "Resources whose repairs are undone again and again.", _by_kind(flapping)
+    yield "pending_refreshes", "Edges with a change that the downstream has not acted on yet.", _by_kind(pending)
 
 
 def kind_of(identity: str) -> str:

@@ -1,4 +1,4 @@
-"""Figures of this process, under the names that all of Prometheus' client libraries give them."""
+"""Metrics of this process, under the names that all Prometheus client libraries use."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def text() -> str:
-    """All of them, as a scraper reads them. Not for a file of node_exporter's, which gives its own process the same names."""
+    """The metrics in text form. Not for node_exporter's file: its own process exports the same names."""
     lines = (line for name, sort, about, value in _figures() for line in family(name, sort, about, [("", (), value)]))
     return "".join(f"{line}\n" for line in lines) + _python()
 
 
 def _figures() -> Iterator[tuple[str, str, str, float]]:
-    """(name, type, help, figure); what the kernel does not tell is left out."""
+    """(name, type, help, value); values that the kernel does not provide are left out."""
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
-        fields = stat.rpartition(")")[2].split()  # from the third on: the name of the program may hold anything
-        descriptors = len([*Path("/proc/self/fd").iterdir()]) - 1  # but for the one that reads this
+        fields = stat.rpartition(")")[2].split()  # from the third field on: the program's name may contain anything
+        descriptors = len([*Path("/proc/self/fd").iterdir()]) - 1  # without the one that reads this
         booted = _booted()
     except (OSError, ValueError):
         return
@@ -56,7 +56,7 @@ def _figures() -> Iterator[tuple[str, str, str, float]]:
 
 @cache
 def _booted() -> float:
-    """Unix time at which the system was started."""
+    """Unix time at which the system was booted."""
     lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith("btime ")))
 

@@ -1,4 +1,4 @@
-"""Where the last passes spent their time, for `chrome://tracing` and ui.perfetto.dev: one row for each lane of runs."""
+"""Timelines of the last passes for `chrome://tracing` and ui.perfetto.dev; parallel runs are in separate lanes."""
 
 from __future__ import annotations
 
@@ -15,49 +15,49 @@ from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted, resul
 from holdfast.agent.narrate import summary
 
 PASSES = 16
-"""Passes that are kept."""
+"""Most passes kept."""
 RUNS = 10_000
-"""Runs that are kept of all passes together; a longer pass loses its end."""
+"""Most runs kept of all passes together; further runs of a longer pass are dropped."""
 BRIEF = 50e-6
 """Seconds: shorter waits are not drawn."""
 TICK = 0.1
-"""Microseconds: the finest that a trace tells apart."""
+"""Microseconds: the resolution of a trace."""
 PASS_LANE = 0
 _COLOURS = {"changed": "good", "failed": "terrible", "skipped": "grey", "would-change": "olive", "unknown": "olive"}
 """Result -> one of the colours that trace viewers know."""
 
 
-class Run(NamedTuple):
+class TracedRun(NamedTuple):
     """One run of one resource; times are in seconds."""
 
     identity: str
     begun: float
-    """Since the pass began."""
+    """Seconds from the start of the pass."""
     duration: float
     waited: float
-    """From the event that it answers until it began."""
+    """Seconds from the event that caused the run to its start."""
     cause: str
     result: str
 
 
 @dataclass(slots=True)
-class Pass:
-    """One pass, or the one that is under way."""
+class TracedPass:
+    """One pass, complete or running."""
 
     number: int
     cause: str
     started: float
     """Unix time."""
     began: float
-    """By the clock of the runs."""
+    """The clock of the runs at the start."""
     duration: float | None = None
-    """None while it is under way."""
+    """Seconds; None while the pass runs."""
     converged: bool = False
     said: str = ""
-    """How it went, in a sentence."""
-    runs: list[Run] = field(default_factory=list)
+    """The result in a sentence."""
+    runs: list[TracedRun] = field(default_factory=list)
     dropped: int = 0
-    """Runs that there was no room for."""
+    """Runs that were not kept for lack of room."""
 
 
 class Traces:
@@ -65,39 +65,42 @@ class Traces:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._passes: deque[Pass] = deque(maxlen=PASSES)
+        self._passes: deque[TracedPass] = deque(maxlen=PASSES)
         self._kept = 0
 
     @property
     def numbers(self) -> list[int]:
-        """Numbers of the passes that are kept, oldest first."""
+        """Numbers of the kept passes, oldest first."""
         return [each.number for each in self._passes]
 
     @property
-    def current(self) -> Pass | None:
-        """The pass that is under way."""
+    def current(self) -> TracedPass | None:
+        """The running pass."""
         last = self._passes[-1] if self._passes else None
         return last if last and last.duration is None else None
 
-    def find(self, number: int | None = None) -> Pass | None:
-        """The pass of this number; without one the last that is over, or the one under way where there is no other."""
+    def find(self, number: int | None = None) -> TracedPass | None:
+        """The pass with this number.
+
+        Without a number the last complete one, or the running one if there is no other.
+        """
         if number is not None:
             return next((each for each in self._passes if each.number == number), None)
         over = [each for each in self._passes if each.duration is not None]
         return over[-1] if over else self.current
 
-    def lasts(self, traced: Pass) -> float:
-        """Seconds that a pass took, or has taken until now."""
+    def lasts(self, traced: TracedPass) -> float:
+        """Duration of a pass in seconds; of a running pass until now."""
         return self._clock() - traced.began if traced.duration is None else traced.duration
 
     def begin(self, event: PassStarted) -> None:
-        """A pass begins."""
+        """Record the start of a pass."""
         if len(self._passes) == self._passes.maxlen:
             self._kept -= len(self._passes[0].runs)
-        self._passes.append(Pass(event.number, event.cause, time.time(), self._clock()))
+        self._passes.append(TracedPass(event.number, event.cause, time.time(), self._clock()))
 
     def add(self, outcome: Outcome, begun: float, waited: float, now: float) -> None:
-        """A run is over; times are those of one clock. Older passes make room for it."""
+        """Record the end of a run; all times are by one clock. Older passes are dropped to make room."""
         current = self.current
         if current is None:
             return
@@ -106,20 +109,20 @@ class Traces:
         if self._kept >= RUNS:
             current.dropped += 1
             return
-        run = Run(outcome.identity, begun - current.began, now - begun, waited, outcome.cause, result_of(outcome))
+        run = TracedRun(outcome.identity, begun - current.began, now - begun, waited, outcome.cause, result_of(outcome))
         current.runs.append(run)
         self._kept += 1
 
     def end(self, record: PassRecord) -> None:
-        """The pass is over."""
+        """Record the end of the pass."""
         current = self.current
         if current is not None:
             current.duration, current.converged = record.duration, record.converged
             current.said = summary(record.tally, record.duration)
 
 
-def chrome(traced: Pass, graph: Graph) -> dict[str, Any]:
-    """A pass as Chrome's trace format: runs in lanes, what they waited for as arrows, how long as events of their own."""
+def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
+    """A pass in Chrome's trace format: runs in lanes, arrows from dependencies, and waits as separate events."""
     lanes = list(_lanes(traced.runs))
     title = f"pass {traced.number} ({traced.cause})"
     events = [
@@ -152,8 +155,8 @@ def chrome(traced: Pass, graph: Graph) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
 
 
-def _lanes(runs: list[Run]) -> Iterator[int]:
-    """The lane of each run: the lowest that is free when it begins. There are as many as runs at once."""
+def _lanes(runs: list[TracedRun]) -> Iterator[int]:
+    """The lane of each run: the lowest that is free when the run starts. Lanes are as many as parallel runs."""
     lanes: dict[int, int] = {}
     busy: list[tuple[float, int]] = []
     free: list[int] = []
@@ -167,12 +170,12 @@ def _lanes(runs: list[Run]) -> Iterator[int]:
     return (lanes[place] for place in range(len(runs)))
 
 
-def _run(run: Run, lane: int) -> Iterator[dict[str, Any]]:
+def _run(run: TracedRun, lane: int) -> Iterator[dict[str, Any]]:
     common = {"pid": 1, "tid": lane, "name": run.identity}
     begin, end = (
         _us(run.begun),
         _us(run.begun + run.duration),
-    )  # ends are rounded, not lengths: or else neighbours might overlap
+    )  # round ends, not lengths: neighbours must not overlap
     args = {"cause": run.cause, "result": run.result, "waited_ms": round(run.waited * 1000, 3)}
     event = {"ph": "X", "cat": run.result, "ts": begin, "dur": round(end - begin, 1), "args": args}
     yield {**common, **event, **({"cname": _COLOURS[run.result]} if run.result in _COLOURS else {})}
@@ -182,8 +185,11 @@ def _run(run: Run, lane: int) -> Iterator[dict[str, Any]]:
         yield {**wait, "ph": "e", "ts": begin}
 
 
-def _arrows(runs: list[Run], lanes: list[int], graph: Graph) -> Iterator[dict[str, Any]]:
-    """From the end of the run that one waited for last, within it still as the format has it, to its own beginning."""
+def _arrows(runs: list[TracedRun], lanes: list[int], graph: Graph) -> Iterator[dict[str, Any]]:
+    """Arrows to each run from the last of its dependencies to end.
+
+    They start within that run, as the format requires.
+    """
     ended: dict[str, tuple[float, float, int]] = {}
     number = count(1)
     for run, lane in zip(runs, lanes, strict=True):  # in the order in which they ended
@@ -203,5 +209,5 @@ def _meta(what: str, lane: int, name: str) -> dict[str, Any]:
 
 
 def _us(seconds: float) -> float:
-    """Microseconds, as traces count."""
+    """Seconds as microseconds, rounded to the resolution of a trace."""
     return round(seconds * 1e6, 1)

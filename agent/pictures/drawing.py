@@ -1,4 +1,4 @@
-"""What is drawn: resources, who waits for whom because of what, and how each of these looks."""
+"""The data of a picture: resources, the requisites between them, and the style of each."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 AUTOMATIC = "auto"
-"""The kind of an edge that nobody wrote."""
+"""The kind of an automatic edge."""
 
 
 class Stroke(NamedTuple):
-    """How an edge looks."""
+    """The style of an edge."""
 
     colour: str
     dash: str = ""
@@ -31,7 +31,7 @@ STROKES = {
     "recv": Stroke("#059669"),
     AUTOMATIC: Stroke("#94a3b8", "1 3", dot="dotted"),
 }
-"""Requisite -> how its edge is drawn; its `_any` and `_all` forms look like it."""
+"""Requisite -> the style of its edge; its `_any` and `_all` forms have the same style."""
 FILLS = {
     "ok": "#dcfce7",
     "running": "#bae6fd",
@@ -45,24 +45,24 @@ FILLS = {
     "skipped": "#f1f5f9",
     "superseded": "#f1f5f9",
 }
-"""State -> the colour of a resource."""
+"""State -> the fill colour of a resource."""
 PLAIN = "#f8fafc"
-"""The colour of a resource whose state is not known."""
+"""The fill colour of a resource without a known state."""
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class DrawnNode:
     """One resource."""
 
     identity: str
     kind: str
     sls: str
     state: str = ""
-    """Of a running agent; empty: the states alone are drawn."""
+    """State in a running agent; empty if only the states are drawn."""
 
 
-class Edge(NamedTuple):
-    """Who runs first, who after it, and because of what."""
+class DrawnEdge(NamedTuple):
+    """An edge: the resource that runs first, the one that runs after it, and the requisite."""
 
     before: str
     after: str
@@ -71,13 +71,13 @@ class Edge(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A graph that is to be drawn."""
+    """A graph to draw."""
 
-    nodes: Sequence[Node]
+    nodes: Sequence[DrawnNode]
     """In order of execution."""
-    edges: Sequence[Edge]
+    edges: Sequence[DrawnEdge]
 
 
 def stroke(kind: str) -> Stroke:
-    """How an edge of this kind looks."""
+    """The style of an edge of this kind."""
     return STROKES.get(kind) or STROKES.get(kind.partition("_")[0], STROKES["require"])

@@ -1,9 +1,9 @@
 """A layered layout of a graph without cycles, from left to right, after Sugiyama, Tagawa and Toda.
 
-Each group of connected nodes is laid out by itself and stacked upon the others; nodes that nothing connects fill a block of their own.
-Within a group: layers by longest path; edges over several layers are threaded through them; the order within each layer comes from
-sweeps by barycentre, of which the one with the fewest crossings counts; places come from the mean of the neighbours, kept in order and
-apart by isotonic regression. A thousand nodes take about a second.
+Each group of connected nodes is laid out by itself and stacked upon the others; unconnected nodes fill a block of their
+own. Within a group, layers come from the longest path, and edges over several layers are threaded through them. The
+order within each layer comes from barycentre sweeps; the order with the fewest crossings counts. Coordinates are the
+means of the neighbours, kept in order and apart by isotonic regression. A thousand nodes take about a second.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from itertools import pairwise
 from typing import NamedTuple
 
 SWEEPS = 8
-"""Sweeps that look for a better order."""
+"""Sweeps for a better order."""
 SETTLE = 6
-"""Sweeps that look for better places."""
+"""Sweeps for better coordinates."""
 THREADS = 6000
-"""Bends that long edges get in one group; edges beyond that, the longest, are drawn straight through."""
+"""Most bends of long edges in one group; the longest edges beyond that are drawn straight."""
 GAP, LAYER_GAP, GROUP_GAP = 12.0, 70.0, 34.0
 """Points between two nodes of a layer, two layers, two groups."""
 THREAD = 6.0
-"""Height of the room that an edge gets where it passes a layer."""
+"""Height of an edge where it passes a layer."""
 
 Key = Hashable
 
 
 class Box(NamedTuple):
-    """Where a node is: its left edge, its middle line, its size."""
+    """The place of a node: its left edge, its middle line, its size."""
 
     x: float
     y: float
@@ -39,17 +39,21 @@ class Box(NamedTuple):
 
 @dataclass(slots=True)
 class Layout:
-    """Where everything is, in points; the origin is at the upper left."""
+    """The place of everything, in points; the origin is at the upper left."""
 
     boxes: dict[Key, Box] = field(default_factory=dict)
     paths: dict[tuple[Key, Key], list[tuple[float, float]]] = field(default_factory=dict)
-    """Edge -> the points it passes, from the right edge of the one to the left edge of the other, or the reverse for one that points back."""
+    """Edge -> the points it passes, from the right edge of the first node to the left edge of the second; reversed for
+    back edges."""
     width: float = 0.0
     height: float = 0.0
 
 
 def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, Key]]) -> Layout:
-    """Lay out nodes of these (width, height), in the order in which they are to be read; edges that point back lead from right to left."""
+    """Lay out nodes of these sizes (width, height), given in reading order.
+
+    Edges that point back lead from right to left.
+    """
     place = {key: number for number, key in enumerate(sizes)}
     given = set(edges)
     backward = {pair for pair in given if place[pair[0]] > place[pair[1]]}
@@ -71,7 +75,7 @@ def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, 
 
 
 def _groups(keys: Iterable[Key], pairs: Iterable[tuple[Key, Key]]) -> list[list[Key]]:
-    """Keys that edges connect, each group in the order of the keys."""
+    """Groups of keys that edges connect, each in the order of the keys."""
     leader = {key: key for key in keys}
 
     def find(key: Key) -> Key:
@@ -89,7 +93,7 @@ def _groups(keys: Iterable[Key], pairs: Iterable[tuple[Key, Key]]) -> list[list[
 
 
 def _put(whole: Layout, part: Layout) -> None:
-    """Stack a part below what is there."""
+    """Stack a part below the existing layout."""
     if not part.boxes:
         return
     down = whole.height + GROUP_GAP if whole.boxes else 0.0
@@ -99,7 +103,7 @@ def _put(whole: Layout, part: Layout) -> None:
 
 
 def _block(sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], width: float) -> Layout:
-    """Rows as wide as the rest, or so that the block is about square."""
+    """Unconnected nodes in rows as wide as the rest, or in a block that is about square."""
     found = Layout()
     if not keys:
         return found
@@ -113,7 +117,7 @@ def _block(sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], width:
 
 
 class _Group:
-    """One connected group while it is laid out; what passes a layer is a tuple (edge, layer)."""
+    """One connected group during its layout. Where an edge passes a layer, its key is a tuple (edge, layer)."""
 
     def __init__(
         self, sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], pairs: Sequence[tuple[Key, Key]]
@@ -135,7 +139,7 @@ class _Group:
         self._y: dict[Key, float] = {}
 
     def laid_out(self) -> Layout:
-        """The group alone."""
+        """The layout of the group alone."""
         self._order()
         self._place()
         left, widths = [0.0], [max((self._width(key) for key in row), default=0.0) for row in self._rows]
@@ -163,7 +167,7 @@ class _Group:
         return [*points, (left[self._layer[pair[1]]], self._y[pair[1]] - top)]
 
     def _pull_right(self) -> None:
-        """One that only others wait for stands just before the first of those, not at the far left."""
+        """Move nodes without predecessors directly before the first node that waits for them."""
         after: dict[Key, int] = {}
         waits = {pair[1] for pair in self._pairs}
         for before, below in self._pairs:
@@ -173,7 +177,7 @@ class _Group:
                 self._layer[key] = layer - 1
 
     def _thread(self) -> None:
-        """Put what passes a layer into it, short edges first, and note who is beside whom."""
+        """Insert edges into the layers that they pass, short edges first, and record neighbours."""
         threads = 0
         for pair in sorted(self._pairs, key=lambda pair: self._layer[pair[1]] - self._layer[pair[0]]):
             first, last = self._layer[pair[0]], self._layer[pair[1]]
@@ -208,7 +212,7 @@ class _Group:
 
     @staticmethod
     def _sort(row: list[Key], beside: list[Key], neighbours: Mapping[Key, list[Key]]) -> None:
-        """By the mean place of the neighbours; who has none keeps its own."""
+        """Sort by the mean place of the neighbours; a node without neighbours keeps its place."""
         places = {key: place for place, key in enumerate(beside)}
         wanted = {}
         for own, key in enumerate(row):
@@ -217,7 +221,7 @@ class _Group:
         row.sort(key=wanted.__getitem__)
 
     def _crossings(self) -> int:
-        """How many edges cross, between all pairs of layers."""
+        """Number of edge crossings between all pairs of layers."""
         total = 0
         for row, following in pairwise(self._rows):
             places = {key: place for place, key in enumerate(following)}
@@ -246,7 +250,7 @@ class _Group:
             self._pull(row, {key: [*self._left.get(key, ()), *self._right.get(key, ())] for key in row})
 
     def _pull(self, row: list[Key], neighbours: Mapping[Key, list[Key]]) -> None:
-        """Each as near to the mean of its neighbours as order and distance allow."""
+        """Place each node as near to the mean of its neighbours as order and distance allow."""
         offsets, wanted, offset = [], [], 0.0
         for number, key in enumerate(row):
             offset += (self._height(row[number - 1]) + self._height(key)) / 2 + GAP if number else 0.0
@@ -264,7 +268,7 @@ class _Group:
 
 
 def _rising(values: Sequence[float]) -> list[float]:
-    """The nearest values, by least squares, that never fall: those that would are pooled with their neighbours."""
+    """The nearest non-decreasing values by least squares; values that would decrease are pooled with neighbours."""
     pools: list[tuple[float, int]] = []
     for value in values:
         mean, count = value, 1

@@ -1,4 +1,4 @@
-"""The graph as an SVG that stands alone: boxes in layers, curved edges, a legend of what is in it, the whole of each name as a tooltip."""
+"""The graph as a self-contained SVG: boxes in layers, curved edges, a legend, and full names as tooltips."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from xml.sax.saxutils import escape
 
-from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, STROKES, Drawing, Node, stroke
+from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, STROKES, Drawing, DrawnNode, stroke
 from holdfast.agent.pictures.layout import Box, layout
 from holdfast.agent.widths import columns, shorten
 from holdfast.resources.visible import clean
 
 LETTER, SMALL = 7.3, 5.6
-"""Points that a letter takes, in the name of a resource and below it."""
+"""Width of a letter in points: in the name of a resource, and below it."""
 NAME = 40
-"""Letters of a name that are drawn; its middle is left out where it is longer."""
+"""Letters of a name that are drawn; the middle of a longer name is left out."""
 PAD, HEIGHT = 10.0, 38.0
 MARGIN = 24.0
 LEGEND = 26.0
@@ -25,11 +25,11 @@ INK, FAINT = "#0f172a", "#475569"
 FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
 
 _FORBIDDEN = re.compile("[\ufffe\uffff]")
-"""What XML cannot hold, however it is written."""
+"""Characters that XML cannot contain in any form."""
 
 
 def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
-    """Lines of the picture."""
+    """Lines of the SVG."""
     found = layout(
         {node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges)
     )
@@ -37,7 +37,10 @@ def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
     wide = max(found.width, *(width for width, _ in legend), columns(title) * 8.5, 200.0) + 2 * MARGIN
     top = MARGIN + 34.0 + len(legend) * LEGEND
     high = top + found.height + MARGIN
-    yield f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}" viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}">'
+    yield (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{wide:.0f}" height="{high:.0f}"'
+        f' viewBox="0 0 {wide:.0f} {high:.0f}" font-family="{FONT}">'
+    )
     yield f"<title>{_text(title)}</title>"
     yield '<rect width="100%" height="100%" fill="#ffffff"/>'
     yield from _markers(drawing)
@@ -55,19 +58,19 @@ def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
     yield "</g></svg>"
 
 
-def _name(node: Node) -> str:
+def _name(node: DrawnNode) -> str:
     return shorten(_one_line(node.identity.partition("[")[2].removesuffix("]") or node.identity), NAME)
 
 
-def _below(node: Node) -> str:
+def _below(node: DrawnNode) -> str:
     return shorten(_one_line(f"{node.kind} · {node.sls}"), NAME + 8)
 
 
-def _size(node: Node) -> tuple[float, float]:
+def _size(node: DrawnNode) -> tuple[float, float]:
     return max(columns(_name(node)) * LETTER, columns(_below(node)) * SMALL) + 2 * PAD, HEIGHT
 
 
-def _node(node: Node, box: Box) -> str:
+def _node(node: DrawnNode, box: Box) -> str:
     left, top = box.x, box.y - box.height / 2
     state = f" · {node.state}" if node.state else ""
     border = "#ef4444" if node.state == "failed" else "#94a3b8"
@@ -81,7 +84,7 @@ def _node(node: Node, box: Box) -> str:
 
 
 def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """One line for each pair, in the style of the requisite that says most; the tooltip names all."""
+    """One line for each pair of nodes, in the style of the strongest requisite; the tooltip names all."""
     kind = min(dict.fromkeys(kinds), key=lambda kind: (kind == AUTOMATIC, kind == "require"))
     look = stroke(kind)
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
@@ -93,7 +96,7 @@ def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """Through all points, level at each; it ends a little before the last, where the arrow has its point."""
+    """A path through all points, level at each. It ends a little before the last point, at the tip of the arrow."""
     (x, y), (end, last) = points[0], points[-1]
     tip = end - 5.0 if end > points[-2][0] else end + 5.0
     parts = [f"M{x:.1f} {y:.1f}"]
@@ -116,12 +119,12 @@ def _markers(drawing: Drawing) -> Iterator[str]:
 
 
 def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
-    """(width, row): the requisites that are drawn, then the states, with how many there are of each."""
+    """(width, row) of the legend: the requisites drawn, then the states with the number of resources in each."""
     kinds = sorted(
         {edge.kind for edge in drawing.edges}, key=lambda kind: ([*STROKES.values()].index(stroke(kind)), kind)
     )
     if kinds:
-        yield _row([(f"{kind} (nobody wrote it)" if kind == AUTOMATIC else kind, _sample(kind)) for kind in kinds])
+        yield _row([(f"{kind} (automatic edge)" if kind == AUTOMATIC else kind, _sample(kind)) for kind in kinds])
     states = Counter(node.state for node in drawing.nodes if node.state)
     if states:
         swatch = '<rect x="0" y="-9" width="26" height="12" rx="3" stroke="#94a3b8" fill="{}"/>'
@@ -142,7 +145,8 @@ def _row(items: Sequence[tuple[str, str]]) -> tuple[float, str]:
 def _sample(kind: str) -> str:
     look = stroke(kind)
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
-    return f'<path d="M0 -3H22" stroke="{look.colour}" stroke-width="{look.width}"{dash} marker-end="url(#{_marker(look.colour)})"/>'
+    line = f'<path d="M0 -3H22" stroke="{look.colour}" stroke-width="{look.width}"{dash}'
+    return f'{line} marker-end="url(#{_marker(look.colour)})"/>'
 
 
 def _marker(colour: str) -> str:
@@ -154,5 +158,5 @@ def _one_line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as content of an element."""
+    """Any text as content of an XML element."""
     return escape(_FORBIDDEN.sub("\ufffd", clean(text)))

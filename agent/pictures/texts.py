@@ -1,4 +1,4 @@
-"""The graph as text for Graphviz and for Mermaid; whatever a name holds, it stays a name."""
+"""The graph as text for Graphviz and for Mermaid. Names are quoted, whatever they contain."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ def dot(drawing: Drawing) -> Iterator[str]:
         fill = f' [style=filled, fillcolor="{FILLS[node.state]}"]' if node.state in FILLS else ""
         yield f"  {quoted(node.identity)}{fill};"
     for edge in drawing.edges:
-        yield f"  {quoted(edge.before)} -> {quoted(edge.after)} [label={quoted(edge.kind)}, style={stroke(edge.kind).dot}];"
+        style = f"label={quoted(edge.kind)}, style={stroke(edge.kind).dot}"
+        yield f"  {quoted(edge.before)} -> {quoted(edge.after)} [{style}];"
     yield "}"
 
 
 def mermaid(drawing: Drawing) -> Iterator[str]:
-    """Lines for Mermaid, as Markdown viewers draw it."""
+    """Lines for Mermaid, which Markdown viewers draw."""
     names = {node.identity: f"r{place}" for place, node in enumerate(drawing.nodes)}
     yield "graph TD"
     for node in drawing.nodes:
@@ -36,5 +37,5 @@ def mermaid(drawing: Drawing) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """Text as Graphviz quotes it."""
+    """Text quoted for Graphviz."""
     return '"' + escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -1,1 +1,1 @@
-"""What a virtual module promises on every platform, and how a provider is chosen."""
+"""Virtual modules: the interface that each promises on every platform, and the choice of a provider."""

@@ -1,6 +1,6 @@
-"""How a virtual module is declared: what it promises everywhere, and what serves it on one host.
+"""Declarations of virtual modules: what they promise everywhere, and what serves them on one host.
 
-An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). Each method
+An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). A method
 states the signature, the return type, the documentation and, as its body, the smallest result. A `Provider` is a class
 that serves one interface with one tool and says on which hosts it can. Neither inherits from the other: the binding
 (`binding.py`) checks one against the other and stands between caller and provider.
@@ -17,22 +17,25 @@ from holdfast.resources.errors import DeclarationError, Temporary
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Options = Mapping[str, Any] | None
-"""What a mutating function takes for one platform alone; each provider documents what it knows."""
+"""Options of a changing function for one platform; each provider documents its own."""
 Grains = Mapping[str, tuple[str, ...]]
-"""Grain -> the values any of which matches."""
+"""Grain -> values, one of which must match."""
 
 GRAINS = frozenset({
-    "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename", "osfinger",
-    "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
+    "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename",
+    "osfinger", "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
 })  # fmt: skip
-"""Names of the grains that a declaration may refer to; any other is taken for a slip of the pen."""
+"""Grains that a declaration may refer to; any other name is a typing error."""
 
 
-# -- what the host offers to providers -----------------------------------------------------------------------------
+# -- services of the host for providers -----------------------------------------------------------------------------
 
 
 class BusError(Temporary):
-    """A call over D-Bus failed; `name` is the error's name (`org.freedesktop.systemd1.NoSuchUnit`), empty when it got no answer."""
+    """A call over D-Bus failed.
+
+    `name` is the name of the error (`org.freedesktop.systemd1.NoSuchUnit`), empty if there was no answer.
+    """
 
     def __init__(self, message: str, *, name: str = "", delay: float | None = None) -> None:
         super().__init__(message, delay=delay)
@@ -42,7 +45,7 @@ class BusError(Temporary):
 class Match(NamedTuple):
     """Which signals to receive. Empty fields match anything; `within` is an object path and all below it.
 
-    The bus is asked by `within` where it is given, and `path` is then compared here: thousands of paths need one rule.
+    If `within` is given, the rule of the bus uses it, and `path` is compared here: thousands of paths need one rule.
     """
 
     sender: str
@@ -53,7 +56,7 @@ class Match(NamedTuple):
 
 
 class Signal(NamedTuple):
-    """A signal that was received; variants in its body are plain values."""
+    """A received signal; variants in its body are plain values."""
 
     interface: str
     member: str
@@ -62,7 +65,7 @@ class Signal(NamedTuple):
 
 
 class Bus(Protocol):
-    """The system's D-Bus, as a provider sees it. Variants are plain values in every answer."""
+    """The system's D-Bus, as providers use it. Variants are plain values in every answer."""
 
     async def call(
         self,
@@ -74,19 +77,22 @@ class Bus(Protocol):
         *arguments: Any,
         timeout: float = 25.0,
     ) -> list[Any]:
-        """Call a method; the values it returns. Raises `BusError`, also when there is no answer within `timeout` seconds."""
+        """Call a method and return its values.
+
+        Raises `BusError`, also if there is no answer within `timeout` seconds.
+        """
         ...
 
     def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Signals as they come. None says "armed": at first, and again whenever some may have been missed."""
+        """Yield signals as they come. None means "armed": at first, and again whenever signals may have been missed."""
         ...
 
 
-class Host(Services, Protocol):
-    """What one host offers to its providers."""
+class ProviderHost(Services, Protocol):
+    """Services of the host for its providers."""
 
     def bus(self) -> Bus:
-        """The system's D-Bus; connected when it is first used."""
+        """Return the system's D-Bus; connected at the first use."""
         ...
 
 
@@ -94,12 +100,12 @@ class Host(Services, Protocol):
 
 
 def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
-    """Declare that only these platforms can have a function: elsewhere its absence is by design, not a gap."""
+    """Declare that only these platforms can have a function: elsewhere it is missing by design."""
     return _mark("supported", grains)
 
 
 def not_applicable(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
-    """Declare that a function has nothing to do on these platforms: it returns the declared smallest result."""
+    """Declare that a function has nothing to do on these platforms: it returns the smallest result."""
     return _mark("not_applicable", grains)
 
 
@@ -120,7 +126,10 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
 
 
 def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
-    """Whether any listed value of any listed grain is the host's; upper and lower case are the same, a missing grain never matches."""
+    """Return whether one of the values of one of the grains is the host's.
+
+    Case does not matter; a missing grain never matches.
+    """
     return any(
         seen in {value.casefold() for value in values}
         for grain, values in grains.items()
@@ -136,8 +145,8 @@ def _seen(fact: Any) -> tuple[str, ...]:
 class Interface:
     """What one virtual module promises on every host; subclasses name it by `name=`.
 
-    Every public method is required of every provider, unless it is decorated with `supported` or `not_applicable`. A
-    subclass of an interface may add functions and optional parameters; it never takes any away.
+    A provider must have all public methods, except those decorated with `supported` or `not_applicable`. A subclass of
+    an interface may add functions and optional parameters, but not remove any.
     """
 
     module: ClassVar[str] = ""
@@ -145,7 +154,7 @@ class Interface:
     version: ClassVar[int] = 1
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
-        """Take the name. Raises `DeclarationError` when there is none."""
+        """Take the name. Raises `DeclarationError` if there is none."""
         cls.module = name or cls.module
         cls.version = version
         if not cls.module:
@@ -153,7 +162,7 @@ class Interface:
 
     @classmethod
     def functions(cls) -> dict[str, Callable[..., Any]]:
-        """The functions it promises, by name."""
+        """Return the functions that the interface promises, by name."""
         known = (base for base in reversed(cls.__mro__) if issubclass(base, Interface) and base is not Interface)
         declared = {name: member for base in known for name, member in vars(base).items()}
         return {
@@ -165,7 +174,7 @@ class Interface:
 
 
 class Confine(NamedTuple):
-    """On which hosts a provider works, as data, so that a refusal has a reason."""
+    """Hosts on which a provider works, as data, so that a refusal has a reason."""
 
     grains: Mapping[str, tuple[str, ...]] = {}
     """Each of these grains must have one of its values."""
@@ -174,38 +183,38 @@ class Confine(NamedTuple):
     paths: tuple[str, ...] = ()
     """Each of these paths must exist."""
     missing: str = ""
-    """What it means when one does not, in words."""
+    """Meaning of a missing path, for messages."""
 
 
 class Provider:
-    """Serves one interface with one tool. Made once for a host, when the interface is first asked for.
+    """Serves one interface with one tool. Created once for a host, when the interface is first used.
 
-    MUST set `implements`; SHOULD set `confine`. Its public methods are functions of the virtual module; a function that
-    is only for those who name the tool itself is decorated with `physical`.
+    MUST set `implements`; SHOULD set `confine`. The public methods are functions of the virtual module; a function that
+    is only for callers of the tool itself is decorated with `physical`.
     """
 
     implements: ClassVar[type[Interface]]
     confine: ClassVar[Confine] = Confine()
     priority: ClassVar[int] = 0
-    """The highest wins among several that fit."""
+    """Among several providers that fit, the highest wins."""
     tool: ClassVar[str] = ""
-    """Its own name, as in `providers: {pkg: apt}`; by default that of its module."""
+    """Name of the tool, as in `providers: {pkg: apt}`. Default: the name of the module."""
 
     registered: ClassVar[list[type[Provider]]] = []
-    """All that were declared."""
+    """All declared providers."""
 
     def __init_subclass__(cls) -> None:
-        """Register it. Raises `DeclarationError` when it implements nothing."""
+        """Register the provider. Raises `DeclarationError` if it implements no interface."""
         if not hasattr(cls, "implements"):
             raise DeclarationError(f"cannot declare the provider {cls.__name__}: it does not say what it implements")
         cls.tool = vars(cls).get("tool") or cls.__module__.rpartition(".")[2]
         Provider.registered.append(cls)
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self.host = host
 
 
 def physical(function: Function) -> Function:
-    """Keep a provider's function out of the virtual module: it belongs to this tool alone."""
+    """Keep a provider's function out of the virtual module: it belongs only to the tool."""
     function._physical = True  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
     return function

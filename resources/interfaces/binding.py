@@ -1,7 +1,7 @@
-"""A provider bound to the interface it serves: the object that callers get, and the table that says what each call does.
+"""A provider bound to its interface: the object that callers use, and the table that says what each call does.
 
-For each function the interface (C) and the provider (P) either have it or not, and the host's grains match its
-`supported` and `not_applicable` or not:
+The interface (C) and the provider (P) each have a function or lack it, and the grains of the host match `supported` and
+`not_applicable` of the function or not:
 
 | C | P | not_applicable | supported | a call |
 |---|---|---|---|---|
@@ -14,7 +14,7 @@ For each function the interface (C) and the provider (P) either have it or not, 
 | no | yes | | | runs the provider as it is; deprecated, warned of once |
 | no | no, or `physical` | | | `FunctionNotFound` |
 
-Only what really runs counts as present (`has`, `dir`).
+Only functions that really run count as present (`has`, `dir`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any, Literal, NoReturn, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.resources.interfaces.base import Host, Interface, Provider, matches
+from holdfast.resources.interfaces.base import Interface, Provider, ProviderHost, matches
 from holdfast.resources.interfaces.errors import (
     FunctionNotFound,
     FunctionNotImplemented,
@@ -44,26 +44,26 @@ Row = Literal["provided", "deprecated", "not applicable", "not supported", "not 
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoundFunction:
     """What one function of a bound interface does, and why."""
 
     function: str
     row: Row
     note: str = ""
-    """What is odd about it."""
+    """Remark on a difference of interface and provider."""
 
 
 class Bound:
     """One virtual module on one host; its attributes are the module's functions.
 
-    Raises `SignatureViolation` or `InterfaceContradiction` when the provider does not keep to the interface and `strict`.
+    Raises `SignatureViolation` or `InterfaceContradiction` if the provider violates the interface and `strict` is set.
     """
 
     def __init__(self, interface: type[Interface], provider: Provider, *, strict: bool = True) -> None:
         self.interface = interface
         self.provider = provider
         self._strict = strict
-        self._host: Host = provider.host
+        self._host: ProviderHost = provider.host
         self._warned: set[str] = set()
         self._promised = interface.functions()
         self._entries = {entry.function: entry for entry in self._decide_all()}
@@ -79,20 +79,20 @@ class Bound:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def has(self, function: str) -> bool:
-        """Whether a function really runs here; a stub does not count."""
+        """Return whether a function really runs here; a stub does not count."""
         entry = self._entries.get(function)
         return entry is not None and entry.row in ("provided", "deprecated")
 
-    def describe(self) -> tuple[Entry, ...]:
-        """Every function, sorted by name, with what a call of it does."""
+    def describe(self) -> tuple[BoundFunction, ...]:
+        """Return all functions, sorted by name, with what a call does."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
     def __dir__(self) -> list[str]:
-        """The functions that really run."""
+        """Return the names of the functions that really run."""
         return [name for name in sorted(self._entries) if self.has(name)]
 
     def __getattr__(self, function: str) -> Any:
-        """A function of the module. Raises `FunctionNotFound`."""
+        """Return a function of the module. Raises `FunctionNotFound`."""
         if function.startswith("_"):
             raise AttributeError(function)
         entry = self._entries.get(function)
@@ -101,20 +101,20 @@ class Bound:
             hint = f", did you mean {near}?" if near else ""
             raise FunctionNotFound(f"cannot call {self.interface.module}.{function}: there is no such function{hint}")
         call = self._make(entry)
-        self.__dict__[function] = call  # found at once the next time
+        self.__dict__[function] = call  # found directly the next time
         return call
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def _decide_all(self) -> Iterator[Entry]:
+    def _decide_all(self) -> Iterator[BoundFunction]:
         for name in self._promised:
             yield self._decide(name)
         for name, member in inspect.getmembers(type(self.provider), inspect.isfunction):
             public = not name.startswith("_") and not hasattr(Provider, name)
             if public and name not in self._promised and not getattr(member, "_physical", False):
-                yield Entry(name, "deprecated")
+                yield BoundFunction(name, "deprecated")
 
-    def _decide(self, name: str) -> Entry:
+    def _decide(self, name: str) -> BoundFunction:
         promised, provided = self._promised[name], getattr(self.provider, name, None)
         supported, spared = getattr(promised, "_supported", None), getattr(promised, "_not_applicable", None)
         meant = supported is None or matches(supported, self._host.facts)
@@ -122,22 +122,24 @@ class Bound:
         if idle and provided is not None:
             return self._violation(
                 InterfaceContradiction,
-                Entry(name, "not applicable", "it is provided where the interface says that it does not apply"),
+                BoundFunction(name, "not applicable", "it is provided where the interface says that it does not apply"),
             )
         if idle:
-            return Entry(
+            return BoundFunction(
                 name,
                 "not applicable",
                 "declared both supported and not applicable here" if supported is not None and meant else "",
             )
         if not callable(provided):
-            return Entry(name, "not implemented" if meant else "not supported")
+            return BoundFunction(name, "not implemented" if meant else "not supported")
         if why := difference(promised, provided):
             note = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
-            return self._violation(SignatureViolation, Entry(name, "not implemented", note))
-        return Entry(name, "provided", "" if meant else "supported() leaves out this platform, where it is provided")
+            return self._violation(SignatureViolation, BoundFunction(name, "not implemented", note))
+        return BoundFunction(
+            name, "provided", "" if meant else "supported() leaves out this platform, where it is provided"
+        )
 
-    def _violation(self, error: type[InterfaceError], entry: Entry) -> Entry:
+    def _violation(self, error: type[InterfaceError], entry: BoundFunction) -> BoundFunction:
         if self._strict:
             self._raise(error, entry.function, entry.note)
         return entry
@@ -148,7 +150,7 @@ class Bound:
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def _make(self, entry: Entry) -> Callable[..., Any]:
+    def _make(self, entry: BoundFunction) -> Callable[..., Any]:
         name = entry.function
         if entry.row == "not applicable":
             return functools.partial(self._promised[name], self.interface())
@@ -158,7 +160,7 @@ class Bound:
             return self._checked(name)
         if entry.row == "not supported":
             return self._missing(FunctionNotSupported, name, "it does not exist on this platform")
-        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} has not got it")
+        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} lacks it")
 
     def _missing(self, error: type[InterfaceError], name: str, why: str) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> NoReturn:
@@ -186,7 +188,7 @@ class Bound:
     def _checked(self, name: str) -> Callable[..., Any]:
         promised, provided = self._promised[name], getattr(self.provider, name)
         if not inspect.iscoroutinefunction(promised):
-            return provided  # type: ignore[no-any-return] # a watch: its items carry nothing to check
+            return provided  # type: ignore[no-any-return] # a watch: its items are not checked
         adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(promised)["return"])
 
         @functools.wraps(provided)

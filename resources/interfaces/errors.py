@@ -1,4 +1,4 @@
-"""What can be wrong between a caller, an interface and a provider."""
+"""Errors between a caller, an interface and a provider."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from holdfast.resources.errors import Permanent
 
 
 class InterfaceError(Permanent):
-    """A function of a virtual module cannot be had on this host, or does not keep its promise.
+    """A function of a virtual module is missing on this host, or violates its interface.
 
     `module` is the virtual name, `function` the function, `provider` the tool that serves it here.
     """
@@ -19,15 +19,15 @@ class InterfaceError(Permanent):
 
 
 class FunctionNotImplemented(InterfaceError):
-    """The interface promises it and the provider has not got it: a gap that somebody may fill."""
+    """The interface promises the function but the provider lacks it: a gap."""
 
 
 class FunctionNotSupported(InterfaceError):
-    """The interface says that it does not exist on platforms like this one."""
+    """The interface says that the function does not exist on platforms like this one."""
 
 
 class ResultViolation(InterfaceError):
-    """The provider returned something else than the interface promises."""
+    """The provider returned another type than the interface promises."""
 
 
 class SignatureViolation(InterfaceError):

@@ -11,14 +11,14 @@ from holdfast.resources.watches import idle
 
 
 class GroupInterface(Interface, name="group"):
-    """Look at, add, change and remove groups. With `test` nothing is changed; the result says what would be."""
+    """Query, add, change and remove groups. With `test` nothing is changed; the result says what would be."""
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all groups, sorted."""
+        """Return the names of all groups, sorted."""
         return ()
 
     async def info(self, names: Sequence[str]) -> dict[str, Group | None]:
-        """The groups by name; None for one that does not exist."""
+        """Return the groups by name; None for one that does not exist."""
         return {}
 
     async def add(
@@ -31,37 +31,37 @@ class GroupInterface(Interface, name="group"):
         test: bool = False,
         options: Options = None,
     ) -> ChangeSet:
-        """Add a group; not `unique`: its gid may be taken."""
+        """Add a group. Without `unique`, another group may have the gid."""
         return ChangeSet()
 
     async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Remove a group. Raises `Permanent` while it is somebody's primary group."""
+        """Remove a group. Raises `Permanent` if it is a user's primary group."""
         return ChangeSet()
 
     async def modify(
         self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Give a group another number."""
+        """Change the number of a group."""
         return ChangeSet()
 
     async def members_set(
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Make exactly these its members."""
+        """Set the members."""
         return ChangeSet()
 
     async def members_add(
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Add members; those that are already stay."""
+        """Add members."""
         return ChangeSet()
 
     async def members_remove(
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Take members out; those that are none already do not matter."""
+        """Remove members."""
         return ChangeSet()
 
     def watch(self) -> Watch:
-        """Says when groups may have changed."""
+        """Watch the groups."""
         return idle()

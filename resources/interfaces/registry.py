@@ -1,7 +1,7 @@
-"""Which provider serves a virtual module on a host: exactly one, or an error that says why not.
+"""Choice of the provider of a virtual module on a host: exactly one, or an error with the reasons.
 
-Chosen by the operator's word first, then by what each provider demands of the host, then by priority. Providers are the
-modules of `resources/providers/` and those of installed distributions (entry-point group `holdfast.providers`).
+The operator's choice comes first, then the requirements of each provider, then the priority. Providers are the modules
+of `resources/providers/` and those of installed distributions (entry-point group `holdfast.providers`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 
 from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent
-from holdfast.resources.interfaces.base import Confine, Host, Provider, matches
+from holdfast.resources.interfaces.base import Confine, Provider, ProviderHost, matches
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.registry import nearest
 
@@ -23,11 +23,11 @@ PACKAGE = "holdfast.resources.providers"
 GROUP = "holdfast.providers"
 
 
-def bind(name: str, host: Host, override: str | None = None, *, strict: bool = True) -> Bound:
-    """The virtual module `name` on this host; `override` is the tool that the operator wants.
+def bind(name: str, host: ProviderHost, override: str | None = None, *, strict: bool = True) -> Bound:
+    """Return the virtual module `name` on this host; `override` is the tool that the operator chose.
 
-    Raises `Permanent` when there is no such module or tool, when none fits (with the reason of each refusal), or when
-    several fit equally well; and the errors of `Bound` when the one chosen does not keep to its interface.
+    Raises `Permanent` if there is no such module or tool, if none fits (with the reason of each refusal), or if several
+    fit equally well; and the errors of `Bound` if the chosen one violates its interface.
     """
     known = {provider.tool: provider for provider in providers() if provider.implements.module == name}
     if not known:
@@ -41,7 +41,7 @@ def bind(name: str, host: Host, override: str | None = None, *, strict: bool = T
 
 
 def providers() -> list[type[Provider]]:
-    """All providers there are, loaded if need be."""
+    """Return all providers, after loading them if necessary."""
     if not _loaded:
         for module in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
             if not module.name.startswith("_"):
@@ -52,8 +52,8 @@ def providers() -> list[type[Provider]]:
     return list(Provider.registered)
 
 
-def refusals(confine: Confine, host: Host) -> Iterator[str]:
-    """Why a provider does not fit a host; nothing when it does."""
+def refusals(confine: Confine, host: ProviderHost) -> Iterator[str]:
+    """Yield the reasons why a provider does not fit a host."""
     for grain, values in confine.grains.items():
         if not matches({grain: values}, host.facts):
             yield f"{grain} is {host.facts.get(grain, 'unknown')}, not {' or '.join(values)}"
@@ -67,11 +67,13 @@ def refusals(confine: Confine, host: Host) -> Iterator[str]:
 
 def _named(name: str, tool: str, known: dict[str, type[Provider]]) -> type[Provider]:
     if tool not in known:
-        raise Permanent(f"cannot bind {name} to {tool}: there is no such provider, only {', '.join(sorted(known))}")
+        raise Permanent(
+            f"cannot bind {name} to {tool}: there is no such provider; available: {', '.join(sorted(known))}"
+        )
     return known[tool]
 
 
-def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Provider]:
+def _fitting(name: str, host: ProviderHost, known: dict[str, type[Provider]]) -> type[Provider]:
     refused = {tool: list(refusals(provider.confine, host)) for tool, provider in known.items()}
     fit = sorted(
         (provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority
@@ -82,7 +84,8 @@ def _fitting(name: str, host: Host, known: dict[str, type[Provider]]) -> type[Pr
     best = [provider.tool for provider in fit if provider.priority == fit[0].priority]
     if len(best) > 1:
         raise Permanent(
-            f"cannot bind {name}: {' and '.join(sorted(best))} fit equally well; say which in agent.yaml, `providers: {{{name}: {best[0]}}}`"
+            f"cannot bind {name}: {' and '.join(sorted(best))} fit equally well; choose one in agent.yaml, "
+            f"`providers: {{{name}: {best[0]}}}`"
         )
     return fit[0]
 

@@ -1,4 +1,4 @@
-"""What the functions of interfaces return: a few fields that every platform has, and `extra` for the rest."""
+"""Results of the functions of interfaces: fields that every platform has, and `extra` for the rest."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, Stri
 
 
 class Result(BaseModel):
-    """A typed result. A provider may give a mapping instead: what is not a field of the result goes into `extra`.
+    """A typed result. A provider may return a mapping instead: keys that are not fields go into `extra`.
 
     Absent is None, never an empty text; values are never converted from one type to another.
     """
@@ -17,7 +17,7 @@ class Result(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
     extra: dict[str, Any] = Field(default_factory=dict)
-    """What only this platform says."""
+    """Values that only this platform has."""
 
     @model_validator(mode="before")
     @classmethod
@@ -38,7 +38,7 @@ class ChangeSet(Result):
     reboot_required: StrictBool = False
 
     def __bool__(self) -> bool:
-        """Whether anything was changed."""
+        """Return whether anything was changed."""
         return bool(self.changes)
 
 
@@ -56,27 +56,27 @@ class PkgSpec(Result):
 
     name: StrictStr
     version: StrictStr | None = None
-    """Exactly this one; None: the candidate."""
+    """Exactly this version; None: the candidate."""
     source: StrictStr | None = None
     """Path of a package file to install instead of asking the repositories."""
     reinstall: StrictBool = False
 
 
 class ServiceStatus(Result):
-    """What is known of a service."""
+    """Status of a service."""
 
     name: StrictStr
     exists: StrictBool
     active: StrictBool
-    """It runs (or did its one-time work and counts as running)."""
+    """Whether the service runs (or has done its one-time work and counts as running)."""
     state: StrictStr
-    """The platform's own word: `active`, `failed`, ..."""
+    """State in the platform's own word: `active`, `failed`, ..."""
     enabled: StrictBool | None = None
-    """Whether it starts at boot; None when it can be neither enabled nor disabled."""
+    """Whether the service starts at boot; None if it can be neither enabled nor disabled."""
     masked: StrictBool | None = None
     pid: StrictInt | None = None
     since: StrictFloat | None = None
-    """Unix time at which it came into this state."""
+    """Unix time at which the service entered this state."""
 
 
 class User(Result):
@@ -93,7 +93,7 @@ class User(Result):
     fullname: StrictStr | None = None
     locked: StrictBool | None = None
     password: StrictStr | None = Field(None, repr=False)
-    """The hash; None when it cannot be read. Never to be logged."""
+    """Hash of the password; None if it cannot be read. Must not be logged."""
 
 
 class Group(Result):
@@ -102,4 +102,4 @@ class Group(Result):
     name: StrictStr
     gid: StrictInt | None = None
     members: tuple[StrictStr, ...] = ()
-    """Sorted; those whose primary group it is are not counted."""
+    """Supplementary members, sorted."""

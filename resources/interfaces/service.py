@@ -1,4 +1,4 @@
-"""`service`: what runs in the background."""
+"""`service`: background services."""
 
 from __future__ import annotations
 
@@ -11,68 +11,68 @@ from holdfast.resources.watches import idle
 
 
 class ServiceInterface(Interface, name="service"):
-    """Look at, start, stop and watch services.
+    """Query, start, stop and watch services.
 
-    Names may be short (`nginx`). Functions that change something wait for the end of it (at most `timeout` seconds, None:
-    as long as the platform lets it take) and raise `Permanent` with the service's last words when it failed. With `test` they
-    change nothing and return what they would.
+    Names may be short (`nginx`). Functions that change something wait until the change is complete (at most `timeout`
+    seconds, None: as long as the platform allows) and raise `Permanent` with the last output of the service if it
+    failed. With `test` they change nothing and return what they would change.
     """
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all services that are known, sorted."""
+        """Return the names of all known services, sorted."""
         return ()
 
     async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
-        """What is known of these services, by the name asked for; one that does not exist says so."""
+        """Return the status of these services, by the given name, also of services that do not exist."""
         return {}
 
     async def start(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Start it, and see that it has not ended at once. Option `no_block`: do not wait."""
+        """Start a service, and check that it does not end at once. Option `no_block`: do not wait."""
         return ChangeSet()
 
     async def stop(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Stop it. Option `no_block`: do not wait."""
+        """Stop a service. Option `no_block`: do not wait."""
         return ChangeSet()
 
     async def restart(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Stop and start it, and see that it has not ended at once. Option `no_block`: do not wait."""
+        """Stop and start a service, and check that it does not end at once. Option `no_block`: do not wait."""
         return ChangeSet()
 
     @not_applicable(kernel=("Darwin",))
     async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Have it started at boot."""
+        """Enable the start at boot."""
         return ChangeSet()
 
     @not_applicable(kernel=("Darwin",))
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Have it not started at boot."""
+        """Disable the start at boot."""
         return ChangeSet()
 
     @supported(kernel=("Linux", "FreeBSD", "NetBSD", "OpenBSD", "SunOS"))
     async def reload(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Have it read its configuration again; never a restart: a service that cannot is an error."""
+        """Reload the configuration of a service; never a restart: a service that cannot reload is an error."""
         return ChangeSet()
 
     @supported(init=("systemd",))
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Forbid that it is started at all; `runtime`: until the next boot."""
+        """Forbid any start of a service; `runtime`: until the next boot."""
         return ChangeSet()
 
     @supported(init=("systemd",))
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Allow it to be started."""
+        """Allow the start of a service."""
         return ChangeSet()
 
     def watch(self, names: Sequence[str]) -> Watch:
-        """Says when the status of one of these may have changed; the reader looks for itself."""
+        """Watch the status of these services; the reader queries it."""
         return idle()

@@ -1,4 +1,4 @@
-"""Whether every call that an interface admits is understood by a provider, with the same meaning."""
+"""Comparison of signatures: a provider must accept every call that its interface allows."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def difference(promised: Callable[..., Any], provided: Callable[..., Any]) -> str | None:
-    """Why the provider's function cannot stand for the interface's, or None. `self` is no part of either signature."""
+    """Return why the provider's function does not match that of the interface, or None. `self` is left out."""
     want, have = parameters(promised), parameters(provided)
     wanted, had = (
         [name for name, parameter in side.items() if parameter.kind in POSITIONAL] for side in (want, have)
@@ -30,13 +30,13 @@ def difference(promised: Callable[..., Any], provided: Callable[..., Any]) -> st
 
 
 def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
-    """The parameters of a function or a bound method, without `self`."""
+    """Return the parameters of a function or a bound method, without `self`."""
     found = inspect.signature(function).parameters
     return {name: parameter for name, parameter in found.items() if name != "self"}
 
 
 def text(function: Callable[..., Any]) -> str:
-    """A signature for a message, without `self`."""
+    """Return a signature for a message, without `self`."""
     return str(inspect.Signature(list(parameters(function).values())))
 
 

@@ -12,19 +12,19 @@ from holdfast.resources.watches import idle
 
 
 class UserInterface(Interface, name="user"):
-    """Look at, add, change and remove accounts.
+    """Query, add, change and remove accounts.
 
-    What may be given to `add` and `modify`: `uid`, `gid` (a number or a group's name), `groups` (all supplementary ones),
-    `home`, `shell`, `fullname`; and as the platform knows them `roomnumber`, `workphone`, `homephone`, `other`. With `test` nothing is
-    changed; the result says what would be.
+    Fields of `add` and `modify`: `uid`, `gid` (a number or the name of a group), `groups` (all supplementary ones),
+    `home`, `shell`, `fullname`; and if the platform has them `roomnumber`, `workphone`, `homephone`, `other`. With
+    `test` nothing is changed; the result says what would be.
     """
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all accounts, sorted."""
+        """Return the names of all accounts, sorted."""
         return ()
 
     async def info(self, names: Sequence[str]) -> dict[str, User | None]:
-        """The accounts by name; None for one that does not exist."""
+        """Return the accounts by name; None for one that does not exist."""
         return {}
 
     async def add(
@@ -39,7 +39,11 @@ class UserInterface(Interface, name="user"):
         options: Options = None,
         **fields: Any,
     ) -> ChangeSet:
-        """Add an account. `usergroup`: with a group of its own name, None as the platform does; not `unique`: its uid may be taken."""
+        """Add an account.
+
+        `usergroup`: with a group of its own name; None: as the platform does. Without `unique`, another account may
+        have the uid.
+        """
         return ChangeSet()
 
     async def remove(
@@ -55,24 +59,33 @@ class UserInterface(Interface, name="user"):
         return ChangeSet()
 
     async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Give an account another name."""
+        """Rename an account."""
         return ChangeSet()
 
     @supported(kernel=("Linux", "FreeBSD", "OpenBSD", "NetBSD", "SunOS"))
     async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Set the hash of the password; an empty one lets anybody in. What it returns never shows it."""
+        """Set the hash of the password; an empty one allows login without a password.
+
+        The result never shows the hash.
+        """
         return ChangeSet()
 
     @supported(kernel=("Linux",))
     async def set_lock(self, name: str, value: bool, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Lock the password, so that it lets nobody in, or unlock it. Raises `Permanent` when nothing would be left but an empty one."""
+        """Lock the password, so that no login with it succeeds, or unlock it.
+
+        Raises `Permanent` if an unlocked password would be empty.
+        """
         return ChangeSet()
 
     @supported(kernel=("Linux",))
     async def set_expiry(
         self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Set the ageing of account and password: any of `expire`, `date` (days since 1970, -1: never), `mindays`, `maxdays`, `inactdays`, `warndays`."""
+        """Set the ageing of account and password.
+
+        Keys: `expire`, `date` (days since 1970, -1: never), `mindays`, `maxdays`, `inactdays`, `warndays`.
+        """
         return ChangeSet()
 
     @supported(kernel=("FreeBSD", "OpenBSD", "NetBSD"))
@@ -81,5 +94,5 @@ class UserInterface(Interface, name="user"):
         return ChangeSet()
 
     def watch(self) -> Watch:
-        """Says when accounts may have changed."""
+        """Watch the accounts."""
         return idle()

@@ -1,1 +1,1 @@
-"""The built-in kinds: one module or package for each family. `resources/builtin` has their names."""
+"""The built-in kinds: one module or package for each family. `resources/builtin` lists their names."""

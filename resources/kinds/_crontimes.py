@@ -1,4 +1,4 @@
-"""When a job of cron runs: the five fields of crontab(5), and the words that stand for all five."""
+"""Times of cron jobs: the five fields of crontab(5), and the words that replace all five."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", 
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 SPECIAL = ("@reboot", "@yearly", "@annually", "@monthly", "@weekly", "@daily", "@midnight", "@hourly")
 PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<step>\w+))?")
-"""One part of a field: a number, a range or all, perhaps in steps; `~` is any value of a range, which not every cron knows."""
+"""One part of a field: a number, a range or `*`, perhaps with a step.
+
+`~` is any value of a range; not every cron supports it.
+"""
 
 
 def parse_time(value: object) -> object:
-    """A field of time as text in lower case; `1:30`, which YAML reads as the number 90, as it was written."""
+    """Return a field of time as text in lower case; `1:30`, which YAML reads as the number 90, as written."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value
     written = getattr(value, "written", "")
@@ -26,9 +29,16 @@ def parse_time(value: object) -> object:
 
 
 def _within(first: int, last: int, names: Sequence[str] = ()) -> AfterValidator:
-    """For `Annotated`: refuse a field of time that cron would refuse. Its numbers are from `first` to `last`, or have these names."""
+    """Return a validator for `Annotated` that refuses what cron would refuse.
+
+    The numbers of the field are from `first` to `last`, or have these names.
+    """
     known = {name: first + number for number, name in enumerate(names)}
-    takes = f"it takes {first} to {last}{f', {names[0]} to {names[-1]}' if names else ''}, *, ranges like {first}-{first + 4}, steps like */2, lists of these, or random"
+    named = f", {names[0]} to {names[-1]}" if names else ""
+    takes = (
+        f"it takes {first} to {last}{named}, *, ranges like {first}-{first + 4}, "
+        "steps like */2, lists of these, or random"
+    )
 
     def check(value: str) -> str:
         if value != "random":
@@ -41,28 +51,37 @@ def _within(first: int, last: int, names: Sequence[str] = ()) -> AfterValidator:
 
 
 def _wrong(part: str, first: int, last: int, names: Mapping[str, int]) -> str | None:
-    """Why a part of a field cannot be read; None when it can."""
+    """Return why a part of a field is invalid; None if it is valid."""
     found = PART.fullmatch(part)
     if found is None or (not found["low"] and found["range"] != "~"):
         return f"{part!r} cannot be read"
+    step = found["step"]
+    if why := _misplaced(part, found, last) or _outside(part, found, first, last, names):
+        return why
+    if step and not (step.isdigit() and 1 <= int(step) <= last):
+        return f"a step is a number from 1 to {last}, not {step}"
+    return None
+
+
+def _misplaced(part: str, found: re.Match[str], last: int) -> str | None:
+    """Return why the signs of a part do not go together."""
     low, sign, high, step = found["low"], found["range"], found["high"], found["step"]
     if (low == "*" and sign) or (sign == "-" and not high) or (step and low != "*" and not sign):
         return f"{part!r} cannot be read" if sign else f"a step goes with * or a range, as in {low}-{last}/{step}"
-    numbers = [_number(word, names) for word in (low, high) if word and word != "*"]
-    outside = next(
-        (
-            word
-            for word, number in zip(filter(lambda word: word and word != "*", (low, high)), numbers, strict=True)
-            if number is None or not first <= number <= last
-        ),
-        None,
-    )
-    if outside is not None:
-        return f"{outside} is not from {first} to {last}" if outside.isdigit() else f"there is no {outside!r}"
-    if len(numbers) == 2 and (numbers[0] or 0) > (numbers[1] or 0):
+    return None
+
+
+def _outside(part: str, found: re.Match[str], first: int, last: int, names: Mapping[str, int]) -> str | None:
+    """Return which number or name of a part is not allowed, or that its range is empty."""
+    words = [word for word in (found["low"], found["high"]) if word and word != "*"]
+    numbers = []
+    for word in words:
+        number = _number(word, names)
+        if number is None or not first <= number <= last:
+            return f"{word} is not from {first} to {last}" if word.isdigit() else f"there is no {word!r}"
+        numbers.append(number)
+    if len(numbers) == 2 and numbers[0] > numbers[1]:
         return f"the range {part!r} ends before it begins"
-    if step and not (step.isdigit() and 1 <= int(step) <= last):
-        return f"a step is a number from 1 to {last}, not {step}"
     return None
 
 
@@ -71,7 +90,7 @@ def _number(word: str, names: Mapping[str, int]) -> int | None:
 
 
 def known_special(value: str) -> str:
-    """For validators: refuse a word that cron does not know."""
+    """Check that cron knows the word. Raises `ValueError`."""
     if value not in SPECIAL:
         near = nearest(value if value.startswith("@") else f"@{value}", SPECIAL)
         raise ValueError(

@@ -1,9 +1,9 @@
-"""What the kinds of the family `pkg` share: which packages a state is about, and looking, changing, looking again."""
+"""Base of the kinds of the family `pkg`: the packages of a state, and the steps probe, change, probe."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
@@ -32,7 +32,7 @@ IGNORED = {
 
 
 def parse_pkgs(value: object) -> object:
-    """A list of names and of `{name: version}`, or a mapping, as one mapping of name to version or None."""
+    """Return one mapping of name to version or None, from a list of names and of `{name: version}`, or a mapping."""
     if isinstance(value, str):
         return {value: None}
     if isinstance(value, Mapping):
@@ -54,21 +54,25 @@ def parse_pkgs(value: object) -> object:
 
 
 def check_version(version: str | None) -> str | None:
-    """Refuse what is not a version, early."""
+    """Check a version. Raises `ValueError`."""
     if version is not None:
         conditions(version)
     return version
 
 
 def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
-    """Refuse packages with what is not a version, early."""
+    """Check the versions of packages. Raises `ValueError`."""
     for version in (pkgs or {}).values():
         check_version(version)
     return pkgs
 
 
 def demand_package(name: str) -> str:
-    """For validators: the name of a package. Raises `ValueError` for what a package manager would take for something else: a version, a pattern, a wish to remove it."""
+    """Check the name of a package.
+
+    Raises `ValueError` for text that a package manager would take for something else: a version, a pattern, a request
+    to remove the package.
+    """
     if not PACKAGE.fullmatch(name):
         hint = (
             "write the version as '- version: ...'"
@@ -83,21 +87,21 @@ PACKAGE = re.compile(r"[A-Za-z0-9][A-Za-z0-9+._:~-]{0,255}(?<!-)")
 Package = Annotated[Text, AfterValidator(demand_package)]
 """The name of a package."""
 Versions = Annotated[dict[Package, Text | None], BeforeValidator(parse_pkgs)]
-"""Packages by name, each with what its version must be."""
+"""Name of a package -> its version."""
 
 
 class Packages(Resource):
-    """What the kinds of this family share: which packages, and looking, changing, looking again."""
+    """Base of the kinds of this family: the packages of a state, and the steps probe, change, probe."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     there: ClassVar[bool | None] = True
-    """Whether the packages are to be there; None: it says nothing of that."""
+    """Whether the packages should be installed; None: the kind does not say."""
 
     name: Given
-    """The package; with `pkgs` or `sources` only what the state is called."""
+    """The package; with `pkgs` or `sources` only a title."""
     pkgs: Versions | None = field(None)
-    """Several packages instead of the one that `name` says: names, or `name: version`."""
+    """Several packages instead of the one in `name`: names, or `name: version`."""
 
     @model_validator(mode="after")
     def _named(self) -> Self:
@@ -107,22 +111,20 @@ class Packages(Resource):
 
     @property
     def wanted(self) -> dict[str, str | None]:
-        """The packages it is about, with what is said of their versions."""
+        """The packages of the state -> the declared versions."""
         return self.pkgs if self.pkgs is not None else {self.name: getattr(self, "version", None)}
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """The packages that are not as they should be: name -> {old, new} as far as is known without a plan."""
+        """Return the packages that are not as declared: name -> {old, new}, as far as is known without a plan."""
         raise NotImplementedError
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
-        """Change the packages that are wrong, in one transaction, or with `test` say what that would change."""
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Change the wrong packages in one transaction; with `test` return what that would change."""
         raise NotImplementedError
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look, and with `apply` put right; the changes are those of the whole transaction, dependencies included."""
+        """Probe and, with `apply`, repair; the changes are those of the whole transaction, dependencies included."""
         pkg: PkgInterface = ctx.interface("pkg")
         wrong = await self.wrong(pkg, apply)
         if not wrong:
@@ -132,10 +134,8 @@ class Packages(Resource):
             await ctx.report.announce()
             ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
-                done: ChangeSet = await together(self, ctx, wrong, lambda: self.put_right(ctx, pkg, wrong, test=False))
-            except (
-                HoldfastError
-            ) as error:  # it fails for the sake of other packages, too, and may be killed when its work is done
+                done: ChangeSet = await together(self, ctx, wrong, lambda: self.repair(ctx, pkg, wrong, test=False))
+            except HoldfastError as error:  # another package may have failed, or apt was killed after its work
                 if await self.wrong(pkg, apply=False):
                     raise
                 ctx.log.warning("the package manager failed, but this is right", why=str(error))
@@ -149,57 +149,64 @@ class Packages(Resource):
         return False
 
     async def _account(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
-        """After an error: tell which of these packages are others than before."""
+        """After an error, report which of these packages have changed."""
         left = await self.wrong(pkg, apply=False)
         now = {name: left[name]["old"] if name in left else was["new"] for name, was in wrong.items()}
         ctx.report.changes = {name: {**was, "new": now[name]} for name, was in wrong.items() if now[name] != was["old"]}
         ctx.report.comment = sentence(ctx.report.changes, done=True)
 
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
-        """Report what the package manager would change. It may not know yet, for want of a repository that another state adds."""
+        """Report what the package manager would change.
+
+        It may not know the package yet, if another state adds the repository.
+        """
         planned, doubt = {}, ""
         try:
-            planned = (await self.put_right(ctx, pkg, wrong, test=True)).changes
+            planned = (await self.repair(ctx, pkg, wrong, test=True)).changes
         except Permanent as error:
             doubt = f"; as things are now this would fail: {error}"
         ctx.report.changes = {**wrong, **planned}
         ctx.report.comment = sentence(ctx.report.changes, done=False) + doubt
 
     async def reason(self, pkg: PkgInterface) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         found = await pkg.list_installed(list(self.wanted))
         return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
 
     def watch(self, ctx: Context) -> Watch:
-        """What the package manager's database knows of them."""
+        """Watch the database of the package manager for these packages."""
         pkg: PkgInterface = ctx.interface("pkg")
         return pkg.watch(list(self.wanted))
 
     def uids(self) -> tuple[Uid, ...]:
-        """The packages."""
+        """Return the uids of the packages."""
         return tuple(("pkg", name) for name in self.wanted)
 
     def contradicts(self, other: Resource) -> str | None:
-        """One wants a package that the other wants gone, or both want it at different versions."""
+        """Return the contradiction: a package that only one state wants, or different versions.
+
+        See `Resource.contradicts`.
+        """
         if not isinstance(other, Packages) or self.there is None or other.there is None:
             return None
         both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
-        if not (self.there and other.there):
-            # where one version of it is not to be there, another may
-            clash = self.there is not other.there and any(
-                mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both
-            )
-            return f"one is {self.kind}, the other {other.kind}" if clash else None
-        different = (
-            f"version {mine} of {name} is not {theirs}"
-            for name, mine, theirs in both
-            if mine and theirs and mine != theirs
-        )
-        return next(different, None)
+        if self.there is other.there:
+            return _different_version(both) if self.there else None
+        # if one version is unwanted, another may be wanted
+        clash = any(mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both)
+        return f"one is {self.kind}, the other {other.kind}" if clash else None
+
+
+def _different_version(both: Iterable[tuple[str, str | None, str | None]]) -> str | None:
+    """Return the first package for which two states want different versions, as a message."""
+    for name, mine, theirs in both:
+        if mine and theirs and mine != theirs:
+            return f"version {mine} of {name} is not {theirs}"
+    return None
 
 
 def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
-    """What was changed, or would be, in words."""
+    """Return what was changed, or would be."""
     words = []
     for name, change in changes.items():
         old, new = change["old"], change["new"]

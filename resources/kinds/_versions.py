@@ -1,4 +1,4 @@
-"""What state files may say of a package's version: exactly this one, a pattern, or conditions."""
+"""Versions of packages in state files: exactly one version, a pattern, or conditions."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ CONDITION = re.compile(r"(<=|>=|==|!=|<|>|=)?\s*([A-Za-z0-9.+:~*?\[\]!^-]+)$")
 HOLDS = {
     "<": (-1,), "<=": (-1, 0), "=": (0,), "==": (0,), "": (0,), ">=": (0, 1), ">": (1,), "!=": (-1, 1),
 }  # fmt: skip
-"""Operator -> what a comparison may give."""
+"""Operator -> accepted results of a comparison."""
 
 
 def conditions(text: str) -> list[tuple[str, str]]:
-    """Operator and version of each condition in `>=1.2,<2`. Raises `ValueError` for what cannot be read."""
+    """Return operator and version of each condition in `>=1.2,<2`. Raises `ValueError` for malformed text."""
     found = [CONDITION.match(part.strip()) for part in text.split(",")]
     if not all(found):
         raise ValueError(f"{text!r} is not a version: write 1.2, 1.2* or conditions like '>=1.2,<2'")
@@ -25,12 +25,12 @@ def conditions(text: str) -> list[tuple[str, str]]:
 
 
 def exact(text: str | None) -> bool:
-    """Whether it names one version literally."""
+    """Return whether the text names exactly one version."""
     return bool(text) and not re.search(r"[<>=!,*?\[]", text or "")
 
 
 async def satisfied(pkg: PkgInterface, version: str, wanted: str) -> bool:
-    """Whether a version is one that is wanted."""
+    """Return whether a version meets the conditions in `wanted`."""
     for operator, other in conditions(wanted):
         if re.search(r"[*?\[]", other):
             same = fnmatch.fnmatchcase(version, other)
@@ -42,10 +42,13 @@ async def satisfied(pkg: PkgInterface, version: str, wanted: str) -> bool:
 
 
 async def choose(pkg: PkgInterface, name: str, wanted: str, available: Iterable[str]) -> str:
-    """The newest available version that is wanted. Raises `Permanent` that says which there are."""
+    """Return the newest available version that meets the conditions.
+
+    Raises `Permanent` with the available versions.
+    """
     known = list(available)
     for version in known:
         if await satisfied(pkg, version, wanted):
             return version
-    there = f"there is {', '.join(known)}" if known else "no repository has this package"
+    there = f"available: {', '.join(known)}" if known else "no repository has this package"
     raise Permanent(f"cannot install {name} {wanted}: {there}")

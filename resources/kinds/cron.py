@@ -1,4 +1,4 @@
-"""Jobs of cron, and the variables that they see."""
+"""Cron jobs, and the variables of their environment."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pydantic import AfterValidator
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency, owned_by, programs
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
-from holdfast.resources.kinds._crontab import OWN, SALT, Crontab, Job, Variable, told
+from holdfast.resources.file_locks import file_lock
+from holdfast.resources.kinds._crontab import OWN, SALT, CronJob, Crontab, Variable, comment_text
 from holdfast.resources.kinds._crontimes import DayOfMonth, DayOfWeek, Hour, Minute, Month, Special
-from holdfast.resources.needs import Need, owned_by, programs
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
-from holdfast.resources.turns import turn
 
 TIMES: Mapping[str, tuple[int, int]] = {
     "minute": (0, 59),
@@ -26,38 +26,39 @@ TIMES: Mapping[str, tuple[int, int]] = {
     "month": (1, 12),
     "dayweek": (0, 6),
 }
-"""The five fields, in their order, and from where to where a random one may lie."""
+"""The five fields in their order -> the range of random values."""
 LARGE = 1 << 16
-"""Characters of a crontab from which on it is parsed in a thread."""
+"""Number of characters from which on a crontab is parsed in a thread."""
 SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
-"""Family of systems -> where crontabs are."""
+"""Family of systems -> directory of the crontabs."""
 SPOOL = "/var/spool/cron"
-"""Where they are in all others."""
+"""Directory of the crontabs in all other systems."""
 
 
 class InCrontab(Edgeable, Reversible, Resource):
-    """What the kinds of this family share: the crontab of a user."""
+    """Base of the kinds of this family: the crontab of a user."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     user: Account = "root"
-    """Whose crontab."""
+    """User whose crontab this is."""
 
     async def crontab(self, ctx: Context) -> Crontab:
-        """The crontab as it is now; empty when there is none. Raises `Permanent`."""
+        """Return the present crontab; empty if there is none. Raises `Permanent`."""
         done = await ctx.run("crontab", "-u", self.user, "-l", check=False)
         if done.retcode != 0 and "no crontab" not in done.stderr:
             raise Permanent(
-                f"cannot read the crontab of {self.user}: {done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
+                f"cannot read the crontab of {self.user}: "
+                f"{done.stderr.strip() or f'crontab ended with status {done.retcode}'}"
             )
-        if done.truncated:  # what is cut off would be lost when it is written again
+        if done.truncated:  # the missing part would be lost when the crontab is written
             raise Permanent(f"cannot read the crontab of {self.user}: it is larger than 1 MiB")
         text = done.stdout if done.retcode == 0 else ""
         words = SALT if ctx.salt_names else OWN
         return await ctx.blocking(Crontab.read, text, words) if len(text) > LARGE else Crontab.read(text, words)
 
     async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
-        """Change the crontab, one resource after the other. Raises `Permanent` with what cron says against it."""
-        async with turn(f"crontab of {self.user}"):
+        """Change the crontab, one resource at a time. Raises `Permanent` with the message of cron."""
+        async with file_lock(f"crontab of {self.user}"):
             tab = await self.crontab(ctx)
             change(tab)
             done = await ctx.run("crontab", "-u", self.user, "-", stdin=tab.text(), check=False)
@@ -67,31 +68,31 @@ class InCrontab(Edgeable, Reversible, Resource):
             )
 
     def watch(self, ctx: Context) -> Watch:
-        """The file of the crontab."""
+        """Watch the file of the crontab."""
         return ctx.watch_path(f"{SPOOLS.get(ctx.facts.get('os_family', ''), SPOOL)}/{self.user}")
 
     def touches(self) -> tuple[Uid, ...]:
-        """The file of the crontab, wherever that is."""
+        """Return the path of the crontab on each family of systems."""
         return tuple([("path", f"{spool}/{self.user}") for spool in {*SPOOLS.values(), SPOOL}])
 
     def offers(self) -> tuple[Uid, ...]:
-        """Nothing that others wait for."""
+        """Return nothing: no resource depends on a crontab."""
         return ()
 
-    def needs(self) -> tuple[Need, ...]:
-        """The user, and cron itself."""
-        return (*owned_by(self.user, None), Need("pkg", "cron", vital=False))
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the user, and the package of cron."""
+        return (*owned_by(self.user, None), Dependency("pkg", "cron", vital=False))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: whose crontab, and what of it."""
+        """Return the user and the name, as Salt does."""
         return {self.user: self.name}
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"{self.name} is {'not in' if self.desired() is None else 'as declared in'} the crontab of {self.user}"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
         done = (
             "added to"
             if delta.create
@@ -103,24 +104,27 @@ class InCrontab(Edgeable, Reversible, Resource):
 
 
 class JobKind(InCrontab):
-    """What the kinds of jobs share: which one it is."""
+    """Base of the kinds of jobs, which identify a job."""
 
     name: Line
-    """The command. A % in it ends it, unless a backslash stands before: that is cron's rule."""
+    """The command. It ends at a %, unless a backslash stands before: that is cron's rule."""
     identifier: Literal[False] | Line | None = field(False)
-    """What the job is known by, whatever its command; a comment before it says so. False: by its command. None: no comment is made."""
+    """Identifier of the job, written in a comment before it.
+
+    False: the command identifies the job. None: no comment is written.
+    """
 
     @property
     def mark(self) -> str:
-        """The identifier; empty when there is none."""
+        """The identifier; empty if there is none."""
         return self.name if self.identifier is False else self.identifier or ""
 
-    async def jobs(self, ctx: Context) -> list[Job]:
-        """The job in the crontab, and its copies."""
+    async def jobs(self, ctx: Context) -> list[CronJob]:
+        """Return the job in the crontab, and its copies."""
         return (await self.crontab(ctx)).jobs(self.name, self.mark)
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """The job as it is now, or that there is none."""
+        """Return the present job, or that there is none."""
         known = {"user": self.user, "identifier": self.identifier}
         job = next(iter(await self.jobs(ctx)), None)
         if job is None:
@@ -132,14 +136,15 @@ class JobKind(InCrontab):
         )
 
     def uids(self) -> tuple[Uid, ...]:
-        """The job."""
+        """Return the uid of the job."""
         return (("cron", f"{self.user} {self.mark or self.name}"),)
 
 
 class Present(JobKind, kind="cron.present"):
-    """A job is in the crontab of a user, once, and runs at the declared time. A field of time that is not given is `*`.
+    """A job is in the crontab of a user, once, with the declared time.
 
-    Jobs above the line that Holdfast (or Salt) puts into a crontab are never touched.
+    Fields of time that are not given are `*`. Jobs above the line that Holdfast (or Salt) puts into a crontab are never
+    touched.
 
     /usr/local/bin/backup --quiet:
       cron.present:
@@ -151,7 +156,7 @@ class Present(JobKind, kind="cron.present"):
     """
 
     minute: Minute = "*"
-    """0 to 59. Like all five: as in crontab(5), or `random`, which is any fixed value, another on each host."""
+    """0 to 59, as in crontab(5), or `random`: a fixed value that differs between hosts. The other fields likewise."""
     hour: Hour = "*"
     """0 to 23."""
     daymonth: DayOfMonth = "*"
@@ -161,24 +166,24 @@ class Present(JobKind, kind="cron.present"):
     dayweek: DayOfWeek = "*"
     """0 (Sunday) to 7, or a name."""
     special: Special | None = None
-    """A word instead of the five: `'@daily'`, `'@reboot'`."""
+    """A word instead of the five fields: `'@daily'`, `'@reboot'`."""
     comment: Text | None = None
-    """A comment before the job; by default that is left as it is."""
+    """A comment before the job. Default: left as it is."""
     commented: bool = field(False)
-    """Keep the job, but disabled: behind `#DISABLED#`."""
+    """Keep the job, but disabled, behind `#DISABLED#`."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """What it runs, too."""
-        return (*super().needs(), *(Need("path", path, vital=False) for path in programs(self.name)))
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return also the program of the job."""
+        return (*super().dependencies(), *(Dependency("path", path, vital=False) for path in programs(self.name)))
 
     def desired(self) -> State:
-        """The job as declared, and no copy of it."""
+        """Return the declared job, without copies."""
         when = {name: getattr(self, name) for name in TIMES} if self.special is None else {"special": self.special}
         said = {} if self.comment is None else {"comment": self._said()}
         return {**when, "command": self.name, "identifier": self.mark, "commented": self.commented, "copies": 0, **said}
 
     async def probe(self, ctx: Context) -> State:
-        """The job in the words of the declaration: any value is random enough."""
+        """Return the present job. Any value matches a random field."""
         jobs = await self.jobs(ctx)
         if not jobs:
             return None
@@ -192,11 +197,11 @@ class Present(JobKind, kind="cron.present"):
         return {**when, "command": job.command, "identifier": job.identifier, **said}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Put the job in, where it was or at the end."""
+        """Write the job, in its place or at the end."""
         await self.edit(ctx, lambda tab: tab.put(self._job(ctx, tab)))
 
-    def _job(self, ctx: Context, tab: Crontab) -> Job:
-        """The job to be; what is random and what is not declared stays as it is."""
+    def _job(self, ctx: Context, tab: Crontab) -> CronJob:
+        """Return the job to write; random and undeclared fields keep their present values."""
         old = next(iter(tab.jobs(self.name, self.mark)), None)
         seen = (
             dict(zip(TIMES, old.when, strict=True))
@@ -208,17 +213,17 @@ class Present(JobKind, kind="cron.present"):
             for name in TIMES
         )
         comment = self._said() if self.comment is not None else old.comment if old else ""
-        return Job((self.special,) if self.special else tuple(times), self.name, self.mark, comment, self.commented)
+        return CronJob((self.special,) if self.special else tuple(times), self.name, self.mark, comment, self.commented)
 
     def _time(self, ctx: Context, name: str) -> str:
-        """A field of time; a random one is the same each time for this job on this host."""
+        """Return a field of time. A random value is always the same for this job on this host."""
         value: str = getattr(self, name)
         low, high = TIMES[name]
         seed = f"{ctx.facts.get('id')} {self.user} {self.mark or self.name} {name}"
         return str(low + zlib.crc32(seed.encode()) % (high - low + 1)) if value == "random" else value
 
     def _said(self) -> str:
-        return "\n".join(told(line) for line in (self.comment or "").splitlines()).strip("\n")
+        return "\n".join(comment_text(line) for line in (self.comment or "").splitlines()).strip("\n")
 
 
 class Absent(JobKind, kind="cron.absent"):
@@ -230,35 +235,35 @@ class Absent(JobKind, kind="cron.absent"):
     """
 
     special: Special | None = None
-    """Only if it runs at this word."""
+    """Remove the job only if it runs at this word."""
     ignored: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys((*TIMES, "comment", "commented"), "a job is told by its identifier or command"),
+        **dict.fromkeys((*TIMES, "comment", "commented"), "a job is known by its identifier or command"),
     }
 
     def desired(self) -> State:
-        """None: absent."""
+        """Return None: absent."""
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Whether it is there."""
+        """Return what is there."""
         return {"command": self.name} if self._mine(await self.crontab(ctx)) else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove it, and its copies."""
+        """Remove the job and its copies."""
         await self.edit(ctx, lambda tab: tab.remove(*self._mine(tab)))
 
-    def _mine(self, tab: Crontab) -> list[Job]:
+    def _mine(self, tab: Crontab) -> list[CronJob]:
         return [job for job in tab.jobs(self.name, self.mark) if self.special in (None, job.when[0])]
 
 
 class InEnvironment(InCrontab):
-    """What the kinds of variables share."""
+    """Base of the kinds of variables."""
 
     name: Annotated[str, shaped(r"[A-Za-z_]\w*", "the name of a variable")]
     """Name of the variable."""
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Its value now, or that there is none."""
+        """Return the present value, or that there is none."""
         values = (await self.crontab(ctx)).variables(self.name)
         arguments = {"name": self.name, "user": self.user}
         return (
@@ -268,7 +273,7 @@ class InEnvironment(InCrontab):
         )
 
     def uids(self) -> tuple[Uid, ...]:
-        """The variable."""
+        """Return the uid of the variable."""
         return (("cron-variable", f"{self.user} {self.name}"),)
 
 
@@ -281,19 +286,19 @@ class EnvPresent(InEnvironment, kind="cron.env_present"):
     """
 
     value: Annotated[Text, AfterValidator(lambda text: one_line(text) if text else "")] | None = None
-    """Its value; None or nothing is the empty text."""
+    """The value; None is the empty text."""
 
     def desired(self) -> State:
-        """One line with the value."""
+        """Return one line with the value."""
         return {"values": [self.value or ""]}
 
     async def probe(self, ctx: Context) -> State:
-        """The values it is given."""
+        """Return the values of the variable."""
         values = (await self.crontab(ctx)).variables(self.name)
         return {"values": values} if values else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Set it, where it was or before all jobs."""
+        """Set the variable, in its place or before all jobs."""
         await self.edit(ctx, lambda tab: tab.put(Variable(self.name, self.value or "")))
 
 
@@ -301,16 +306,16 @@ class EnvAbsent(InEnvironment, kind="cron.env_absent"):
     """A variable is not set for the jobs of a user."""
 
     def desired(self) -> State:
-        """None: absent."""
+        """Return None: absent."""
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Whether it is there."""
+        """Return what is there."""
         values = (await self.crontab(ctx)).variables(self.name)
         return {"values": values} if values else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove it."""
+        """Remove the variable."""
         await self.edit(
             ctx, lambda tab: tab.remove(*(Variable(self.name, value) for value in tab.variables(self.name)))
         )

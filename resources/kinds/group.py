@@ -16,15 +16,15 @@ from pydantic import model_validator
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
-from holdfast.resources.needs import Need
 from holdfast.resources.traits import Edgeable, Recvable, Sendable
 
 
 class GroupKind(Resource):
-    """What the kinds of this family share."""
+    """Base of the kinds of this family."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     ignored: ClassVar[Mapping[str, str]] = {"local": "groups are always those of the host's own files"}
@@ -33,17 +33,17 @@ class GroupKind(Resource):
     """Name of the group."""
 
     async def group(self, ctx: Context) -> Group | None:
-        """The group as it is now."""
+        """Return the present group; None if there is none."""
         group: GroupInterface = ctx.interface("group")
         return (await group.info([self.name]))[self.name]
 
     def watch(self, ctx: Context) -> Watch:
-        """The account files."""
+        """Watch the account files."""
         group: GroupInterface = ctx.interface("group")
         return group.watch()
 
     def uids(self) -> tuple[Uid, ...]:
-        """The group."""
+        """Return the uid of the group."""
         return (("group", self.name),)
 
 
@@ -55,36 +55,36 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
     name: NewAccount
     """Name of the group."""
     gid: Number | None = field(None)
-    """Number; by default the next free one."""
+    """Number of the group. Default: the next free one."""
     system: bool = field(False)
-    """At creation, take a number of the range for system groups."""
+    """At creation, take a number from the range of system groups."""
     members: Owners | None = field(None)
     """Exactly these users are members."""
     addusers: Owners = field(())
-    """These users are members, whoever else is."""
+    """These users are members; other members stay."""
     delusers: Owners = field(())
-    """These users are no members, whoever else is."""
+    """These users are not members."""
     non_unique: bool = field(False)
     """Accept a number that another group has."""
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
         if self.members is not None and (self.addusers or self.delusers):
-            raise ValueError("members says who is in the group: addusers and delusers cannot be given, too")
+            raise ValueError("members lists all members: addusers and delusers cannot be given as well")
         if both := sorted({*self.addusers} & {*self.delusers}):
             raise ValueError(f"{', '.join(both)} cannot be in addusers and delusers at once")
         return self
 
     def touches(self) -> tuple[Uid, ...]:
-        """The users that are to be members, or not."""
+        """Return the users that are to be members, or not to be."""
         return tuple([("user", name) for name in (*(self.members or ()), *self.addusers, *self.delusers)])
 
-    def needs(self) -> tuple[Need, ...]:
-        """Its members."""
-        return tuple([Need("user", name) for name in (*(self.members or ()), *self.addusers)])
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the members."""
+        return tuple([Dependency("user", name) for name in (*(self.members or ()), *self.addusers)])
 
     def desired(self) -> State:
-        """The number, and who is a member (true) or not (false)."""
+        """Return the declared number and members."""
         wanted: dict[str, Any] = {} if self.gid is None else {"gid": self.gid}
         if self.members is not None:
             wanted["members"] = tuple(sorted(set(self.members)))
@@ -93,7 +93,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         return wanted or {"name": self.name}
 
     async def probe(self, ctx: Context) -> State:
-        """The group in the words of the declaration: those of `addusers` who are in it, those of `delusers` who are not."""
+        """Return the present group: of `addusers` the users that are members, of `delusers` the users that are not."""
         group = await self.group(ctx)
         if group is None:
             return None
@@ -121,52 +121,52 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
             await group.members_remove(self.name, self.delusers)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: the new values."""
+        """Return the new values, as Salt does."""
         after = delta.after or {}
         new = {name: after[name] for name in delta.fields if name in after}
         return {"name": self.name, **new} if delta.create else new
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """As always; and its number is sent to whoever wants it."""
+        """Probe and repair as usual, then send the number of the group."""
         right = await super().check_apply(ctx, apply)
         if (right or apply) and (group := await self.group(ctx)):
             ctx.send(gid=group.gid)
         return right
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"group {self.name} is as declared"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
         done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
         return f"group {self.name} {'was' if applied else 'would be'} {done}"
 
 
 class Absent(GroupKind, kind="group.absent"):
-    """There is no such group."""
+    """The group does not exist."""
 
     def desired(self) -> State:
-        """None: absent."""
+        """Return None: absent."""
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Whether it is there."""
+        """Return the name if the group exists."""
         return {"name": self.name} if await self.group(ctx) else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove it."""
+        """Remove the group."""
         group: GroupInterface = ctx.interface("group")
         await group.remove(self.name)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: `{name: removed}`."""
+        """Return `{name: removed}`, as Salt does."""
         return {self.name: "removed"}
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"there is no group {self.name}"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
         return f"group {self.name} {'was' if applied else 'would be'} removed"

@@ -17,64 +17,65 @@ from pydantic import BeforeValidator, field_validator
 from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
-from holdfast.resources.errors import passing_or_not
+from holdfast.resources.dependencies import Dependency
+from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._packages import IGNORED, Packages, check_version, check_versions, parse_pkgs
 from holdfast.resources.kinds._versions import choose, exact, satisfied
-from holdfast.resources.needs import Need
 from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member
 
 
 class Installing(Edgeable, Groupable, Packages):
-    """What the kinds that install share: where from and how. Several that want the same of the package manager are one transaction."""
+    """Base of the kinds that install packages: from where, and how.
+
+    States with equal options are installed in one transaction.
+    """
 
     refresh: bool | None = field(None)
-    """Fetch the lists of packages before installing; by default when something is not found in them."""
+    """Fetch the lists of packages before installing. Default: if a package is not found in them."""
     fromrepo: str | None = field(None)
     """Release or repository to prefer."""
     skip_verify: bool = field(False)
     """Accept packages that are not signed."""
     install_recommends: bool | None = field(None)
-    """Install recommended packages too; by default as the package manager is configured."""
+    """Install recommended packages, too. Default: as the package manager is configured."""
     only_upgrade: bool = field(False)
-    """Install nothing that is not installed already."""
+    """Upgrade installed packages only."""
     update_holds: bool = field(False)
-    """Change packages although they are on hold."""
+    """Change packages even if they are on hold."""
     hold: bool | None = field(None)
-    """Keep them at their version afterwards; false lets them go."""
+    """Put the packages on hold afterwards; false releases them."""
 
     def offers(self) -> tuple[Uid, ...]:
-        """The packages, whatever their architecture."""
+        """Return the packages, without their architecture."""
         return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the provider is told besides names and versions."""
+        """Options for the provider, besides names and versions."""
         return {
             name: getattr(self, name)
             for name in ("fromrepo", "skip_verify", "install_recommends", "only_upgrade", "update_holds")
         }
 
     def group(self) -> Hashable:
-        """Those that are installed in the same way."""
+        """Return the options: packages with equal options are installed together."""
         return (self.refresh, self.hold, *self.options.items())
 
     async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
-        """What to ask the package manager for."""
+        """Return what to request from the package manager."""
         raise NotImplementedError
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
-        """Install or upgrade those that are wrong."""
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Install or upgrade the wrong packages."""
         return await self.install(pkg, await self.specs(ctx, pkg, wrong), list(self.wanted), test)
 
     @classmethod
     async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
-        """Install what all of them miss in one transaction."""
+        """Install the missing packages of all members in one transaction."""
         first, pkg = members[0].resource, members[0].ctx.interface("pkg")
         asked = [spec for member in members for spec in await member.resource.specs(member.ctx, pkg, member.work)]
         specs = list(
@@ -83,12 +84,12 @@ class Installing(Edgeable, Groupable, Packages):
             }.values()
         )
         names = list(dict.fromkeys(name for member in members for name in member.resource.wanted))
-        return divided(
+        return divide(
             await first.install(pkg, specs, names, test=False), [member.resource.wanted for member in members]
         )
 
     async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
-        """Packages that are on hold and should not be, or the other way round."""
+        """Return the packages that are on hold and should not be, or the other way round."""
         if self.hold is None:
             return {}
         held = await pkg.holds()
@@ -96,7 +97,7 @@ class Installing(Edgeable, Groupable, Packages):
         return {name: {"old": words[0], "new": words[1]} for name in self.wanted if (name in held) is not self.hold}
 
     async def install(self, pkg: PkgInterface, specs: list[PkgSpec], names: list[str], test: bool) -> ChangeSet:
-        """Install, then hold or let go of all these names."""
+        """Install, then hold or release all these names."""
         changes: dict[str, dict[str, Any]] = {}
         if specs:
             changes |= (await pkg.install(specs, self.refresh, test=test, options=self.options)).changes
@@ -107,16 +108,16 @@ class Installing(Edgeable, Groupable, Packages):
 
 
 class Installed(Installing, kind="pkg.installed"):
-    """Packages are installed, at the version that is asked for if any."""
+    """Packages are installed, at the declared version, if any."""
 
     version: Text | None = field(None)
     """Exactly this version, a pattern (`1.2*`) or conditions (`>=1.2,<2`); `latest` follows the candidate."""
     sources: Annotated[dict[str, str], BeforeValidator(parse_pkgs)] | None = field(None)
     """Package files instead of repositories: `name: path or URL`."""
     allow_updates: bool = field(False)
-    """A newer version than the one asked for is right, too."""
+    """Accept a newer version than the declared one."""
     reinstall: bool = field(False)
-    """When it is installed at another version than asked for, install it again even if the files would stay."""
+    """If another version is installed, reinstall the package even if its files would not change."""
 
     @field_validator("version")
     @classmethod
@@ -130,15 +131,15 @@ class Installed(Installing, kind="pkg.installed"):
 
     @property
     def wanted(self) -> dict[str, str | None]:
-        """The packages, from whichever argument names them."""
+        """The packages, from the argument that lists them."""
         return dict.fromkeys(self.sources) if self.sources else super().wanted
 
-    def needs(self) -> tuple[Need, ...]:
-        """Package files on this host."""
-        return tuple([Need("path", source) for source in (self.sources or {}).values() if source.startswith("/")])
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the package files on this host."""
+        return tuple([Dependency("path", source) for source in (self.sources or {}).values() if source.startswith("/")])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are missing or at a version that is not wanted."""
+        """Return the packages that are missing or have another version."""
         installed = await pkg.list_installed(list(self.wanted))
         newest = await pkg.latest([name for name, version in self.wanted.items() if version == "latest"])
         found = {}
@@ -155,7 +156,7 @@ class Installed(Installing, kind="pkg.installed"):
         return all([await satisfied(pkg, version, want) for version in have])
 
     async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
-        """Those that are wrong, each at a version that is wanted."""
+        """Return the wrong packages, each with a matching version."""
         holds = (await self.wrong_holds(pkg)).items()
         return [await self._spec(ctx, pkg, name) for name, change in wrong.items() if (name, change) not in holds]
 
@@ -172,7 +173,10 @@ class Latest(Installing, kind="pkg.latest"):
     """Packages are installed at the newest version that the repositories offer."""
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are missing or older than the candidate. Unless only looking, the lists are fetched when they are old."""
+        """Return the packages that are missing or older than the candidate.
+
+        With `apply`, old lists of packages are fetched again first.
+        """
         names = list(self.wanted)
         newest = await pkg.latest(names, refresh=apply and self.refresh is not False)
         installed = await pkg.list_installed(names)
@@ -184,12 +188,12 @@ class Latest(Installing, kind="pkg.latest"):
         return {**await self.wrong_holds(pkg), **found}
 
     async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
-        """Those that are wrong."""
+        """Return the wrong packages."""
         holds = (await self.wrong_holds(pkg)).items()
         return [PkgSpec(name=name) for name, change in wrong.items() if (name, change) not in holds]
 
     def watch(self, ctx: Context) -> Watch:
-        """The package manager's database, and the lists of the repositories."""
+        """Watch the database of the package manager, and the lists of packages."""
         pkg: PkgInterface = ctx.interface("pkg")
         return pkg.watch(list(self.wanted), catalogue=True)
 
@@ -201,7 +205,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     purge: ClassVar[bool] = False
 
     version: Text | None = field(None)
-    """Only if it is installed at this version, one of a pattern (`1.2*`) or one under conditions (`>=1.2,<2`)."""
+    """Remove only this version, versions of a pattern (`1.2*`) or versions under conditions (`>=1.2,<2`)."""
 
     @field_validator("version")
     @classmethod
@@ -214,18 +218,21 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         return check_versions(pkgs)
 
     def group(self) -> Hashable:
-        """All of them."""
+        """Return the key of the batch: all removals go together."""
         return self.purge
 
     @classmethod
     async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
-        """Remove all in one transaction."""
+        """Remove the packages of all members in one transaction."""
         pkg: PkgInterface = members[0].ctx.interface("pkg")
         names = list(dict.fromkeys(name for member in members for name in member.work))
-        return divided(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
+        return divide(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are installed under this very name, at a version that is meant: one that another provides does not count."""
+        """Return the packages that are installed under this name, at a version to remove.
+
+        A package that another one provides does not count.
+        """
         installed = await pkg.list_installed(list(self.wanted))
         return {
             name: {"old": ",".join(p.version for p in found), "new": ""}
@@ -237,14 +244,12 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
         wanted = self.wanted[name]
         return wanted is None or await satisfied(pkg, version, wanted)
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
-        """Remove those that are there."""
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Remove the installed packages."""
         return await pkg.remove(list(wrong), self.purge, test=test)
 
     async def reason(self, pkg: PkgInterface) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         names = [f"{name} {version}" if version else name for name, version in self.wanted.items()]
         return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} not installed"
 
@@ -255,49 +260,47 @@ class Purged(Removed, kind="pkg.purged"):
     purge: ClassVar[bool] = True
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are installed or left something behind."""
+        """Return the packages that are installed or left configuration files behind."""
         left = await pkg.residual(list(self.wanted))
         return {**{name: {"old": "configuration", "new": ""} for name in left}, **await super().wrong(pkg, apply)}
 
 
 class Held(Packages, kind="pkg.held"):
-    """Packages stay at the version they have."""
+    """Packages are on hold: they keep their version."""
 
     there: ClassVar[bool | None] = None
-    ignored: ClassVar[Mapping[str, str]] = {**IGNORED, "version": "a package is held at the version that it has"}
+    ignored: ClassVar[Mapping[str, str]] = {**IGNORED, "version": "a package is held at its present version"}
 
     replace: bool = field(False)
-    """Let go of all other packages: only these are on hold."""
+    """Release all other packages from hold."""
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Packages that are not on hold, and those that should not be."""
+        """Return the packages that are not on hold, and those that should not be."""
         held = await pkg.holds()
         others = [name for name in held if name not in self.wanted] if self.replace else []
         missing = {name: {"old": "", "new": "hold"} for name in self.wanted if name not in held}
         return {**missing, **{name: {"old": "hold", "new": ""} for name in others}}
 
     def watch(self, ctx: Context) -> Watch:
-        """What the database knows of them; with `replace`, of all."""
+        """Watch the database for these packages; with `replace`, for all."""
         pkg: PkgInterface = ctx.interface("pkg")
         return pkg.watch() if self.replace else super().watch(ctx)
 
-    async def put_right(
-        self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool
-    ) -> ChangeSet:
-        """Put them on hold, and let go of the others."""
+    async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
+        """Put the packages on hold, and release the others."""
         held = await pkg.hold([name for name, change in wrong.items() if change["new"]], test=test)
         freed = await pkg.unhold([name for name, change in wrong.items() if not change["new"]], test=test)
         return ChangeSet(changes={**held.changes, **freed.changes})
 
     async def reason(self, pkg: PkgInterface) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"{', '.join(self.wanted)} on hold already"
 
 
 async def fetch(ctx: Context, name: str, url: str) -> str:
-    """The path of a package file: as it is, or kept in the resource's own directory when it has to be fetched.
+    """Return the path of a package file, which is fetched to the resource's own directory if it is remote.
 
-    Its scripts run as root. Raises `Permanent` for a file that another user could write.
+    The scripts of a package run as root. Raises `Permanent` for a file that another user could write.
     """
     if url.startswith("/"):
         await ctx.blocking(demand_trusted_file, url)
@@ -309,17 +312,20 @@ async def fetch(ctx: Context, name: str, url: str) -> str:
 
 
 def demand_trusted_file(path: str) -> None:
-    """Raise `Permanent` unless only root could have written what is at a path. Blocks."""
+    """Raise `Permanent` unless only root could have written the file. Blocks."""
     try:
         place = paths.at(path, follow=True)
         handle, info = place.open()
     except OSError as error:
-        raise passing_or_not(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
+        raise refused_call(f"cannot install {path}: {(error.strerror or str(error)).lower()}", error) from None
     paths.demand_trusted(place, info, acl_of(handle))
 
 
-def divided(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
-    """What one transaction changed, for each of those whose names these are; what came along with it counts as the first one's."""
+def divide(done: ChangeSet, names: Sequence[Iterable[str]]) -> list[ChangeSet]:
+    """Divide the changes of one transaction by the names of each member.
+
+    Further packages are counted for the first member.
+    """
     left = dict(done.changes)
     own = [{name: left.pop(name) for name in each if name in left} for each in names]
     own[0] |= left

@@ -16,26 +16,26 @@ from typing import Any, ClassVar
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency, unit_dependencies
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
-from holdfast.resources.needs import Need, unit_needs
 from holdfast.resources.traits import Declaration, Edgeable, Refreshable, Reversible
 
 IGNORED = {
-    "sig": "the service manager knows the state of a service; no process has to be looked for",
-    "force": "a reload is never turned into a restart; say full_restart",
-    "provider": "say providers: {service: ...} in agent.yaml",
+    "sig": "the service manager knows the state of a service; no process is searched for",
+    "force": "a reload never becomes a restart; set full_restart",
+    "provider": "set providers: {service: ...} in agent.yaml",
     "win_delayed": "it belongs to Windows",
-    "unmask_runtime": "unmask covers what is masked until the next boot",
+    "unmask_runtime": "unmask also removes a mask that lasts until the next boot",
 }
 VERBS = {
     "masked": ("unmask", "mask"),
     "active": ("stop", "start"),
     "enabled": ("disable", "enable"),
 }
-"""Field -> what makes it false, what makes it true."""
+"""Field -> verb that makes it false, verb that makes it true."""
 WORDS = {
     "masked": ("is not masked", "is masked"),
     "active": ("does not run", "runs"),
@@ -53,21 +53,24 @@ SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 
 
 class Service(Reversible, Resource):
-    """What the kinds of this family share: looking at a service, and switching what is wrong."""
+    """Base of the kinds of this family: they probe a service and change the aspects that differ."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
 
     name: Unit
-    """The unit; `.service` where it has no suffix."""
+    """The unit; without a suffix, `.service` is added."""
 
     async def status(self, ctx: Context) -> ServiceStatus:
-        """What the service manager knows of it now."""
+        """Return the status from the service manager."""
         service: ServiceInterface = ctx.interface("service")
         return (await service.status([self.name]))[self.name]
 
     async def probe(self, ctx: Context) -> State:
-        """Whether it runs, starts at boot, and is masked; what can be neither enabled nor disabled counts as it is declared."""
+        """Return whether the service runs, starts at boot, and is masked.
+
+        A service that can be neither enabled nor disabled counts as declared.
+        """
         status = await self.status(ctx)
         enabled = status.enabled
         if enabled is None:
@@ -75,37 +78,40 @@ class Service(Reversible, Resource):
         return {"active": status.active, "enabled": enabled, "masked": bool(status.masked)}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Switch what is wrong, in the order of `desired`."""
+        """Change what differs, in the order of `desired`."""
         service, after = ctx.interface("service"), delta.after or {}
         for name in delta.fields:
             await getattr(service, VERBS[name][after[name]])(self.name, options=self.options)
 
     @property
     def options(self) -> dict[str, Any]:
-        """What the provider is told besides the name."""
+        """Options for the provider."""
         return {"no_block": getattr(self, "no_block", False)}
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: `{name: true}`."""
+        """Return `{name: true}`, as Salt does."""
         return {self.name: True}
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done to it, or would be."""
+        """Return what was done, or would be."""
         after = delta.after or {}
         done = " and ".join(PAST[VERBS[name][after[name]]] for name in delta.fields)
         return f"{self.name} {'was' if applied else 'would be'} {done}"
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"{self.name} " + " and ".join(WORDS[name][value] for name, value in (self.desired() or {}).items())
 
     def watch(self, ctx: Context) -> Watch:
-        """The service manager's signals."""
+        """Watch the signals of the service manager."""
         service: ServiceInterface = ctx.interface("service")
         return service.watch([self.name])
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """As it is now, in each aspect that is declared; one that does not exist neither runs nor starts at boot."""
+        """Return the present state of each declared aspect.
+
+        A service that does not exist neither runs nor starts at boot.
+        """
         status, wanted = await self.status(ctx), self.desired() or {}
         arguments: dict[str, Any] = {"name": self.name}
         if status.masked or wanted.keys() == {"masked"}:
@@ -118,7 +124,7 @@ class Service(Reversible, Resource):
         return Declaration("service.running" if status.exists and status.active else "service.dead", arguments)
 
     def contradicts(self, other: Resource) -> str | None:
-        """They want the same aspect of the service to be different."""
+        """Return the aspect for which both declare different values."""
         mine, theirs = self.desired() or {}, other.desired() or {}
         return next(
             (
@@ -130,54 +136,60 @@ class Service(Reversible, Resource):
         )
 
     def uids(self) -> tuple[Uid, ...]:
-        """The unit."""
+        """Return the uid of the unit."""
         return (("unit", self.name if self.name.endswith(SUFFIXES) else f"{self.name}.service"),)
 
 
 class Wanted(Edgeable, Service):
-    """A service that must be there."""
+    """Base of the kinds that need the service to exist."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """Its unit file, what adds to that, and the package of its name."""
-        return unit_needs(self.uids()[0][1])
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the unit file, the files that add to it, and the package of the same name."""
+        return unit_dependencies(self.uids()[0][1])
 
 
 class Running(Wanted, Refreshable, kind="service.running"):
-    """A service runs, and starts at boot if `enable` says so. What it watches restarts it, or with `reload` reloads it."""
+    """A service runs, and starts at boot if `enable` is true.
+
+    A change of what it watches restarts the service, or with `reload` reloads it.
+    """
 
     enable: bool | None = field(None)
-    """Start it at boot (true) or not (false); by default that is left as it is."""
+    """Start at boot (true) or not (false). Default: left as it is."""
     reload: bool = field(False)
-    """When something it watches has changed, have it read its configuration again instead of restarting it."""
+    """After a change of what it watches, reload the configuration instead of restarting the service."""
     full_restart: bool = field(False)
-    """Restart it even where `reload` is given."""
+    """Restart the service even if `reload` is set."""
     init_delay: float | None = field(None, ge=0)
-    """Seconds to wait after a start before looking whether it still runs."""
+    """Seconds after a start until the agent checks that the service still runs."""
     no_block: bool = field(False)
-    """Ask for the start, and do not wait for its end; one that is about to start is right, then."""
+    """Do not wait until the start is complete; a service that is starting then counts as running."""
     unmask: bool = field(False)
-    """Unmask it if it is masked."""
+    """Unmask the service if it is masked."""
 
     def desired(self) -> State:
-        """It runs, and is enabled only once it does: what cannot run need not be tried at each boot."""
+        """Return that the service runs.
+
+        It is enabled last, so that a service that cannot start is not tried at each boot.
+        """
         masked = {"masked": False} if self.unmask else {}
         return {**masked, "active": True, **({} if self.enable is None else {"enabled": self.enable})}
 
     async def probe(self, ctx: Context) -> State:
-        """As for all services; with `no_block`, one that is about to start runs."""
+        """Probe as for all services; with `no_block`, a service that is starting counts as running."""
         state = dict(await super().probe(ctx) or {})
         if self.no_block and not state["active"]:
             state["active"] = (await self.status(ctx)).state == "activating"
         return state
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Unmask, start and enable it, whatever of that is wrong."""
+        """Unmask, start and enable the service, as far as these differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """Reload or restart it; start it if it is down."""
+        """Reload or restart the service; start it if it does not run."""
         runs = (await self.status(ctx)).active
         verb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
@@ -196,21 +208,27 @@ class Running(Wanted, Refreshable, kind="service.running"):
 
 
 class Dead(Service, Refreshable, kind="service.dead"):
-    """A service does not run, nor start at boot if `enable` says false. What it watches stops it again."""
+    """A service does not run, and does not start at boot if `enable` is false.
+
+    A change of what it watches stops the service again.
+    """
 
     enable: bool | None = field(None)
-    """Whether it may start at boot; by default that is left as it is."""
+    """Start at boot (true) or not (false). Default: left as it is."""
     no_block: bool = field(False)
-    """Ask for the stop, and do not wait for its end; one that is about to stop is right, then."""
+    """Do not wait until the stop is complete; a service that is stopping then counts as stopped."""
     init_delay: float | None = field(None, ge=0)
-    """Seconds to wait after a stop before looking whether it runs again."""
+    """Seconds after a stop until the agent checks that the service does not run again."""
 
     def desired(self) -> State:
-        """It does not run; and what else is declared."""
+        """Return that the service does not run, and what else is declared."""
         return {"active": False, **({} if self.enable is None else {"enabled": self.enable})}
 
     async def probe(self, ctx: Context) -> State:
-        """One that is starting, or waits to be started again, is not dead; one that does not exist is as dead as can be."""
+        """Probe the service.
+
+        A service that is starting, or waits to be started again, is not dead; a service that does not exist is.
+        """
         status = await self.status(ctx)
         if not status.exists:
             return self.desired()
@@ -218,13 +236,13 @@ class Dead(Service, Refreshable, kind="service.dead"):
         return {**(await super().probe(ctx) or {}), "active": status.state not in gone}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Stop and disable it, whatever of that is wrong."""
+        """Stop and disable the service, as far as these differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """Stop it, if it runs."""
+        """Stop the service if it runs."""
         service: ServiceInterface = ctx.interface("service")
         ctx.report.touched = apply
         if not await service.stop(self.name, test=not apply):
@@ -246,7 +264,7 @@ class Enabled(Wanted, kind="service.enabled"):
     """A service starts at boot; whether it runs now does not matter."""
 
     def desired(self) -> State:
-        """It is enabled."""
+        """Return that the service is enabled."""
         return {"enabled": True}
 
 
@@ -254,22 +272,22 @@ class Disabled(Service, kind="service.disabled"):
     """A service does not start at boot; whether it runs now does not matter."""
 
     def desired(self) -> State:
-        """It is not enabled."""
+        """Return that the service is not enabled."""
         return {"enabled": False}
 
 
 class Masked(Service, kind="service.masked"):
-    """A service cannot be started at all, by nobody."""
+    """A service cannot be started at all."""
 
     runtime: bool = field(False)
-    """Only until the next boot."""
+    """Mask the service only until the next boot."""
 
     def desired(self) -> State:
-        """It is masked."""
+        """Return that the service is masked."""
         return {"masked": True}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Mask it."""
+        """Mask the service."""
         service: ServiceInterface = ctx.interface("service")
         await service.mask(self.name, self.runtime)
 
@@ -278,13 +296,13 @@ class Unmasked(Service, kind="service.unmasked"):
     """A service can be started."""
 
     runtime: bool = field(False)
-    """It was masked only until the next boot."""
+    """The service was masked only until the next boot."""
 
     def desired(self) -> State:
-        """It is not masked."""
+        """Return that the service is not masked."""
         return {"masked": False}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Unmask it."""
+        """Unmask the service."""
         service: ServiceInterface = ctx.interface("service")
         await service.unmask(self.name, self.runtime)

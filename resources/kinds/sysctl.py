@@ -1,4 +1,4 @@
-"""Parameters of the kernel, now and after the next boot."""
+"""Kernel parameters, now and after the next boot."""
 
 from __future__ import annotations
 
@@ -15,22 +15,25 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
-from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
+from holdfast.resources.dependencies import Dependency, lies_in
+from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Text, shaped
-from holdfast.resources.needs import Need, lies_in
+from holdfast.resources.file_locks import file_lock
 from holdfast.resources.paths.handle import read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
-from holdfast.resources.turns import turn
 
 KERNEL = "/proc/sys"
 LIMIT = 1 << 20
-"""Bytes that a file of parameters may have."""
+"""Greatest size of a file of parameters, in bytes."""
 OWN_FILE, SALT_FILE = "/etc/sysctl.d/99-holdfast.conf", "/etc/sysctl.d/99-salt.conf"
 BOOTED = "/run/systemd/system"
-"""A directory that exists where systemd runs, which reads no /etc/sysctl.conf."""
+"""A directory that exists where systemd runs; systemd does not read /etc/sysctl.conf."""
 PERIOD = 10.0
-"""Seconds between two looks at the value: no event tells of what the kernel itself changes, or somebody in another container."""
+"""Seconds between two reads of the value.
+
+No event reports changes by the kernel itself or from another container.
+"""
 REASONS = {
     errno.EINVAL: "the kernel refuses that value",
     errno.EROFS: "it is read-only here",
@@ -39,18 +42,21 @@ REASONS = {
 
 
 def plain(value: str) -> str:
-    """A value with single blanks in it: the kernel shows tabs."""
+    """Return a value with single blanks: the kernel shows tabs."""
     return " ".join(value.split())
 
 
 def dotted(name: str) -> str:
-    """A parameter's name with dots: the separator is whichever of . and / comes first, and stands for the other elsewhere."""
+    """Return the name of a parameter with dots as separators.
+
+    Whichever of . and / comes first is the separator, and each stands for the other elsewhere.
+    """
     swapped = name.find("/") != -1 and (name.find(".") == -1 or name.find("/") < name.find("."))
     return name.translate(str.maketrans("./", "/.")) if swapped else name
 
 
 class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
-    """A parameter of the kernel has a value, and gets it again at each boot.
+    """A kernel parameter has a value, and gets it again at each boot.
 
     net.ipv4.ip_forward:
       sysctl.present:
@@ -65,16 +71,20 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             "the name of a parameter: it has at least one dot, as in net.ipv4.ip_forward",
         ),
     ]
-    """The parameter: `net.ipv4.ip_forward`. A dot that is part of a name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`."""
-    value: Text
-    """Its value as the kernel shows it; blanks and tabs are the same."""
-    config: AbsPath | None = None
-    """The file that keeps it for the next boot. Default: `/etc/sysctl.d/99-holdfast.conf`, or `/etc/sysctl.conf` without systemd.
+    """The parameter: `net.ipv4.ip_forward`.
 
-    A parameter that stands in Salt's file, `99-salt.conf`, stays there: that one is read later.
+    A dot within a part of the name is written as a slash: `net.ipv4.conf.eth0/1.forwarding`.
+    """
+    value: Text
+    """The value as the kernel shows it; blanks and tabs are equal."""
+    config: AbsPath | None = None
+    """The file that keeps the value for the next boot.
+
+    Default: `/etc/sysctl.d/99-holdfast.conf`, or `/etc/sysctl.conf` without systemd. A parameter in Salt's file,
+    `99-salt.conf`, stays there, because that file is read later.
     """
     persist: bool = True
-    """Keep it for the next boot; false: the file says nothing of it."""
+    """Keep the value for the next boot; false: remove it from the file."""
 
     @field_validator("value")
     @classmethod
@@ -85,36 +95,36 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     @property
     def path(self) -> str:
-        """Where the kernel shows it."""
+        """Path of the parameter below /proc/sys."""
         return f"{KERNEL}/{dotted(self.name).translate(str.maketrans('./', '/.'))}"
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that may keep it, the one first whose value would win."""
+        """The files that may keep the value; the value in the first one wins."""
         return (
             (self.config,) if self.config else (SALT_FILE, OWN_FILE) if paths.exists(BOOTED) else ("/etc/sysctl.conf",)
         )
 
     async def file(self, ctx: Context) -> str:
-        """The file that keeps it, or is to keep it. Raises what reading them raises."""
+        """Return the file that keeps the value, or that is to keep it. Raises what reading them raises."""
         for path in self.files:
             if self._kept(await self._lines(ctx, path)):
                 return path
         return SALT_FILE if ctx.salt_names and SALT_FILE in self.files else self.files[-1]
 
     def desired(self) -> State:
-        """Its value in the kernel and in the file."""
+        """Return the value in the kernel and in the file."""
         return {"value": self.value, "persisted": [self.value] if self.persist else []}
 
     async def probe(self, ctx: Context) -> State:
-        """Both as they are now."""
+        """Return the present value in the kernel and in the file."""
         return {
             "value": await self._seen(ctx),
             "persisted": sorted({*self._kept(await self._lines(ctx, await self.file(ctx)))}),
         }
 
     async def _seen(self, ctx: Context) -> str:
-        """The value in the kernel. Raises `Permanent` when there is no such parameter."""
+        """Return the value in the kernel. Raises `Permanent` if there is no such parameter."""
         try:
             return plain(await ctx.read_text(self.path))
         except FileNotFoundError:
@@ -125,7 +135,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             raise self._failure("read", error) from None
 
     async def _lines(self, ctx: Context, path: str) -> list[str]:
-        """The lines of a file, their ends kept."""
+        """Return the lines of a file, with their line ends."""
         try:
             return (await ctx.read_text(path)).splitlines(keepends=True)
         except FileNotFoundError:
@@ -134,7 +144,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             raise self._failure(f"read {path} for", error) from None
 
     def _mine(self, line: str) -> bool:
-        """Whether a line of the file is about this parameter; a - before it only says that an error does not matter."""
+        """Return whether a line of the file sets this parameter.
+
+        A leading - means that systemd ignores errors of the line.
+        """
         name, equals, _ = line.strip().partition("=")
         return (
             bool(equals)
@@ -143,11 +156,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         )
 
     def _kept(self, lines: list[str]) -> list[str]:
-        """The values that the file gives it."""
+        """Return the values that the file gives the parameter."""
         return [plain(line.partition("=")[2]) for line in lines if self._mine(line)]
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """The kernel first: what it refuses must not wait in the file for the next boot."""
+        """Set the value in the kernel first: a value that the kernel refuses must not be kept for the next boot."""
         if "value" in delta.fields:
             try:
                 await ctx.blocking(write, self.path, self.value)
@@ -155,11 +168,11 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
                 raise self._failure(f"set {self.value!r} for", error) from None
         if "persisted" in delta.fields:
             path = await self.file(ctx)
-            async with turn(path):
+            async with file_lock(path):
                 await self._keep(ctx, path)
 
     async def _keep(self, ctx: Context, path: str) -> None:
-        """Write the file: each line about the parameter with its value, or a new one at the end."""
+        """Write the file: each line of the parameter with its value, or a new line at the end."""
         wanted = f"{self.name} = {self.value}\n"
         try:
             if self.persist:
@@ -181,10 +194,10 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 
     def _failure(self, doing: str, error: OSError) -> HoldfastError:
         text = f"cannot {doing} {self.name}: {REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()}"
-        return passing_or_not(text, error)
+        return refused_call(text, error)
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Its value now, kept in the file if it is now."""
+        """Return the present value, and whether the file keeps it."""
         path = await self.file(ctx)
         kept = bool(self._kept(await self._lines(ctx, path)))
         return Declaration(
@@ -192,7 +205,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         )
 
     async def watch(self, ctx: Context) -> Watch:
-        """Who writes the parameter or the file is seen at once; of other changes of the value a look now and then tells."""
+        """Watch writes to the parameter and to the files, and poll the value for other changes."""
         events = ctx.watch_path(self.path, *self.files)
         event, last = asyncio.ensure_future(anext(events)), await self._glance(ctx)
         try:
@@ -210,49 +223,51 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             await asyncio.wait({event})
 
     async def _glance(self, ctx: Context) -> str:
-        """The value, or what is wrong with it."""
+        """Return the value, or the error of reading it."""
         try:
             return await self._seen(ctx)
         except HoldfastError as error:
             return str(error)
 
     def uids(self) -> tuple[Uid, ...]:
-        """The parameter."""
+        """Return the uid of the parameter."""
         return (("sysctl", dotted(self.name)),)
 
     def touches(self) -> tuple[Uid, ...]:
-        """What shows the value, and the files that may keep it."""
+        """Return the file below /proc/sys, and the files that may keep the value."""
         return (("path", self.path), *[("path", path) for path in self.files])
 
     def offers(self) -> tuple[Uid, ...]:
-        """Nothing that others wait for."""
+        """Return nothing: no resource depends on a parameter."""
         return ()
 
-    def needs(self) -> tuple[Need, ...]:
-        """The directory of its file."""
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the directory of the configuration file."""
         return (lies_in(self.config, vital=False),) if self.config else ()
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: the new value."""
+        """Return the new value, as Salt does."""
         return {self.name: self.value}
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"{self.name} is {self.value} already"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
+        kept = "kept for the next boot" if self.persist else "no longer kept for the next boot"
         done = " and ".join(
-            text for name, text in (("value", f"set to {self.value}"), ("persisted", "kept for the next boot" if self.persist else "no longer kept for the next boot")) if name in delta.fields
-        )  # fmt: skip
+            text for name, text in (("value", f"set to {self.value}"), ("persisted", kept)) if name in delta.fields
+        )
         return f"{self.name} {'was' if applied else 'would be'} {done}"
 
 
 def content(place: Place) -> tuple[list[str], int]:
-    """The lines of a file, their ends kept, and the mode that it is to have when it is written anew; it is the agent's then.
+    """Return the lines of a file, with their line ends, and the mode to write it with; the agent then owns it.
 
-    A user's file is given no more than everybody may have, and what was closed stays closed: both are those of the very file that is
-    read. Raises `OSError`, `Permanent` for what cannot be read, and `Unsafe` for another's file in a user's directory.
+    A file of another user is given no more access than files for everybody have, and no access that was closed is
+    opened: owner and mode are those of the very file that is read. Raises `OSError`, `Permanent` if the file cannot be
+    read, and `Unsafe` for another user's file in a user's directory.
     """
     try:
         handle, seen = place.open()
@@ -267,7 +282,7 @@ def content(place: Place) -> tuple[list[str], int]:
 
 
 def write(path: str, value: str) -> None:
-    """Give a parameter a value; never makes a file. Blocks. Raises `OSError` and `Unsafe`."""
+    """Give a parameter a value; never creates a file. Blocks. Raises `OSError` and `Unsafe`."""
     place = paths.at(path)
     descriptor = os.open(place.at, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=place.fd)
     try:

@@ -1,4 +1,4 @@
-"""`systemd_unit`: a service of one's own, whole: the unit that says what it is, and that it runs.
+"""`systemd_unit`: a service with its unit file.
 
 app:
   systemd_unit.running:
@@ -18,51 +18,51 @@ from pydantic import model_validator
 
 from holdfast.resources.composite import Composite, Part
 from holdfast.resources.contract import Concern
+from holdfast.resources.dependencies import UNITS
 from holdfast.resources.fields import Mode, Unit, Variables
-from holdfast.resources.needs import UNITS
 
 TEXT = ("contents", "source", "source_hash", "template", "context", "defaults", "show_changes")
-"""Arguments that are those of the unit's file."""
+"""Arguments for the unit file."""
 SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice")
 """Types of units that have files."""
 
 
 class Running(Composite, kind="systemd_unit.running"):
-    """A unit file in /etc/systemd/system, and its unit running; restarted when the file has changed.
+    """A unit file in /etc/systemd/system, and its running unit, which is restarted when the file has changed.
 
-    Made of `file.managed` and `service.running`, which watches it.
+    Made of `file.managed` and `service.running`, which watches the file.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     name: Unit
-    """The unit; `.service` where it has no suffix. Of `app@one` the file is that of all, `app@.service`."""
+    """The unit; without a suffix, `.service` is added. The file of `app@one` is the template `app@.service`."""
     contents: str | tuple[str, ...] | None = None
-    """The unit's file, as text; this or `source`."""
+    """Text of the unit file; give this or `source`."""
     source: str | tuple[str, ...] | None = None
-    """Where the file comes from, as in file.managed."""
+    """Source of the unit file, as in file.managed."""
     source_hash: str | None = None
-    """What the source must hash to, as in file.managed."""
+    """Hash of the source, as in file.managed."""
     template: Literal["jinja"] | None = None
-    """Render the file."""
+    """Render the unit file."""
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     mode: Mode = "0644"
-    """Mode of the file."""
+    """Mode of the unit file."""
     show_changes: bool | None = None
-    """Show the diff of the file: true always, false never. Default: where others may read it."""
+    """Show the diff of the unit file: true always, false never. Default: if others may read the file."""
     enable: bool | None = True
-    """Start it at boot (true) or not (false); None leaves that as it is."""
+    """Start at boot (true) or not (false); None leaves that as it is."""
 
     @model_validator(mode="after")
     def _one_text(self) -> Self:
         if (self.contents is None) is (self.source is None):
-            raise ValueError("the unit needs a text: say either contents or source")
+            raise ValueError("the unit needs a text: give either contents or source")
         return self
 
     def parts(self) -> Sequence[Part]:
-        """The file, then the service."""
+        """Return the file, then the service."""
         text = {name: value for name in TEXT if (value := getattr(self, name)) is not None}
         service = {"name": self.name, "enable": self.enable}
         return (
@@ -74,7 +74,7 @@ class Running(Composite, kind="systemd_unit.running"):
 
     @property
     def path(self) -> str:
-        """The unit's file."""
+        """Path of the unit file."""
         stem, dot, suffix = self.name.rpartition(".")
         if not dot or suffix not in SUFFIXES:
             stem, suffix = self.name, "service"

@@ -1,4 +1,4 @@
-"""`test.*`: states that only pretend, for trying requisites and reports. Their results are exactly Salt's."""
+"""`test.*`: states that change nothing, for trying requisites and reports. Their results are exactly Salt's."""
 
 from __future__ import annotations
 
@@ -19,36 +19,36 @@ PRETENDED = {"testing": {"old": "Unchanged", "new": "Something pretended to chan
 
 
 class Pretence(Resource, Refreshable):
-    """What all of them share. Arguments they do not know are accepted, as in Salt."""
+    """Base of the kinds of this family. As in Salt, unknown arguments are accepted."""
 
     model_config = ConfigDict(extra="ignore")
 
     def action(self) -> bool:
-        """There is nothing to look at, so none can tell whether it is needed."""
+        """Return True: there is nothing to probe, so the kind cannot tell whether it needs to run."""
         return True
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """Tell that it was refreshed. As in Salt, the result without `apply` is no different."""
+        """Report a refresh. As in Salt, the result is the same without `apply`."""
         ctx.report.changes = {"Requisites with changes": ["a state that is watched has changed"]}
         ctx.report.comment = "Watch statement fired."
         return not apply
 
 
 def pretend(ctx: Context, apply: bool) -> None:
-    """Report a change, made or not."""
+    """Report a change that was made or would be."""
     ctx.report.changes = PRETENDED
     ctx.report.comment = "Success!" if apply else "If we weren't testing, we would be successful"
 
 
 class Nop(Pretence, kind="test.nop"):
-    """Nothing, successfully.
+    """Does nothing and succeeds.
 
     anchor:
       test.nop
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """All is right."""
+        """Succeed."""
         ctx.report.comment = "Success!"
         return True
 
@@ -61,20 +61,20 @@ class SucceedWithoutChanges(Pretence, kind="test.succeed_without_changes"):
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """All is right."""
+        """Succeed."""
         ctx.report.comment = "Success!"
         return True
 
 
 class SucceedWithChanges(Pretence, kind="test.succeed_with_changes"):
-    """Succeeds, and pretends a change each time.
+    """Succeeds, and reports a change each time.
 
     loud:
       test.succeed_with_changes
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Pretend a change."""
+        """Report a change."""
         pretend(ctx, apply)
         return False
 
@@ -92,14 +92,14 @@ class FailWithoutChanges(Pretence, kind="test.fail_without_changes"):
 
 
 class FailWithChanges(Pretence, kind="test.fail_with_changes"):
-    """Pretends a change, and fails; without apply it would only change.
+    """Reports a change, and fails; without apply it only reports the change.
 
     broken:
       test.fail_with_changes
     """
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Pretend a change. Raises `Final` with `apply`."""
+        """Report a change. Raises `Final` with `apply`."""
         pretend(ctx, apply)
         if apply:
             ctx.report.comment = ""
@@ -108,7 +108,7 @@ class FailWithChanges(Pretence, kind="test.fail_with_changes"):
 
 
 def parse_chance(value: object) -> object:
-    """True, false, or `Random` in any case."""
+    """Return true, false, or `random` for `Random` in any case."""
     return "random" if isinstance(value, str) and value.lower() == "random" else value
 
 
@@ -116,7 +116,7 @@ Chance = Annotated[bool | Literal["random"], BeforeValidator(parse_chance)]
 
 
 class Configurable(Pretence, kind="test.configurable_test_state"):
-    """Result and changes as told.
+    """Has the declared result and changes.
 
     any:
       test.configurable_test_state:
@@ -126,18 +126,18 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
     """
 
     pretended: Chance = field(True, alias="changes")
-    """Whether to pretend a change; `Random` throws a coin."""
+    """Whether to report a change; `Random` decides at random."""
     result: Chance = True
-    """The result; `Random` throws a coin."""
+    """The result; `Random` decides at random."""
     comment: str = ""
-    """The comment. Default: what the result is."""
+    """The comment. Default: a text that says the result."""
     warnings: Texts = ()
     """Accepted; shown in the log."""
     allow_test_mode_failure: bool = False
-    """Let `result: false` hold without apply, too."""
+    """Let `result: false` apply without apply, too."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do as told. Raises `Final` where the result is false."""
+        """Report what is declared. Raises `Final` if the result is false."""
         changed, good = toss(self.pretended), toss(self.result)
         for warning in self.warnings:
             ctx.log.warning(warning)
@@ -151,7 +151,7 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
 
 
 def toss(value: bool | Literal["random"]) -> bool:
-    """The value, or a coin's."""
+    """Return the value, or a random one."""
     return random.random() < 0.5 if value == "random" else value  # noqa: S311 - a pretence
 
 
@@ -168,7 +168,7 @@ class ShowNotification(Pretence, kind="test.show_notification"):
     """What to show."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Show it."""
+        """Report the text."""
         ctx.report.comment = self.text
         return True
 
@@ -192,7 +192,7 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
     }
 
     present: Texts = ()
-    """Keys (`a:b`) that must be there."""
+    """Keys (`a:b`) that must exist."""
     boolean: Texts = ()
     """Keys of booleans."""
     integer: Texts = ()
@@ -204,10 +204,10 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
     dictionary: Texts = ()
     """Keys of mappings."""
     verbose: bool = False
-    """Accepted: what is wrong is always told in full."""
+    """Accepted: mistakes are always reported in full."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look. Raises `Final` that names every key that is missing or of another type."""
+        """Raise `Final` with the keys that are missing or have another type."""
         wrong = [
             f"{key} ({word})" for word in self.TYPES for key in getattr(self, word) if not self._fits(ctx, word, key)
         ]

@@ -19,28 +19,28 @@ from pydantic import BeforeValidator, field_validator, model_validator
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
+from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
-from holdfast.resources.needs import Need, lies_in
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
 
 HASH = re.compile(r"[!*]{0,2}(\$[^$:\n]+\$[^:\n]+|_[./0-9A-Za-z]{19}|[./0-9A-Za-z]{13})|[!*]+|x")
 AGEING = ("date", "mindays", "maxdays", "inactdays", "warndays", "expire")
 LAST_DAY = 0x7FFFFFFF
-"""The highest number of days that the tools take."""
+"""Highest number of days that the tools accept."""
 PLAIN = ("uid", "home", "shell", "fullname", "roomnumber", "workphone", "homephone", "other")
-"""Fields that are set as they are declared."""
+"""Fields that are set as declared."""
 LOCAL = {"local": "accounts are always those of the host's own files"}
 IGNORED = {
     **LOCAL,
     "hash_password": "passwords are declared as hashes only",
     "loginclass": "it belongs to BSD",
-    "persist_home": "what is in a home directory is never moved",
-    "nologinit": "it belongs to old logins' databases",
-    "usergroup_default": "say usergroup",
+    "persist_home": "the content of a home directory is never moved",
+    "nologinit": "the databases lastlog and faillog are not managed",
+    "usergroup_default": "use usergroup",
     "win_homedrive": "it belongs to Windows",
     "win_profile": "it belongs to Windows",
     "win_logonscript": "it belongs to Windows",
@@ -54,19 +54,19 @@ PLAIN_TEXT = shaped(
 
 
 class UserKind(Reversible, Resource):
-    """What the kinds of this family share."""
+    """Base of the kinds of this family."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Account
     """Login name."""
 
     async def user(self, ctx: Context) -> User | None:
-        """The account as it is now."""
+        """Return the present account; None if there is none."""
         user: UserInterface = ctx.interface("user")
         return (await user.info([self.name]))[self.name]
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """The account as it is, home directory and all files left alone; or that there is none."""
+        """Return the present account, or that there is none. The home directory and all files stay as they are."""
         user = await self.user(ctx)
         if user is None:
             return Declaration("user.absent", {"name": self.name})
@@ -81,17 +81,17 @@ class UserKind(Reversible, Resource):
         )
 
     def watch(self, ctx: Context) -> Watch:
-        """The account files."""
+        """Watch the account files."""
         user: UserInterface = ctx.interface("user")
         return user.watch()
 
     def uids(self) -> tuple[Uid, ...]:
-        """The user."""
+        """Return the uid of the user."""
         return (("user", self.name),)
 
 
 class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
-    """An account exists, with the fields that are declared; the others are left as they are."""
+    """An account exists, with the declared fields; other fields are left as they are."""
 
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     sends: ClassVar[Mapping[str, type]] = {"uid": int, "gid": int, "home": str}
@@ -99,42 +99,45 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     name: NewAccount
     """Login name."""
     uid: Number | None = field(None)
-    """Number; by default the next free one."""
+    """Number of the user. Default: the next free one."""
     gid: (
         Annotated[Number | Account, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)]
         | None
     ) = field(None)
     """Primary group, by name or number."""
     usergroup: bool | None = field(None)
-    """At creation, make a group of the user's own name its primary group; by default as the platform does."""
+    """At creation, make a primary group with the user's name. Default: as the platform does."""
     groups: Owners | None = field(None)
-    """Supplementary groups, which must exist. Without `remove_groups: false` it is taken out of all others."""
+    """Supplementary groups, which must exist.
+
+    The user is removed from all other groups, unless `remove_groups` is false.
+    """
     optional_groups: Owners = field(())
-    """Supplementary groups that it is put into if they exist."""
+    """Supplementary groups that the user joins if they exist."""
     remove_groups: bool = field(True)
-    """Take it out of groups that are not named here."""
+    """Remove the user from groups that are not listed."""
     home: Annotated[AbsPath, shaped("[^:\n]*", "a home directory: the account file has no place for a ':'")] | None = (
         field(None)
     )
-    """Home directory; what is in the old one is not moved."""
+    """Home directory; the content of the old one is not moved."""
     createhome: bool = field(True)
     """At creation, make the home directory."""
     password: str | None = field(None, secret=True)
     """Hash of the password, as crypt(3) writes it (`openssl passwd -6`)."""
     enforce_password: bool = field(True)
-    """Set the password again when it was changed; otherwise it is set at creation only."""
+    """Set the password again after it was changed; false: only at creation."""
     empty_password: bool = field(False)
-    """Let anybody in without a password."""
+    """Allow login without a password."""
     password_lock: bool | None = field(None)
-    """Lock the password, so that it lets nobody in, or unlock it; by default that is left as it is."""
+    """Lock the password, so that no login with it succeeds, or unlock it. Default: left as it is."""
     shell: Annotated[AbsPath, shaped("[^:\n]*", "a shell: the account file has no place for a ':'")] | None = field(
         None
     )
     """Login shell."""
     unique: bool = field(True)
-    """Refuse a uid that somebody has; false allows it."""
+    """Refuse a uid that another user has."""
     system: bool = field(False)
-    """At creation, take a uid of the range for system accounts."""
+    """At creation, take a uid from the range of system accounts."""
     fullname: Annotated[Text, PLAIN_TEXT] | None = field(None)
     """Full name."""
     roomnumber: Annotated[Text, PLAIN_TEXT] | None = field(None)
@@ -153,11 +156,11 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     mindays: int | None = field(None, ge=-1, le=LAST_DAY)
     """Days before the password may be changed."""
     maxdays: int | None = field(None, ge=-1, le=LAST_DAY)
-    """Days after which it must be."""
+    """Days after which the password must be changed."""
     inactdays: int | None = field(None, ge=-1, le=LAST_DAY)
-    """Days after that for which one may still log in to change it."""
+    """Days after `maxdays` during which a login may still change the password."""
     warndays: int | None = field(None, ge=-1, le=LAST_DAY)
-    """Days of warning."""
+    """Days of warning before the password must be changed."""
     expire: int | None = field(None, ge=-1, le=LAST_DAY)
     """Day on which the account ends, in days since 1970."""
     allow_uid_change: bool = field(False)
@@ -179,24 +182,24 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return self
 
     def touches(self) -> tuple[Uid, ...]:
-        """Its groups, and its home."""
+        """Return the groups and the home directory."""
         groups = tuple([("group", name) for name in (*(self.groups or ()), *self.optional_groups)])
         return (*groups, *((("path", self.home),) if self.home else ()))
 
     def offers(self) -> tuple[Uid, ...]:
-        """The user, and its home where it makes that."""
+        """Return the user, and the home directory if it is created."""
         return (*self.uids(), *((("path", self.home),) if self.home and self.createhome else ()))
 
-    def needs(self) -> tuple[Need, ...]:
-        """Its groups, and the directory that its home lies in."""
-        primary = [Need("group", self.gid)] if isinstance(self.gid, str) else []
-        several = [Need("group", name) for name in self.groups or ()] + [
-            Need("group", name, vital=False) for name in self.optional_groups
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the groups, and the parent of the home directory."""
+        primary = [Dependency("group", self.gid)] if isinstance(self.gid, str) else []
+        several = [Dependency("group", name) for name in self.groups or ()] + [
+            Dependency("group", name, vital=False) for name in self.optional_groups
         ]
         return (*primary, *several, *((lies_in(self.home, vital=False),) if self.home else ()))
 
     def desired(self) -> State:
-        """The declared fields, groups sorted."""
+        """Return the declared fields, with sorted groups."""
         wanted = {name: value for name in (*PLAIN, "gid", *AGEING) if (value := getattr(self, name)) is not None}
         if self.groups is not None or self.optional_groups:
             wanted["groups"] = tuple(sorted({*(self.groups or ()), *self.optional_groups}))
@@ -209,12 +212,12 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return wanted or {"name": self.name}
 
     async def probe(self, ctx: Context) -> State:
-        """The account in the words of the declaration; None when there is none."""
+        """Return the present account, field by field; None if there is none."""
         user = await self.user(ctx)
         if user is None:
             return None
         seen = {**user.extra, **{name: getattr(user, name) for name in ("name", *PLAIN[:4])}}
-        empty = dict.fromkeys(PLAIN, "") | dict.fromkeys(AGEING, -1)  # -1 is how it is declared, and how chage is told
+        empty = dict.fromkeys(PLAIN, "") | dict.fromkeys(AGEING, -1)
         seen = {name: empty.get(name) if value is None else value for name, value in seen.items()}
         seen["gid"] = user.primary_group if isinstance(self.gid, str) else user.gid
         seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
@@ -226,7 +229,10 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return seen
 
     def _seen_groups(self, user: User, missing: set[str]) -> tuple[str, ...]:
-        """Its groups as far as they matter: not those it may have beside, and optional ones that do not exist count as joined."""
+        """Return the groups as far as they are declared.
+
+        Groups that the user may also have are left out; optional groups that do not exist count as joined.
+        """
         wanted = {*(self.groups or ()), *self.optional_groups}
         seen = {*user.groups} | ({user.primary_group} & wanted)
         if not self.remove_groups or self.groups is None:
@@ -234,7 +240,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return tuple(sorted(name for name in seen | (missing & {*self.optional_groups}) if name))
 
     async def _missing_groups(self, ctx: Context) -> set[str]:
-        """Optional groups that do not exist."""
+        """Return the optional groups that do not exist."""
         if not self.optional_groups:
             return set()
         found = await ctx.interface("group").info(self.optional_groups)
@@ -242,13 +248,14 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """As always; but numbers that files on disk refer to are only changed when that is allowed."""
+        """Probe and repair as usual, but change numbers that files on disk refer to only if that is allowed."""
         state = await self.probe(ctx)
         for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
             wanted = getattr(self, name)
             if state and wanted is not None and state[name] != wanted and not allowed:
                 raise Permanent(
-                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: say allow_{name}_change: true"
+                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: "
+                    f"set allow_{name}_change: true"
                 )
         right = await super().check_apply(ctx, apply)
         if (right or apply) and (user := await self.user(ctx)) and isinstance(user.uid, int):
@@ -269,66 +276,71 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             await make(unique=self.unique, **fields)
         elif fields:
             await user.modify(self.name, unique=self.unique, **fields)
+        await self._apply_password(user, delta)
+        if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
+            await user.set_expiry(self.name, ages)
+
+    async def _apply_password(self, user: UserInterface, delta: Delta) -> None:
+        """Set or lock the password, as far as it differs."""
+        after = delta.after or {}
         if "password" in delta.fields and "password" in after:
             await user.set_password(self.name, f"{'!' if self.password_lock else ''}{after['password']}")
         elif self.password_lock is not None and "password_lock" in delta.fields:
             await user.set_lock(self.name, self.password_lock)
-        if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
-            await user.set_expiry(self.name, ages)
 
     async def _groups(self, ctx: Context, wanted: tuple[str, ...]) -> tuple[str, ...]:
-        """All supplementary groups that it shall have: the wanted ones, and those it may keep."""
+        """Return all supplementary groups to set: the wanted ones, and those that the user may keep."""
         user = await self.user(ctx)
         keep = user.groups if user and (not self.remove_groups or self.groups is None) else ()
         return tuple(sorted({*wanted, *keep} - await self._missing_groups(ctx)))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: the new values."""
+        """Return the new values, as Salt does."""
         after = delta.after or {}
         new = {name: MASK if name == "password" else after[name] for name in delta.fields if name in after}
         return {"name": self.name, **new} if delta.create else new
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"user {self.name} is as declared"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
         done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
         return f"user {self.name} {'was' if applied else 'would be'} {done}"
 
 
 class Absent(UserKind, kind="user.absent"):
-    """There is no such account."""
+    """The account does not exist."""
 
     ignored: ClassVar[Mapping[str, str]] = LOCAL
 
     purge: bool = field(False)
-    """Remove its home directory and mail, too."""
+    """Remove the home directory and the mail, too."""
     force: bool = field(False)
-    """Remove it even while it is logged in."""
+    """Remove the account even while the user is logged in."""
 
     def desired(self) -> State:
-        """None: absent."""
+        """Return None: absent."""
         return None
 
     async def probe(self, ctx: Context) -> State:
-        """Whether it is there."""
+        """Return the name if the account exists."""
         return {"name": self.name} if await self.user(ctx) else None
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Remove it."""
+        """Remove the account."""
         user: UserInterface = ctx.interface("user")
         await user.remove(self.name, self.purge, self.force)
 
     def changes(self, delta: Delta) -> dict[str, Any]:
-        """Salt's shape: `{name: removed}`."""
+        """Return `{name: removed}`, as Salt does."""
         return {self.name: "removed"}
 
     def explain(self, ctx: Context) -> str:
-        """Why nothing had to be done."""
+        """Return why no change was needed."""
         return f"there is no user {self.name}"
 
     def describe(self, delta: Delta, applied: bool) -> str:
-        """What was done, or would be."""
+        """Return what was done, or would be."""
         return f"user {self.name} {'was' if applied else 'would be'} removed"

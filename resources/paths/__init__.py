@@ -1,9 +1,9 @@
-"""Every path of the program is resolved here, so that no unprivileged user gains anything from what root does with it.
+"""Safe resolution of all paths: no unprivileged user can exploit what root does with a path.
 
-`trust` says who may write what, `mounts` which file systems are a user's own, `place` what may be done with one entry of a
-directory, `walk` how a path leads there. docs/security.md has the rules.
+`trust` says who may write a file, `mounts` which file systems users have mounted, `place` what may be done with one
+entry of a directory, `walk` how a path leads there. docs/security.md has the rules.
 
-Each module calls the system through its own name `os`: a test puts an adversary in its place, who acts before each call.
+Each module calls the system through its own name `os`: a test replaces it by an adversary that acts before each call.
 """
 
 from holdfast.resources.paths.handle import Unsafe

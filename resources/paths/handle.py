@@ -1,4 +1,4 @@
-"""Descriptors, and what is asked of them before anything is done with what they stand for."""
+"""File descriptors, and checks of the files that they refer to."""
 
 from __future__ import annotations
 
@@ -13,25 +13,28 @@ from holdfast.resources.paths.trust import ACL, DEFAULT_ACL, NOBODY, called, tru
 from holdfast.resources.visible import escaped
 
 LIMIT = 256 << 20
-"""Bytes that a file may have which is read whole."""
+"""Greatest size of a file that is read whole, in bytes."""
 ENTRIES = 100_000
-"""Entries that a directory may have, or a whole tree, in which an untrusted user can put what he likes."""
+"""Greatest number of entries of a directory, or of a whole tree, that an untrusted user can write."""
 CHUNK = 1 << 20
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 ABSENT = (FileNotFoundError, NotADirectoryError)
-"""What a look at a path raises when nothing is there."""
+"""Exceptions of lstat(2) for a path where there is nothing."""
 
 
 class Unsafe(Permanent):
-    """What is not done because an unprivileged user could gain from it. The message is one line, also if file names contain line breaks."""
+    """An operation is refused because an unprivileged user could exploit it.
+
+    The message is one line, even if file names contain line breaks.
+    """
 
     def __init__(self, message: str) -> None:
         super().__init__(escaped(message))
 
 
 class Handle:
-    """A descriptor that is closed with the last reference to it. A caller that uses its number must keep a reference."""
+    """A descriptor that is closed with the last reference to it. Users of the number must keep a reference."""
 
     __slots__ = ("fd",)
 
@@ -39,18 +42,22 @@ class Handle:
         self.fd = fd
 
     def write(self, data: bytes) -> None:
-        """Write all of it. Raises `OSError`."""
+        """Write all data. Raises `OSError`."""
         view = memoryview(data)
         while view:
             view = view[os.write(self.fd, view) :]
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        """Close it: with the last reference, so that a thread which is still at work never writes through the number of another."""
+        """Close the descriptor.
+
+        It has no other reference left, so no thread that is still at work can write through a number that now belongs
+        to another file.
+        """
         close(self.fd)
 
 
 def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:
-    """Untrusted users who can put something in place of any entry of the directory that has this status and this ACL."""
+    """Return the untrusted users who can replace entries of a directory with this status and ACL."""
     trusted = trusted_uids()
     if info.st_mode & stat.S_ISVTX:
         return NOBODY if info.st_uid in trusted else frozenset({info.st_uid})
@@ -58,12 +65,12 @@ def writers_inside(info: os.stat_result, acl: bytes) -> frozenset[int]:
 
 
 def mine(info: os.stat_result, who: frozenset[int]) -> bool:
-    """Whether what has this status belongs to the one user who could have put it there."""
+    """Return whether the owner is the only user who could have put the file there."""
     return who == {info.st_uid}
 
 
 def acl_of(handle: Handle) -> bytes:
-    """The ACL of what a descriptor stands for; empty when it has none, or the file system has no such thing."""
+    """Return the ACL of an open file; empty if it has none, or the file system does not support ACLs."""
     try:
         return os.getxattr(f"/proc/self/fd/{handle.fd}", ACL)
     except OSError:
@@ -71,7 +78,7 @@ def acl_of(handle: Handle) -> bytes:
 
 
 def drop_acls(path: str) -> None:
-    """Remove the ACLs of a file or directory, where there are such. Raises `OSError`."""
+    """Remove the ACLs of a file or directory, if any. Raises `OSError`."""
     for name in (ACL, DEFAULT_ACL):
         try:
             os.removexattr(path, name)
@@ -80,7 +87,7 @@ def drop_acls(path: str) -> None:
                 errno.ENODATA,
                 errno.ENOTSUP,
                 errno.EACCES,
-            }:  # the last: only a directory has a default
+            }:  # EACCES: only a directory has a default ACL
                 raise
 
 
@@ -89,21 +96,26 @@ def refuse_foreign(real: str, path: str) -> None:
     owner = foreign().get(real)
     if owner is not None and owner not in trusted_uids():
         raise Unsafe(
-            f"cannot look at {path}: {called(owner)} has mounted a file system at {real}, and it may show anything"
+            f"cannot inspect {path}: {called(owner)} has mounted a file system at {real}, and its content cannot be "
+            "trusted"
         )
 
 
 def refuse_mounted(handle: Handle, path: str) -> None:
-    """Raise `Unsafe` for what lies in a file system that a user has mounted, whenever that was."""
+    """Raise `Unsafe` for a file in a file system that a user has mounted, at any time."""
     owner = mounter(handle.fd)
     if owner not in trusted_uids():
         raise Unsafe(
-            f"cannot look at {path}: {called(owner)} may have mounted a file system there, and it may show anything"
+            f"cannot inspect {path}: {called(owner)} may have mounted a file system there, and its content cannot be "
+            "trusted"
         )
 
 
 def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
-    """All bytes of an open file, which may grow meanwhile. Raises `OSError`, and `Permanent` for more than `limit`."""
+    """Return all bytes of an open file, which may grow meanwhile.
+
+    Raises `OSError`, and `Permanent` for more than `limit`.
+    """
     if info.st_size <= limit:
         if (
             info.st_size < 1 << 16
@@ -123,7 +135,7 @@ def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> 
 
 
 def what(mode: int) -> str:
-    """The type of a file in words."""
+    """Return the type of a file in words."""
     names = {
         stat.S_IFDIR: "a directory",
         stat.S_IFLNK: "a symbolic link",

@@ -1,9 +1,9 @@
-"""The mount table: which mount points there are, and which of them show what an unprivileged user makes up.
+"""The mount table: the mount points, and which of them an unprivileged user has mounted.
 
-A FUSE file system that a user has mounted answers whatever its server likes: that all is root's, or nothing, for ever. No system call
-here asks such a file system for anything. Where users can mount one that root may enter (`user_allow_other` in fuse.conf), or have done so
-since the agent began, a descriptor holds each thing before it is asked about, and the mount of that descriptor is looked up. So a mount
-between a look at the table and a look at the path changes nothing.
+The server of a FUSE file system that a user has mounted can give any answer: that all files are root's, or no answer at
+all. No system call here asks such a file system. If users can mount one that root may enter (`user_allow_other` in
+fuse.conf), or have done so since the agent started, each file is opened with O_PATH before its status is read, and the
+mount of that descriptor is looked up. So a mount between the read of the table and the use of the path does no harm.
 """
 
 from __future__ import annotations
@@ -21,38 +21,38 @@ from holdfast.resources.paths.trust import ANYONE
 
 TABLE = "/proc/self/mountinfo"
 ESCAPED = re.compile(rb"\\([0-7]{3})")
-"""Blanks and their like in a path, as the kernel writes them there."""
+"""Escapes of white space in a path of the table."""
 OWNER = re.compile(rb"(?:^|,)user_id=(\d+)")
 
 
 CONFIGURATION = "/etc/fuse.conf"
-"""Where root says whether users may mount what root can enter."""
+"""Configuration of FUSE: whether users may mount what root can enter."""
 ALLOWED = re.compile(rb"^\s*user_allow_other\s*$", re.MULTILINE)
-"""The line that says so."""
+"""The line that allows it."""
 NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
-"""A mount's own number, as /proc tells it of a descriptor."""
+"""Id of the mount of a descriptor, as /proc shows it."""
 
 
 @dataclass(slots=True)
 class Table:
-    """The table as last read; read again when the kernel says that it has changed."""
+    """The table as last read; read again when the kernel reports a change."""
 
     points: tuple[str, ...] = ()
     owners: Mapping[str, int] = field(default_factory=dict)
-    """Mount point of a FUSE file system -> the uid that mounted it; those of root left out."""
+    """Mount point of a FUSE file system -> the uid that mounted it, except root's."""
     mounters: Mapping[int, int] = field(default_factory=dict)
-    """Number of a mount -> the uid that mounted it."""
+    """Id of a mount -> the uid that mounted it."""
     allowed: bool = False
     """Whether users can mount what root may enter."""
     _root: int = -1
-    """Number of the mount that `/` lies in."""
+    """Id of the mount of `/`."""
     _file: int = -1
     _poll: select.epoll | None = None
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def fresh(self) -> Table:
-        """The table as it is now; empty where the kernel shows none."""
-        with self._turn:  # a thread that asks during the read waits for the new table
+        """Return the present table; empty if the kernel shows none."""
+        with self._lock:  # other threads wait while the table is read
             if self._poll is None:
                 self._open()
             elif self._poll.poll(0):
@@ -77,8 +77,8 @@ class Table:
         self._read()
 
     def again(self) -> Table:
-        """The table read anew, whether or not it is said to have changed."""
-        with self._turn:
+        """Return the table after reading it again."""
+        with self._lock:
             self._read()
         return self
 
@@ -86,14 +86,14 @@ class Table:
         data, at = b"", 0
         while chunk := os.pread(self._file, 1 << 16, at):
             data, at = data + chunk, at + len(chunk)
-        lines = [line.split(b" ") for line in data.split(b"\n") if line]  # other ends of a line may be in a name
+        lines = [line.split(b" ") for line in data.split(b"\n") if line]  # names may contain other line ends
         self.points = tuple(unescaped(words[4]) for words in lines)
         mounters, owners = {}, {}
         for words in lines:
             kind, options = words[words.index(b"-") + 1], words[-1]
             found = OWNER.search(options) if kind.startswith(b"fuse") else None
             mounters[int(words[0])] = owners[unescaped(words[4])] = int(found[1]) if found else 0
-        mounters.setdefault(self._root, 0)  # in a chroot the table does not have it
+        mounters.setdefault(self._root, 0)  # in a chroot the table lacks it
         self.mounters = mounters
         self.owners = {point: uid for point, uid in owners.items() if uid}
         self.allowed = self.allowed or bool(self.owners)
@@ -103,17 +103,17 @@ _table = Table()
 
 
 def foreign() -> Mapping[str, int]:
-    """Mount point -> uid, of the file systems that others than root have mounted."""
+    """Return mount point -> uid of the file systems that other users than root have mounted."""
     return _table.fresh().owners
 
 
 def careful() -> bool:
-    """Whether a path must be held before it is asked about."""
+    """Return whether a path must be opened before its status is read."""
     return _table.fresh().allowed
 
 
 def mounter(descriptor: int) -> int:
-    """The uid that has mounted the file system in which an open file or directory lies; `ANYONE` where it is mounted no more.
+    """Return the uid that mounted the file system of an open file; `ANYONE` if it is no longer mounted.
 
     Does not ask that file system. Raises `OSError`.
     """
@@ -130,16 +130,16 @@ def _number(descriptor: int) -> int:
 
 
 def points() -> tuple[str, ...]:
-    """All mount points."""
+    """Return all mount points."""
     return _table.fresh().points
 
 
 def below(real: str) -> list[str]:
-    """Mount points at or below a path without links on the way."""
+    """Return the mount points at or below a path without links."""
     inside = real.rstrip("/") + "/"
     return [point for point in points() if point == real or point.startswith(inside)]
 
 
 def unescaped(path: bytes) -> str:
-    """A path of the table as it is."""
+    """Return a path of the table without escapes."""
     return os.fsdecode(ESCAPED.sub(lambda code: bytes([int(code[1], 8)]), path))

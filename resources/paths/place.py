@@ -1,7 +1,7 @@
-"""What may be done with one entry of a directory, by the directory's descriptor and the entry's name.
+"""Operations on one entry of a directory, by the directory's descriptor and the entry's name.
 
-A `Directory` is where a path led. Where only trusted users could change anything on the way, it is known by its path; else it is
-held by a descriptor, which stays with it until nothing needs it any more, a thread that is still at work included.
+A `Directory` is the result of resolving a path. If only trusted users can change the path, the path identifies the
+directory. Otherwise a descriptor does, which stays open as long as anything refers to it, including threads at work.
 """
 
 from __future__ import annotations
@@ -42,42 +42,45 @@ class Directory:
     """A directory that was reached safely."""
 
     path: str
-    """As it was asked for."""
+    """The path as given."""
     real: str
-    """Without links on the way."""
+    """The path without links."""
     handle: Handle | None
-    """None where only trusted users can change what the path leads to, and it need not be held."""
+    """None if only trusted users can change what the path leads to."""
     info: os.stat_result
     above: frozenset[int]
-    """Untrusted users who can put another directory in its place, here or further up."""
+    """Untrusted users who can replace this directory or one above it."""
     holders: frozenset[int]
-    """The users of `above`, and those who can put another thing in place of any entry of this directory."""
+    """The users of `above`, and those who can replace any entry of this directory."""
     reason: str
-    """Why they can, for a message; empty when there are none."""
+    """Why they can, for a message; empty if there are none."""
     closed: bool = False
-    """Whether an untrusted user may have moved it where it is, or one above it, though he cannot pass it himself."""
+    """Whether an untrusted user who cannot pass this directory may have moved it, or one above it, to its place."""
     weak: Weakness | None = None
-    """The same, with a hint on how to fix it."""
+    """The weakness, with a hint on how to fix it."""
     follower: int | None = None
-    """The user whose link led here: all that is behind must be his."""
+    """The user whose link led here: all entries must be his."""
 
     @property
     def fd(self) -> int | None:
-        """For the `dir_fd` of system calls."""
+        """Value of `dir_fd` for system calls."""
         return None if self.handle is None else self.handle.fd
 
     @property
     def sticky(self) -> bool:
-        """Whether only its owner, and theirs, can put something in place of its entries."""
+        """Whether only its owner and the owner of an entry can replace the entry."""
         return bool(self.info.st_mode & stat.S_ISVTX)
 
     @property
     def shared(self) -> bool:
-        """Whether others may put entries there, though not exchange those of others: what is root's may have been moved there."""
+        """Whether others may add entries, but not replace those of other users.
+
+        A file of root's may have been moved there.
+        """
         return self.sticky and bool(self.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
     def entry(self, name: str) -> Place:
-        """The place of one of its entries, which need not exist."""
+        """Return the place of an entry, which need not exist."""
         if name == ".":
             return Place(self, name, self.path, self.real)
         path = f"{self.path}/{name}" if self.path != "/" else f"/{name}"
@@ -85,13 +88,13 @@ class Directory:
         return Place(self, name, path, real)
 
     def who(self, info: os.stat_result) -> frozenset[int]:
-        """Untrusted users who could have put this entry there."""
+        """Return the untrusted users who could have put this entry there."""
         if self.info.st_mode & stat.S_ISVTX and info.st_uid not in trusted_uids():
             return self.holders | {info.st_uid}
         return self.holders
 
     def again(self) -> Directory:
-        """The same directory with its owner and mode of now. Raises `OSError`."""
+        """Return the directory with its present owner and mode. Raises `OSError`."""
         if self.handle is None:
             return self
         info = os.fstat(self.handle.fd)
@@ -99,61 +102,68 @@ class Directory:
         return replace(self, info=info, holders=self.above | inside)
 
     def as_if_private(self) -> Directory:
-        """The same directory, judged as if only its owner could write it, for a plan that would make it so."""
+        """Return the directory as if only its owner could write it, for a plan that would make it so."""
         return replace(self, holders=self.above)
 
     def open(self) -> Handle:
-        """A descriptor to list it with. Raises `OSError`."""
+        """Return a descriptor for listing the directory. Raises `OSError`."""
         path = "." if self.handle is not None else self.real
         return Handle(os.open(path, OPEN | os.O_DIRECTORY, dir_fd=self.fd))
 
     def names(self, limit: int = ENTRIES) -> Iterator[str]:
-        """The names of its entries. Raises `OSError`, and `Unsafe` for too many in one that is not root's alone."""
+        """Yield the names of the entries.
+
+        Raises `OSError`, and `Unsafe` for too many in a directory that others can write.
+        """
         handle = self.open()
         with os.scandir(handle.fd) as entries:
             for number, entry in enumerate(entries):
                 if number >= limit and (self.holders or self.shared):
                     raise Unsafe(
-                        f"cannot look through {self.path}: it has more than {limit} entries, and {self.reason or 'others may write it'}"
+                        f"cannot walk {self.path}: it has more than {limit} entries, "
+                        f"and {self.reason or 'others may write it'}"
                     )
                 yield entry.name
 
     def sync(self) -> None:
-        """Have its entries on the disk. Raises `OSError`."""
+        """Flush the entries to disk. Raises `OSError`."""
         handle = self.open()
         os.fsync(handle.fd)
 
 
 @dataclass(slots=True)
 class Place:
-    """One entry of a directory, or the place for one. A link there is never followed by what is done here."""
+    """One entry of a directory, which need not exist. No operation follows a link there."""
 
     directory: Directory
     name: str
     path: str
-    """As a message names it."""
+    """The path for messages."""
     real: str
-    """Without links on the way."""
+    """The path without links."""
 
     @property
     def at(self) -> str:
-        """What a system call is given, with `dir_fd`."""
+        """The path for system calls, with `dir_fd`."""
         return self.name if self.directory.handle is not None else self.real
 
     @property
     def fd(self) -> int | None:
-        """For the `dir_fd` of system calls."""
+        """Value of `dir_fd` for system calls."""
         handle = self.directory.handle
         return None if handle is None else handle.fd
 
     def beside(self, name: str) -> Place:
-        """Another entry of the same directory."""
+        """Return another entry of the same directory."""
         return self.directory.entry(name)
 
-    # -- looking -----------------------------------------------------------------------------------------------
+    # -- reading -----------------------------------------------------------------------------------------------
 
     def look(self) -> os.stat_result | None:
-        """What is there; None when nothing is. Raises `OSError`, and `Unsafe` for a file system of a user's."""
+        """Return the status of the entry; None if there is none.
+
+        Raises `OSError`, and `Unsafe` for a user's file system.
+        """
         handle = self.directory.handle
         try:
             if careful():
@@ -163,11 +173,11 @@ class Place:
             return None
 
     def who(self, info: os.stat_result) -> frozenset[int]:
-        """Untrusted users who could have put there what has this status."""
+        """Return the untrusted users who could have put an entry with this status there."""
         return self.directory.who(info)
 
     def pin(self) -> tuple[Handle, os.stat_result]:
-        """A descriptor of what is there, not opened, and its status. Raises `OSError` and `Unsafe`."""
+        """Return an O_PATH descriptor of the entry, and its status. Raises `OSError` and `Unsafe`."""
         wary = careful()
         if wary:
             refuse_foreign(self.real, self.path)
@@ -177,14 +187,15 @@ class Place:
         return handle, os.fstat(handle.fd)
 
     def readlink(self) -> str:
-        """Where a link there leads, verbatim. Raises `OSError`."""
+        """Return the target of a link, verbatim. Raises `OSError`."""
         return os.readlink(self.at, dir_fd=self.fd)
 
     def read(self, limit: int = LIMIT, *, published: bool = False, seen: os.stat_result | None = None) -> bytes:
-        """The content of a regular file. Never waits for a fifo. Blocks while the disk does. `seen`: what a look has just found.
+        """Return the content of a regular file. Never waits for a fifo; blocks while the disk does.
 
-        `published`: it goes where others may read it, so it must not be what the user who may have put it there could not read.
-        Raises `OSError`, `Permanent` for what is no file or has more bytes than `limit`, and `Unsafe`.
+        `seen`: the status just read. `published`: others may read the content, so it must not be a file that the user
+        who may have put it there could not read. Raises `OSError`, `Permanent` for anything but a file and for more
+        than `limit` bytes, and `Unsafe`.
         """
         handle, info = self.open(seen)
         if published:
@@ -192,12 +203,15 @@ class Place:
         return read_whole(handle.fd, info, limit, self.path)
 
     def open(self, seen: os.stat_result | None = None) -> tuple[Handle, os.stat_result]:
-        """A descriptor to read a regular file by, and its status. `seen`: what a look has just found. Raises `OSError` and `Permanent`."""
+        """Open a regular file for reading; return its descriptor and status.
+
+        `seen`: the status just read. Raises `OSError` and `Permanent`.
+        """
         if self.directory.handle is None and not careful():
             if seen is None:
                 seen = os.lstat(self.real)
             info = seen
-            if stat.S_ISREG(info.st_mode):  # opening a device may act on it
+            if stat.S_ISREG(info.st_mode):  # opening a device may have an effect on it
                 handle = Handle(os.open(self.real, OPEN | os.O_NOFOLLOW))
                 info = os.fstat(handle.fd)
         else:
@@ -212,35 +226,42 @@ class Place:
         return handle, info
 
     def readable(self, info: os.stat_result) -> bool:
-        """Whether the user who may have put a file there could read it himself: his own, or one that anybody may reach and read."""
+        """Return whether the user who may have put a file there could read it himself.
+
+        He can if it is his own, or if anybody may reach and read it.
+        """
         who = self.who(info)
         return not who or mine(info, who) or (bool(info.st_mode & stat.S_IROTH) and not self.directory.closed)
 
     def demand_readable(self, info: os.stat_result) -> None:
-        """Raise `Unsafe` for a file that a user may have put there who could not read it himself."""
+        """Raise `Unsafe` for a file that a user may have put there but could not read himself."""
         if not self.readable(info):
             raise Unsafe(
-                f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, but {self._reason(info)}"
+                f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, "
+                f"but {self._reason(info)}"
             )
 
     def demand_followed(self, info: os.stat_result) -> None:
-        """Raise `Unsafe` for what a link of a user's leads to, and is not his."""
+        """Raise `Unsafe` for the target of a user's link if it is not his own."""
         follower = self.directory.follower
         if follower is not None and info.st_uid != follower:
             raise Unsafe(
-                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to {called(info.st_uid)}"
+                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to "
+                f"{called(info.st_uid)}"
             )
 
     def _reason(self, info: os.stat_result) -> str:
-        return self.directory.reason or f"others may have put it there, for {self.directory.path} is open to all"
+        return (
+            self.directory.reason or f"others may have put it there, because {self.directory.path} is open to all users"
+        )
 
     # -- changing ----------------------------------------------------------------------------------------------
 
     def refusal(self, info: os.stat_result) -> str:
-        """Why what is there must not be changed in place; empty when it may be.
+        """Return why the entry must not be changed in place; empty if it may be.
 
-        What somebody untrusted could have put there may be another's, moved or linked there to be given to him. Only what is his
-        own, and nowhere else, is changed.
+        An entry that an untrusted user could have put there may belong to another user, moved or linked there to be
+        given away. Only an entry that is his own and has no other link is changed.
         """
         who = self.who(info)
         if who and not mine(info, who):
@@ -250,58 +271,66 @@ class Place:
         return ""
 
     def demand_own(self, info: os.stat_result, doing: str) -> None:
-        """Raise `Unsafe` for what must not be changed in place; `doing` are the words for what was to be done."""
+        """Raise `Unsafe` if the entry must not be changed in place; `doing` is the verb of the message."""
         refusal = self.refusal(info)
         if refusal:
             raise Unsafe(f"cannot {doing} {self.path}: {refusal}; do that by hand if it is right")
         self.demand_followed(info)
 
     def keeps_attributes(self, info: os.stat_result, uid: int) -> bool:
-        """Whether a file that takes the place of this one, and is to belong to `uid` (-1: the agent), keeps its ACL, attributes and mode bits."""
+        """Return whether the replacement of a file keeps its ACL, attributes and mode bits.
+
+        `uid` is the owner of the new file (-1: the agent).
+        """
         return info.st_uid == uid or (not self.who(info) and info.st_uid in trusted_uids())
 
     def changes_hands(self, info: os.stat_result, uid: int) -> bool:
-        """Whether what is there would go from an untrusted user, who may still hold it open, to another.
+        """Return whether the entry would pass from an untrusted user, who may hold it open, to another user.
 
-        In a directory that is open to all, any user may have made it, or moved it there.
+        In a directory that all users can write, any user may have created the entry, or moved it there.
         """
         suspect = bool(self.who(info)) or self.directory.shared or info.st_uid not in trusted_uids()
         return suspect and uid not in {-1, info.st_uid}
 
     def change(self, seen: os.stat_result, uid: int = -1, gid: int = -1, mode: int | None = None) -> None:
-        """Set owner, group and mode, as far as they are given and differ, of what is there. Links have no mode.
+        """Set owner, group and mode of the entry, as far as they are given and differ. Links have no mode.
 
-        `seen` is what was looked at: another kind of thing in its place is not changed. Raises `OSError`, and `Unsafe` for what may be
-        another's.
+        `seen` is the status read before: an entry of another type is not changed. Raises `OSError`, and `Unsafe` if the
+        entry may belong to another user.
         """
         handle, info = self.pin()
+        link = stat.S_ISLNK(info.st_mode)
         if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
-            number = errno.ELOOP if stat.S_ISLNK(info.st_mode) else errno.ESTALE
+            number = errno.ELOOP if link else errno.ESTALE
             raise OSError(number, os.strerror(number), self.path)
         uid, gid = (-1 if uid == info.st_uid else uid), (-1 if gid == info.st_gid else gid)
-        link = stat.S_ISLNK(info.st_mode)
         if uid < 0 and gid < 0 and (link or mode is None or mode == stat.S_IMODE(info.st_mode)):
             return
         self.demand_own(info, "change owner or mode of")
-        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
-            raise Unsafe(
-                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, and {self._reason(info)}"
-            )
+        self._demand_given(info, uid)
         path = f"/proc/self/fd/{handle.fd}"
         if not link and self.changes_hands(info, uid) and uid in trusted_uids():
-            drop_acls(path)  # by which who had it until now could still write it
+            drop_acls(path)  # by an ACL the former owner could still write the file
             mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode
         if uid >= 0 or gid >= 0:
             os.chown(path, uid, gid)
-        if mode is not None and not link:  # after the owner: changing that clears the set-uid bits
+        if mode is not None and not link:  # after chown, which clears the set-uid bits
             os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
 
+    def _demand_given(self, info: os.stat_result, uid: int) -> None:
+        """Raise `Unsafe` if the entry must not be given to `uid` (-1: the owner stays)."""
+        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
+            raise Unsafe(
+                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, "
+                f"and {self._reason(info)}"
+            )
+
     def _is_empty(self, info: os.stat_result) -> bool:
-        """Whether it is a directory of root's with nothing in it."""
+        """Return whether the entry is an empty directory of root's."""
         return stat.S_ISDIR(info.st_mode) and info.st_uid in trusted_uids() and next(self.enter().names(), None) is None
 
     def label(self) -> str:
-        """The SELinux label of what is there; empty when it has none. Raises `OSError`."""
+        """Return the SELinux label; empty if there is none. Raises `OSError`."""
         handle, _ = self.pin()
         try:
             return os.getxattr(f"/proc/self/fd/{handle.fd}", LABEL).rstrip(b"\0").decode(errors="replace")
@@ -311,19 +340,19 @@ class Place:
             raise
 
     def relabel(self, label: str) -> None:
-        """Set it. Raises `OSError`, and `Unsafe` for what may be another's."""
+        """Set the SELinux label. Raises `OSError`, and `Unsafe` if the entry may belong to another user."""
         handle, info = self.pin()
         self.demand_own(info, "label")
         os.setxattr(f"/proc/self/fd/{handle.fd}", LABEL, label.encode() + b"\0")
 
     def touch(self, times: tuple[float, float] | None) -> None:
-        """Set the times of what is there; None: now. Raises `OSError`, and `Unsafe` for what may be another's."""
+        """Set the times; None: now. Raises `OSError`, and `Unsafe` if the entry may belong to another user."""
         handle, info = self.pin()
         self.demand_own(info, "touch")
         os.utime(f"/proc/self/fd/{handle.fd}", times)
 
     def create(self, mode: int) -> Handle:
-        """A new file, open for writing. Raises `OSError`, as `FileExistsError` when something is there."""
+        """Create a file and open it for writing. Raises `OSError`, as `FileExistsError` if there is an entry."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         handle = Handle(os.open(self.at, flags, mode, dir_fd=self.fd))
         try:
@@ -334,20 +363,24 @@ class Place:
         return handle
 
     def _disinherit(self, path: str) -> None:
-        """Remove the group and the ACLs that what was just made has inherited from an untrusted user's directory."""
+        """Remove the group and the ACLs that a new entry has inherited from an untrusted user's directory."""
         if self.directory.holders:
             drop_acls(path)
             os.chown(path, -1, os.getegid())
 
     def mkdir(self, uid: int = -1, gid: int = -1, mode: int = 0o755) -> Directory:
-        """Make a directory: private at first, then owned and open as given. Raises `OSError`, and `Unsafe` if another is there then."""
+        """Make a directory: private at first, then with owner and mode.
+
+        Raises `OSError`, and `Unsafe` if it was replaced.
+        """
         os.mkdir(self.at, 0o700, dir_fd=self.fd)
         made = self.enter()
         if self.directory.holders and (
             made.info.st_uid != os.geteuid() or made.info.st_mode & 0o077 or any(made.names())
         ):
             raise Unsafe(
-                f"cannot make directory {self.path}: another was put in its place, for {self.directory.reason}"
+                f"cannot make directory {self.path}: another directory was put in its place, "
+                f"because {self.directory.reason}"
             )
         path = f"/proc/self/fd/{made.fd}"
         self._disinherit(path)
@@ -357,40 +390,40 @@ class Place:
         return made.again()
 
     def symlink(self, target: str, uid: int = -1, gid: int = -1) -> None:
-        """Make a link. Raises `OSError`, and `Unsafe` if something else is there then, which must not be given away."""
+        """Make a link. Raises `OSError`, and `Unsafe` if the link was replaced, because that must not be given away."""
         os.symlink(target, self.at, dir_fd=self.fd)
         if uid >= 0 or gid >= 0:
             handle, info = self.pin()
             ours = stat.S_ISLNK(info.st_mode) and info.st_uid == os.geteuid() and info.st_nlink == 1
             if not ours or os.readlink("", dir_fd=handle.fd) != target:
                 raise Unsafe(
-                    f"cannot link {self.path}: another thing was put in its place, for {self.directory.reason}"
+                    f"cannot link {self.path}: another file was put in its place, because {self.directory.reason}"
                 )
             os.chown(f"/proc/self/fd/{handle.fd}", uid, gid)
 
     def rename(self, to: Place) -> None:
-        """Put it in another place, in one step. Raises `OSError`."""
+        """Rename the entry atomically. Raises `OSError`."""
         os.rename(self.at, to.at, src_dir_fd=self.fd, dst_dir_fd=to.fd)
 
     def unlink(self) -> None:
-        """Remove what is there and is no directory. Raises `OSError`."""
+        """Remove the entry, other than a directory. Raises `OSError`."""
         os.unlink(self.at, dir_fd=self.fd)
 
     def rmdir(self) -> None:
         """Remove an empty directory. Raises `OSError`."""
         os.rmdir(self.at, dir_fd=self.fd)
 
-    # -- further down ------------------------------------------------------------------------------------------
+    # -- entering -----------------------------------------------------------------------------------------------
 
     def enter(self) -> Directory:
-        """The directory that is there, held by a descriptor; a link is none. Raises `OSError` and `Unsafe`."""
+        """Return the directory at this place, held by a descriptor; a link is none. Raises `OSError` and `Unsafe`."""
         handle, info = self.pin()
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
         return self.entered(handle, info)
 
     def entered(self, handle: Handle, info: os.stat_result) -> Directory:
-        """The directory that was found there."""
+        """Return the directory of a descriptor and a status."""
         above = self.who(info)
         acl = acl_of(handle) if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else b""
         inside = writers_inside(info, acl)

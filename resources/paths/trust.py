@@ -1,4 +1,4 @@
-"""Who may write a file, or replace the entries of a directory: its owner, its group, everybody, those whom its ACL names."""
+"""Who may write a file or replace entries of a directory: its owner, its group, everybody, users of its ACL."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from typing import NamedTuple
 from holdfast.resources.accounts import user_name
 
 ANYONE = -1
-"""Stands for a uid where several users are meant, or an unknown one."""
+"""As a uid: several users, or an unknown one."""
 NOBODY: frozenset[int] = frozenset()
 ROOT_GROUP = 0
 ACL, DEFAULT_ACL = "system.posix_acl_access", "system.posix_acl_default"
-"""Extended attributes: who may do what with it, and what is made in a directory gets."""
+"""Extended attributes of ACLs: that of the file, and that of new entries of a directory."""
 ENTRY = struct.Struct("<HHI")
-"""One entry of an ACL as the kernel stores it: tag, permissions, uid or gid. A version number of four bytes comes before all."""
+"""One entry of an ACL as the kernel stores it: tag, permissions, uid or gid; after a version number of four bytes."""
 USER, GROUP_OBJ, GROUP, MASK = 0x02, 0x04, 0x08, 0x10
 WRITE = 2
 
 
 def trusted_uids() -> frozenset[int]:
-    """The users that the agent believes: root and its own."""
+    """Return the users that the agent trusts: root and its own."""
     return frozenset({0, os.geteuid()})
 
 
 def writers(info: os.stat_result, acl: bytes, trusted: Collection[int]) -> frozenset[int]:
-    """The users besides the trusted ones who may write what has this status and this ACL (empty: none).
+    """Return the untrusted users who may write a file with this status and ACL (empty: no ACL).
 
-    The group of a user's own (gid equal to uid) is that user; root's group is root. Members of any other group are `ANYONE`.
+    A group whose gid is equal to the uid counts as that user; root's group as root. Members of any other group are
+    `ANYONE`.
     """
     found = set() if info.st_uid in trusted else {info.st_uid}
     if info.st_mode & stat.S_IWOTH:
@@ -45,7 +46,10 @@ def writers(info: os.stat_result, acl: bytes, trusted: Collection[int]) -> froze
 
 
 def _granted(acl: bytes) -> Iterator[tuple[int, int]]:
-    """(tag, uid or gid) of each entry for a named user or a group that may write; of the owning group the number means nothing."""
+    """Yield (tag, uid or gid) of each ACL entry for a named user or a group that may write.
+
+    The number is meaningless for the owning group.
+    """
     entries = [ENTRY.unpack_from(acl, at) for at in range(4, len(acl) - ENTRY.size + 1, ENTRY.size)]
     mask = next((granted for tag, granted, _ in entries if tag == MASK), WRITE)
     return (
@@ -54,7 +58,7 @@ def _granted(acl: bytes) -> Iterator[tuple[int, int]]:
 
 
 class Weakness(NamedTuple):
-    """What lets an untrusted user write something, or replace the entries of a directory."""
+    """A reason why an untrusted user can write a file, or replace entries of a directory."""
 
     path: str
     code: str
@@ -63,12 +67,15 @@ class Weakness(NamedTuple):
     hint: str
 
     def __str__(self) -> str:
-        """As the end of a sentence."""
+        """Return the text as the end of a sentence."""
         return f"{self.path}: {self.message}; {self.hint}"
 
 
 def weakness(path: str, info: os.stat_result, acl: bytes, trusted: Collection[int]) -> Weakness | None:
-    """Why this is not for trusted users alone to write; None when it is. A sticky directory is, if it is theirs."""
+    """Return why untrusted users can write this; None if they cannot.
+
+    A sticky directory is safe if a trusted user owns it.
+    """
     if info.st_uid not in trusted:
         known = ", ".join(str(uid) for uid in sorted(trusted))
         message = f"it belongs to uid {info.st_uid}, which is not trusted ({known})"
@@ -86,7 +93,7 @@ def weakness(path: str, info: os.stat_result, acl: bytes, trusted: Collection[in
 
 
 def called(uid: int) -> str:
-    """A user, for a message."""
+    """Return the name of a user for a message."""
     if uid == ANYONE:
         return "other users"
     name = user_name(uid)

@@ -1,10 +1,10 @@
-"""Where a path leads: component by component, with a descriptor for each, and who could lead it elsewhere.
+"""Resolution of paths: component by component, with a descriptor for each, and the users who could redirect the path.
 
-A link that only trusted users could have put there is followed. One that an untrusted user owns, or could have put there, is followed
-only while all behind it is that user's: his files, his directories, and root's directories on the way to them that anybody may pass.
-The models are systemd's unsafe path transition (CHASE_SAFE) and OpenSSH's StrictModes.
+A link that only trusted users could have put there is followed. A link that an untrusted user owns, or could have put
+there, is followed only if all behind it is that user's: his files, his directories, and root's directories on the way
+that anybody may pass. The models are systemd's unsafe path transition (CHASE_SAFE) and OpenSSH's StrictModes.
 
-A directory whose whole path only trusted users can change is remembered for a while by that path, and only looked at again.
+A directory whose path only trusted users can change is cached for a while by its path; then only its status is read.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from holdfast.resources.paths.place import Directory, Place
 from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids, weakness
 
 PATH_MAX = 4096
-"""Bytes that the kernel takes of a path."""
+"""Greatest length of a path, in bytes, of the kernel."""
 HOPS = 40
-"""Links followed on one way; the kernel's own limit."""
+"""Greatest number of links that are followed for a path, as in the kernel."""
 NAMES = 256
-"""Names in the links of a user that are followed on one way: he could make it take as long as he likes."""
+"""Greatest number of names in a user's links on one path: he must not choose how long the resolution takes."""
 SHOWN = 200
-"""Characters from which on a link's text is not told."""
+"""Number of characters from which on messages do not show the target of a link."""
 MAGIC = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:cwd|exe|root|(?:fd|ns|map_files)/[^/]+)")
-"""Links of the kernel's whose text is no path, or one that means something else in another process."""
+"""Links of the kernel whose text is no path, or a path that means something else in another process."""
 KNOWN = 4096
-"""Directories remembered."""
+"""Greatest number of cached directories."""
 AGE = 60.0
-"""Seconds after which one is walked to again: an inode number may have been given to another by then."""
+"""Seconds after which a cached directory is resolved again: its inode number may have been reused."""
 
 _known: dict[str, tuple[Directory, float, int]] = {}
-"""Path of a directory that only trusted users can change -> it, until when it is taken to be so, and for which user."""
+"""Path of a directory that only trusted users can change -> the directory, the end of its validity, the user."""
 
 
 def at(path: str, *, follow: bool = False) -> Place:
-    """The place that an absolute, normalised path names, which may be empty.
+    """Return the place of an absolute, normalised path, which may be empty.
 
-    `follow`: where links at its end lead, too. Raises `OSError` when a directory on the way is missing or cannot be passed,
-    `Unsafe` when a user leads it where he must not.
+    `follow`: follow links at its end, too. Raises `OSError` if a directory on the way is missing or cannot be passed,
+    `Unsafe` if a user redirects the path in a forbidden way.
     """
     if len(path) >= PATH_MAX:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
     if "\0" in path:
         raise OSError(errno.EINVAL, "a path cannot contain a NUL character", path)
     parent, _, name = path.rpartition("/")
-    found = _remembered(parent or "/")
+    found = _cached(parent or "/")
     place = found.entry(name or ".") if found is not None else None
     if place is not None and not follow:
         return place
@@ -60,12 +60,12 @@ def at(path: str, *, follow: bool = False) -> Place:
 
 
 def directory(path: str) -> Directory:
-    """The directory that a path leads to, links at its end followed. Raises `OSError` and `Unsafe`."""
-    return _remembered(path) or _Walk(path).directory()
+    """Return the directory of a path, links at its end followed. Raises `OSError` and `Unsafe`."""
+    return _cached(path) or _Walk(path).directory()
 
 
 def nearest(path: str) -> Directory:
-    """The directory that a path lies in; where that is missing, the nearest one above it. Raises `OSError` and `Unsafe`."""
+    """Return the nearest existing parent of a path. Raises `OSError` and `Unsafe`."""
     while True:
         path = path.rpartition("/")[0]
         try:
@@ -75,12 +75,12 @@ def nearest(path: str) -> Directory:
 
 
 def resolve(path: str) -> str:
-    """A path without links, like `realpath`, but for what is missing at its end. Raises `OSError` and `Unsafe`."""
+    """Return a path without links, like `realpath`; its end may be missing. Raises `OSError` and `Unsafe`."""
     return at(path, follow=True).real
 
 
 def exists(path: str) -> bool:
-    """Whether something is at a path, links followed. Raises `OSError` and `Unsafe`."""
+    """Return whether something is at a path, links followed. Raises `OSError` and `Unsafe`."""
     try:
         return at(path, follow=True).look() is not None
     except ABSENT:
@@ -88,15 +88,19 @@ def exists(path: str) -> bool:
 
 
 def read(path: str, limit: int = LIMIT, *, published: bool = False) -> bytes:
-    """The content of a regular file, links followed; see `Place.read`. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the content of a regular file, links followed; see `Place.read`.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
     return at(path, follow=True).read(limit, published=published)
 
 
 def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None:
-    """Raise `Unsafe` unless only trusted users could have put this there, or written it."""
+    """Raise `Unsafe` unless only trusted users could have put the file there, or written it."""
     if place.directory.shared:
         raise Unsafe(
-            f"cannot trust {place.path}: others may have put it there, for {place.directory.path} is open to all"
+            f"cannot trust {place.path}: others may have put it there, because {place.directory.path} is open to all "
+            "users"
         )
     weak = place.directory.weak or weakness(place.path, info, acl, trusted_uids())
     if weak is not None:
@@ -104,7 +108,10 @@ def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None
 
 
 def read_trusted(path: str, limit: int = LIMIT) -> bytes:
-    """The content of a file, links followed, that only trusted users could have written. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the content of a file, links followed, that only trusted users could have written.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
     place = at(path, follow=True)
     handle, info = place.open()
     demand_trusted(place, info, acl_of(handle))
@@ -112,9 +119,9 @@ def read_trusted(path: str, limit: int = LIMIT) -> bytes:
 
 
 def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> list[str]:
-    """Make the directories on the way to a path; those that exist are left as they are. The paths that were made, outermost first.
+    """Make the missing parents of a path; return their paths, outermost first.
 
-    Raises `OSError` and `Unsafe`.
+    Existing directories are not changed. Raises `OSError` and `Unsafe`.
     """
     made: list[str] = []
     missing = []
@@ -130,7 +137,7 @@ def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> 
     for each in reversed(missing):
         try:
             at(each).mkdir(uid, gid, mode)
-        except FileExistsError:  # somebody else was faster, or it is a link that leads nowhere
+        except FileExistsError:  # another process was faster, or it is a link that leads nowhere
             directory(each)
             continue
         except OSError as error:
@@ -141,12 +148,12 @@ def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> 
 
 
 def forget() -> None:
-    """Forget all directories: for tests that change who may be trusted."""
+    """Clear the cache: for tests that change who is trusted."""
     _known.clear()
 
 
-def _remembered(path: str) -> Directory | None:
-    """A directory that is remembered, if what is at its path is still the same."""
+def _cached(path: str) -> Directory | None:
+    """Return a cached directory, if its path still leads to it."""
     known = _known.get(path)
     if known is None:
         return None
@@ -165,8 +172,11 @@ def _identity(info: os.stat_result) -> tuple[int, ...]:
     return info.st_dev, info.st_ino, info.st_mode, info.st_uid, info.st_gid
 
 
-def _remember(path: str, found: Directory) -> None:
-    """Remember a directory that only trusted users can change. One whose group may write is not: an ACL may come without a trace."""
+def _cache(path: str, found: Directory) -> None:
+    """Cache a directory that only trusted users can change.
+
+    A directory that its group may write is not cached, because its status does not show a new ACL.
+    """
     if found.handle is not None or found.follower is not None:
         return
     if found.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.sticky:
@@ -177,36 +187,39 @@ def _remember(path: str, found: Directory) -> None:
 
 
 def _process_files() -> int:
-    """The number of the device that /proc is; -1 where there is none."""
+    """Return the device number of /proc; -1 if there is none."""
     try:
         return os.stat("/proc/self").st_dev  # noqa: PTH116 - Path objects are slow
     except OSError:
         return -1
 
 
-def _let_go(found: Directory) -> Directory:
-    """A directory without its descriptor, where it is not needed."""
+def _without_descriptor(found: Directory) -> Directory:
+    """Return a directory without its descriptor, if that is not needed."""
     return found if found.holders else replace(found, handle=None)
 
 
 class _Walk:
-    """One way through the file system, from the nearest directory that is remembered."""
+    """The resolution of one path, from the nearest cached directory."""
 
     def __init__(self, path: str) -> None:
         if not path.startswith("/"):
-            raise ValueError(f"cannot look at {path!r}: it is not an absolute path")
+            raise ValueError(f"cannot inspect {path!r}: it is not an absolute path")
         self._path = path
         self._hops = self._names = 0
         self._follower: int | None = None
         self._link = ""
-        """The last link that was followed, and whose it is, for messages."""
+        """The last link that was followed, and its owner, for messages."""
         self._stack: list[Directory] = []
         self._todo: list[tuple[str, str]] = []
-        """Names still to go, the next last; each with the path asked for that it completes, or nothing inside a link."""
+        """Remaining names, the next one last.
+
+        Each has the given path that it completes; that is empty inside a link.
+        """
         start = path
         while start:
             start = start.rpartition("/")[0]
-            found = _remembered(start or "/")
+            found = _cached(start or "/")
             if found is not None:
                 break
         else:
@@ -222,7 +235,7 @@ class _Walk:
         self._todo = names[::-1]
 
     def place(self, *, follow: bool) -> Place:
-        """The place at the end of the way."""
+        """Return the place at the end of the path."""
         led = False
         while self._todo:
             name, asked = self._todo.pop()
@@ -238,7 +251,7 @@ class _Walk:
         return self._ended(self._here.entry("."), "" if led else self._path)
 
     def directory(self) -> Directory:
-        """The directory at the end of the way."""
+        """Return the directory at the end of the path."""
         while self._todo:
             self._step(*self._todo.pop())
         return self._ended(self._here.entry("."), self._path).directory
@@ -251,15 +264,15 @@ class _Walk:
     def _root() -> Directory:
         handle = Handle(os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         info = os.fstat(handle.fd)
-        # What is below the root is judged like an entry of a directory that only root can write.
+        # The root is judged like an entry of a directory that only root can write.
         above = Directory("/", "/", None, info, NOBODY, NOBODY, "")
-        found = _let_go(replace(Place(above, ".", "/", "/").entered(handle, info), real="/"))
-        _remember("/", found)
+        found = _without_descriptor(replace(Place(above, ".", "/", "/").entered(handle, info), real="/"))
+        _cache("/", found)
         return found
 
     @staticmethod
     def _link_at(place: Place) -> tuple[Handle, os.stat_result] | None:
-        """The link that is there; None for anything else, or nothing."""
+        """Return the link that is there; None for anything else, or nothing."""
         try:
             handle, info = place.pin()
         except FileNotFoundError:
@@ -267,7 +280,7 @@ class _Walk:
         return (handle, info) if stat.S_ISLNK(info.st_mode) else None
 
     def _step(self, name: str, asked: str) -> None:
-        """Go one directory on, or up, or take in what a link says."""
+        """Process one name: enter a directory, go up, or follow a link."""
         if name == ".":
             return
         if name == "..":
@@ -280,14 +293,16 @@ class _Walk:
             return
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), place.path)
-        found = _let_go(replace(place.entered(handle, info), path=asked or place.path, follower=self._follower))
+        found = _without_descriptor(
+            replace(place.entered(handle, info), path=asked or place.path, follower=self._follower)
+        )
         self._demand_passable(found)
         self._stack.append(found)
         if asked:
-            _remember(asked, found)
+            _cache(asked, found)
 
     def _up(self) -> None:
-        """To the directory above; that of a remembered one is walked to, for all above it is root's as well."""
+        """Go to the parent. That of a cached directory is resolved, which is safe because all above it is root's."""
         if len(self._stack) > 1:
             self._stack.pop()
         elif self._here.real != "/":
@@ -295,7 +310,7 @@ class _Walk:
         self._demand_passable(self._here)
 
     def _follow(self, place: Place, handle: Handle, info: os.stat_result, asked: str) -> None:
-        """Take in what a link says, if it may be followed. Raises `OSError` and `Unsafe`."""
+        """Follow a link, if allowed. Raises `OSError` and `Unsafe`."""
         self._hops += 1
         if self._hops > HOPS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
@@ -308,7 +323,8 @@ class _Walk:
             if owner == ANYONE or self._follower not in {None, owner}:
                 raise Unsafe(f"cannot follow {place.path}: it is a link to {target} that {self._made_by(place, info)}")
             self._follower = owner
-            self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {target if len(target) < SHOWN else '...'}"
+            shown = target if len(target) < SHOWN else "..."
+            self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {shown}"
         if self._follower is not None:
             self._demand_short(target)
         names = [(name, "") for name in target.split("/") if name]
@@ -316,12 +332,12 @@ class _Walk:
             names[-1] = (names[-1][0], asked)
         self._todo += names[::-1]
         if target.startswith("/"):
-            self._stack = [_remembered("/") or self._root()]
+            self._stack = [_cached("/") or self._root()]
         if self._follower is not None:
             self._demand_passable(self._here)
 
     def _demand_short(self, target: str) -> None:
-        """Count the names in a user's link. Raises `Unsafe` when his links make the way too long."""
+        """Count the names in a user's link. Raises `Unsafe` if there are too many."""
         self._names += target.count("/") + 1
         if self._names > NAMES:
             raise Unsafe(f"cannot follow {self._link}: there are more than {NAMES} names in the links on the way")
@@ -330,7 +346,7 @@ class _Walk:
     def _made_by(place: Place, info: os.stat_result) -> str:
         if info.st_uid not in trusted_uids():
             return f"belongs to {called(info.st_uid)}"
-        return f"may be anybody's, for {place.directory.reason or f'{place.directory.path} is open to all'}"
+        return f"may be any user's, because {place.directory.reason or f'{place.directory.path} is open to all users'}"
 
     def _demand_passable(self, found: Directory) -> None:
         """Raise `Unsafe` for a directory to which an untrusted user's link must not lead."""
@@ -341,7 +357,10 @@ class _Walk:
         raise Unsafe(f"cannot follow {self._link}: {found.real} belongs to {called(found.info.st_uid)}")
 
     def _ended(self, place: Place, path: str) -> Place:
-        """The place, by the path asked for, or where a link at its end led. Raises `Unsafe` where a user's link led to what is not his."""
+        """Return the place, by the given path or the target of a link.
+
+        Raises `Unsafe` if a user's link led to a file that is not his.
+        """
         place = replace(place, path=path or place.real)
         if self._follower is None:
             return place

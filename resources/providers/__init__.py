@@ -1,1 +1,1 @@
-"""Providers: one tool each."""
+"""Providers: each serves an interface with one tool."""

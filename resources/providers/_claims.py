@@ -1,4 +1,4 @@
-"""The paths that packages claim: what dpkg's lists, ucf's registry and dpkg's diversions say of them."""
+"""The paths that packages claim, from dpkg's lists, ucf's registry and dpkg's diversions."""
 
 from __future__ import annotations
 
@@ -9,29 +9,35 @@ from pathlib import Path
 from holdfast.resources.providers._dpkg import ADMIN
 
 UCF = Path("/var/lib/ucf/registry")
-"""Which package has given which configuration file to ucf(1); dpkg's lists do not have these files."""
+"""ucf(1)'s registry: configuration file -> package; dpkg's lists do not contain these files."""
 
 
 @dataclass(slots=True)
 class Claims:
-    """All that a growing number of packages claims, or has claimed since the first update: dpkg and ucf forget what is removed."""
+    """All paths that a growing set of packages claims, or has claimed since the first update.
+
+    dpkg and ucf forget what is removed.
+    """
 
     admin: Path = ADMIN
     ucf: Path = UCF
     arch: str = ""
-    """The host's own architecture."""
+    """Architecture of the host."""
     paths: set[str] = field(default_factory=set)
-    """What they claim, but for the directories that every host has."""
+    """The claimed paths, except directories that every host has."""
     _stamps: dict[Path, tuple[int, ...]] = field(default_factory=dict)
-    """File -> its status when it was read."""
+    """File -> its status at the last read."""
     _common: frozenset[str] = frozenset()
     _registered: dict[str, str] = field(default_factory=dict)
-    """Path -> package, as ucf has it or has had it."""
+    """Path -> package, as ucf has or had it."""
     _diverted: set[tuple[str, str, str]] = field(default_factory=set)
-    """Likewise of diversions: path, where its file is instead, and the package for whose sake."""
+    """Present and former diversions: path, path of the diverted file, package."""
 
     def update(self, names: Collection[str]) -> None:
-        """Add what these packages claim now: one that is unpacked gets another list meanwhile. Reads what has changed since the last time. Blocks."""
+        """Add what these packages claim now.
+
+        The list of a package changes while it is unpacked. Reads only what has changed since the last update. Blocks.
+        """
         self._registered |= registered(self._news(self.ucf))
         self._diverted |= diverted(self._news(self.admin / "diversions"))
         self._common |= self._list("base-files")
@@ -43,7 +49,7 @@ class Claims:
         }
 
     def _list(self, name: str) -> set[str]:
-        """What a package ships, its conffiles among that; nothing when that is known already."""
+        """Return the paths that a package ships, its conffiles included; nothing if they are already known."""
         info = self.admin / "info"
         lines = "\n".join([self._news(info / f"{name}.list"), self._news(info / f"{name}:{self.arch}.list")]).split(
             "\n"
@@ -51,7 +57,7 @@ class Claims:
         return {*lines} - {""}
 
     def _news(self, path: Path) -> str:
-        """What is in a file; empty when it has not changed since it was read, or cannot be."""
+        """Return the content of a file; empty if it has not changed since the last read, or cannot be read."""
         try:
             info = path.stat()
             stamp = (info.st_ino, info.st_mtime_ns, info.st_size)
@@ -65,12 +71,12 @@ class Claims:
 
 
 def registered(text: str) -> dict[str, str]:
-    """Read ucf's registry: lines of a package, white space and a path. Other lines are skipped."""
+    """Parse ucf's registry: lines of a package, white space and a path. Other lines are skipped."""
     pairs = (line.split(None, 1) for line in text.split("\n"))
     return {pair[1].rstrip(): pair[0] for pair in pairs if len(pair) == 2 and pair[1].startswith("/")}
 
 
 def diverted(text: str) -> set[tuple[str, str, str]]:
-    """Read dpkg's diversions: three lines for each, the package `:` for one of the administrator."""
+    """Parse dpkg's diversions: three lines each; the package of an administrator's diversion is `:`."""
     lines = iter(text.split("\n"))
-    return {each for each in zip(lines, lines, lines) if each[0].startswith("/") and each[1].startswith("/")}  # noqa: B905 - a cut one is none
+    return {each for each in zip(lines, lines, lines) if each[0].startswith("/") and each[1].startswith("/")}  # noqa: B905 - an incomplete one is skipped

@@ -1,4 +1,4 @@
-"""Why apt failed, in one line, from what it and dpkg have written."""
+"""One-line messages of failures of apt, from the output of apt and dpkg."""
 
 from __future__ import annotations
 
@@ -10,24 +10,27 @@ from pathlib import Path
 from holdfast.resources.context import Completed
 
 KILLED = ("dpkg exited unexpectedly", "dpkg received signal", "dpkg received a segmentation fault")
-"""What apt says when dpkg did not come to its end: for want of memory perhaps, or of an administrator's patience."""
+"""Messages of apt if dpkg was ended: by a lack of memory perhaps, or by an administrator."""
 STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
-"""How a line begins with which dpkg says what it does next."""
+"""Beginnings of the lines in which dpkg announces its next step."""
 FAILED = "dpkg: error processing "
-"""How dpkg begins to say that it has failed."""
+"""Beginning of dpkg's error message."""
 UNMET = re.compile(r" (Pre-)?Depends: | Conflicts: | Breaks: ")
-"""What is in a line that says why packages do not go together."""
+"""Parts of lines that say why packages conflict."""
 MOST, LONGEST = 20, 400
-"""Lines of an error, and characters of each: packages' scripts write as much as they like."""
+"""Greatest number of lines of an error, and of characters of a line: scripts of packages may write any amount."""
 
 
 def named(arguments: Sequence[str]) -> list[str]:
-    """The packages among the arguments of apt-get."""
+    """Return the packages among the arguments of apt-get."""
     return [Path(argument).name for argument in arguments[1:] if not argument.startswith("-")] or ["all packages"]
 
 
 def complaint(done: Completed) -> str:
-    """Why apt failed, in the words of whoever failed: a package's script and dpkg, or apt itself; what is less than an error where there is none."""
+    """Return why apt failed, in the words of what failed: a script and dpkg, or apt itself.
+
+    Warnings if there is no error.
+    """
     out, said = _lines(done.stdout), [line for line in _lines(done.stderr) if not line.startswith("debconf: delaying")]
     errors = [line.removeprefix("E:").strip() for line in said if line.startswith("E:")]
     others = [line for line in said if not line.startswith(("E:", "W:"))][-3:]
@@ -38,7 +41,7 @@ def complaint(done: Completed) -> str:
 
 
 def shown(lines: Sequence[str]) -> str:
-    """Different lines as one, of bounded length: the first and the last ones."""
+    """Join different lines to one of bounded length: the first and the last ones."""
     different = [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in dict.fromkeys(lines)]
     if len(different) > MOST:
         half = MOST // 2
@@ -47,9 +50,9 @@ def shown(lines: Sequence[str]) -> str:
 
 
 def last_step(lines: Sequence[str], errors: Sequence[str]) -> list[str]:
-    """What was written in the step in which dpkg failed, at most eight lines; nothing if it did not.
+    """Return the output of the step in which dpkg failed, at most eight lines; nothing if it did not fail.
 
-    Where dpkg's own error is missing (apt reads no more of its terminal once dpkg has ended), the last step is the one.
+    If dpkg's own error is missing (apt stops reading its terminal once dpkg has ended), the last step is used.
     """
     failed = next((number for number, line in enumerate(lines) if line.startswith(FAILED)), None)
     if failed is None and not any("dpkg" in error for error in errors):
@@ -69,11 +72,14 @@ def last_step(lines: Sequence[str], errors: Sequence[str]) -> list[str]:
 
 
 def _lines(text: str) -> list[str]:
-    """Lines without those that only show progress; apt gives dpkg a terminal, whose lines end in CR LF."""
+    """Return the lines, except those that only show progress.
+
+    apt gives dpkg a terminal, whose lines end in CR LF.
+    """
     lines = (line.strip().rpartition("\r")[2].strip() for line in text.split("\n"))
     return [line for line in lines if line and not line.startswith("(Reading database")]
 
 
 def was_killed(done: Completed) -> bool:
-    """Apt, or dpkg below it, did not come to its end: that says nothing against the packages."""
+    """Return whether apt or dpkg was killed, which says nothing about the packages."""
     return done.retcode < 0 or any(words in done.stderr for words in KILLED)

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.interfaces.base import Host
+from holdfast.resources.interfaces.base import ProviderHost
 from holdfast.resources.interfaces.results import Pkg
 
 ADMIN = Path("/var/lib/dpkg")
@@ -18,31 +18,31 @@ FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provid
 
 @dataclass(frozen=True, slots=True)
 class Database:
-    """What dpkg knows, read in one go."""
+    """What dpkg knows, read by one command."""
 
     installed: Mapping[str, list[Pkg]] = field(default_factory=dict)
-    """By name, and by `name:architecture` where that differs from the host's own."""
+    """By name, and by `name:architecture`."""
     provided: Mapping[str, list[Pkg]] = field(default_factory=dict)
-    """By the name of a virtual package: who provides it."""
+    """Name of a virtual package -> packages that provide it."""
     held: frozenset[str] = frozenset()
     residual: frozenset[str] = frozenset()
-    """Removed, configuration files left."""
+    """Removed packages whose configuration files are left."""
     unfinished: frozenset[str] = frozenset()
-    """Unpacked or half-configured: an installation was interrupted."""
+    """Unpacked or half-configured packages: an installation was interrupted."""
     halved: frozenset[str] = frozenset()
-    """Of these those that are not even unpacked: only another installation helps."""
+    """Those of them that are not even unpacked: only another installation helps."""
 
     def find(self, name: str) -> list[Pkg]:
-        """The installed packages that a name stands for."""
+        """Return the installed packages that a name stands for."""
         return self.installed.get(name) or self.provided.get(name, [])
 
     def known(self, names: Iterable[str]) -> object:
-        """All that is known of these packages; without names, of all: equal when nothing has changed for them."""
+        """Return all that is known of these packages; without names, of all: equal if nothing has changed for them."""
         marks = (self.held, self.residual, self.unfinished, self.halved)
         return [(self.find(name), *[name in mark for mark in marks]) for name in names] or self
 
     def versions(self) -> dict[str, str]:
-        """Installed versions by name; several architectures joined by commas."""
+        """Return the installed versions by name; those of several architectures are joined by commas."""
         return {
             name: ",".join(sorted({pkg.version for pkg in found}))
             for name, found in self.installed.items()
@@ -51,7 +51,7 @@ class Database:
 
 
 def parse(text: str) -> Database:
-    """Read the output of `dpkg-query` in `FORMAT`."""
+    """Parse the output of `dpkg-query` in `FORMAT`."""
     installed: dict[str, list[Pkg]] = {}
     provided: dict[str, list[Pkg]] = {}
     marks: dict[str, set[str]] = {"held": set(), "residual": set(), "unfinished": set(), "halved": set()}
@@ -76,16 +76,16 @@ def parse(text: str) -> Database:
 
 
 class Dpkg:
-    """The database, read again only when it has changed."""
+    """The database, read again only after a change."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self._host = host
         self._stamp: tuple[int, ...] = ()
         self._database = Database()
         self._reading = asyncio.Lock()
 
     async def read(self) -> Database:
-        """What is installed now. Many may ask at once: all who watch it are told of the same change."""
+        """Return the present database. Concurrent calls share one read: all watches report the same change."""
         async with self._reading:
             stamp = self._look()
             if stamp != self._stamp or not stamp:
@@ -95,11 +95,14 @@ class Dpkg:
 
     @property
     def last(self) -> Database | None:
-        """What was read last, however long ago."""
+        """The last read database, however old."""
         return self._database if self._stamp else None
 
     def _look(self) -> tuple[int, ...]:
-        """What changes whenever the database does; while dpkg runs its news are in files of their own."""
+        """Return values that change whenever the database does.
+
+        While dpkg runs, its changes are in separate files.
+        """
         try:
             found = (ADMIN / "status").stat()
             return (found.st_ino, found.st_mtime_ns, found.st_size, (ADMIN / "updates").stat().st_mtime_ns)
@@ -111,7 +114,7 @@ FIELDS = re.compile(r"^(Package|Source|Depends|Pre-Depends): (.*)$", re.MULTILIN
 
 
 def families(status: str, names: Iterable[str]) -> dict[str, set[str]]:
-    """Each of these packages -> it and whatever it depends on, near or far, that is made from the same source."""
+    """Return package -> the package and its direct and indirect dependencies from the same source."""
     known: dict[str, tuple[str, set[str]]] = {}
     for paragraph in status.split("\n\n"):
         fields: dict[str, str] = dict(FIELDS.findall(paragraph))
@@ -135,19 +138,19 @@ def families(status: str, names: Iterable[str]) -> dict[str, set[str]]:
 
 
 class Files:
-    """Which package ships what, from the lists that dpkg keeps; `arch` is the host's own architecture."""
+    """The packages that ship a path, from dpkg's lists; `arch` is the architecture of the host."""
 
     def __init__(self, arch: str = "", admin: Path = ADMIN) -> None:
         self._arch, self._info, self._status = arch, admin / "info", admin / "status"
         self._stamp: tuple[int, frozenset[str]] = (-1, frozenset())
-        """When the status file was written from which `_families` are, and whose they are."""
+        """Time and packages of the status file that `_families` comes from."""
         self._families: dict[str, set[str]] = {}
         self._asked: frozenset[str] = frozenset()
         self._known: dict[str, tuple[int, frozenset[str]]] = {}
-        """Package -> when its list was written, and what it has of what is asked for."""
+        """Package -> time of its list, and which of the requested paths it ships."""
 
     def owners(self, names: Iterable[str], paths: frozenset[str]) -> dict[str, list[str]]:
-        """Path -> those of the packages that ship it. What `base-files` ships is common to all, and so nobody's."""
+        """Return path -> those of the packages that ship it. Paths of `base-files` are common to all and left out."""
         if not paths <= self._asked:
             self._asked = paths
             self._known.clear()
@@ -159,7 +162,10 @@ class Files:
         return {path: sorted(owners) for path, owners in found.items()}
 
     def _of_one_source(self, names: frozenset[str]) -> dict[str, set[str]]:
-        """Package -> it and what it depends on of the same source: `nginx-light` has its configuration from `nginx-common`."""
+        """Return package -> the package and its dependencies from the same source.
+
+        `nginx-light` has its configuration from `nginx-common`.
+        """
         try:
             stamp = (self._status.stat().st_mtime_ns, names)
             if stamp != self._stamp:
@@ -170,7 +176,7 @@ class Files:
         return self._families
 
     def _shipped(self, name: str) -> frozenset[str]:
-        """What a package ships of what is asked for; nothing when it is not installed."""
+        """Return which of the requested paths a package ships; none if it is not installed."""
         for file in (self._info / f"{name}.list", self._info / f"{name}:{self._arch}.list"):
             try:
                 stamp = file.stat().st_mtime_ns
@@ -185,12 +191,15 @@ class Files:
 
 
 def was_interrupted() -> bool:
-    """A dpkg has not come to its end: what it has noted is not in its status file yet, and apt refuses everything."""
+    """Return whether a dpkg was interrupted.
+
+    Its changes are not in the status file yet, and apt refuses all work.
+    """
     return any((ADMIN / "updates").iterdir())
 
 
 def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:
-    """What has changed between two looks: name -> {old, new}, empty text for not installed (as Salt writes it)."""
+    """Return what has changed between two reads: name -> {old, new}, empty text for not installed (as in Salt)."""
     old, new = before.versions(), after.versions()
     return {
         name: {"old": old.get(name, ""), "new": new.get(name, "")}
@@ -203,12 +212,12 @@ PLANNED = re.compile(r"^(Inst|Remv|Purg) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?", 
 
 
 def planned(text: str) -> dict[str, dict[str, str]]:
-    """What `apt-get --simulate` says that it would change."""
+    """Parse what `apt-get --simulate` would change."""
     return {name: {"old": old, "new": new if word == "Inst" else ""} for word, name, old, new in PLANNED.findall(text)}
 
 
 def policies(text: str) -> Iterator[tuple[str, str | None, list[str]]]:
-    """Read `apt-cache policy NAME...`: name, candidate and all versions, the newest first."""
+    """Parse `apt-cache policy NAME...`: name, candidate and all versions, the newest first."""
     for block in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
         name, _, rest = block.partition(":\n")
         candidate = re.search(r"^  Candidate: (\S+)$", rest, re.MULTILINE)

@@ -1,7 +1,7 @@
-"""Whether root's tools may work on a home directory.
+"""Safety of home directories: whether root's tools may work on them.
 
-useradd makes a home by its path: it makes the directory, gives it away and sets its mode, and follows a link that somebody puts there
-meanwhile. userdel and usermod reach a home by its path as well. So only trusted users may be able to exchange it.
+useradd creates a home by its path: it makes the directory, gives it away and sets its mode, and follows a link that a
+user puts there meanwhile. userdel and usermod use the path as well. So only trusted users may be able to replace it.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from holdfast.resources.paths.handle import acl_of
 
 DEFAULTS = "/etc/default/useradd"
 HOME, SKELETON = "/home", "/etc/skel"
-"""What useradd takes where its defaults name nothing else."""
+"""Values of useradd if its defaults give none."""
 
 
 def demand_new(what: str, name: str, home: str | None) -> None:
-    """Raise `Unsafe` where useradd must not make a home (None: by its defaults), or where others could write what it copies there.
+    """Raise `Unsafe` if useradd must not create a home, or if users could write what it copies there.
 
-    Raises `OSError`.
+    `home` None: useradd's default. Raises `OSError`.
     """
     home = home or f"{default('HOME', HOME)}/{name}"
-    _demand(what, home, _exchangeable(home))
+    _demand(what, home, _replaceable(home))
     skeleton = default("SKEL", SKELETON)
     try:
         _demand_trusted(paths.at(skeleton, follow=True))
@@ -35,9 +35,9 @@ def demand_new(what: str, name: str, home: str | None) -> None:
 
 
 def demand_home(what: str, home: str | None) -> None:
-    """Raise `Unsafe` for a home that is there and that others than trusted users could exchange. Raises `OSError`."""
+    """Raise `Unsafe` for an existing home that untrusted users could replace. Raises `OSError`."""
     if home is not None and home.startswith("/") and paths.exists(home):
-        _demand(what, home, _exchangeable(home))
+        _demand(what, home, _replaceable(home))
 
 
 def _demand(what: str, home: str, why: str) -> None:
@@ -45,13 +45,13 @@ def _demand(what: str, home: str, why: str) -> None:
         raise paths.Unsafe(f"cannot {what}: its home {home} is not safe from others: {why}")
 
 
-def _exchangeable(home: str) -> str:
-    """Why others than trusted users could put something in place of a home, or of a directory on the way to it; empty if they cannot."""
+def _replaceable(home: str) -> str:
+    """Return why untrusted users could replace a home, or a directory on the way to it; empty if they cannot."""
     home = home.rstrip("/") or "/"
     try:
         place = paths.at(home, follow=True)
         found, seen = place.directory, place.look()
-    except (FileNotFoundError, NotADirectoryError):  # useradd makes the directories on the way, or says why it cannot
+    except (FileNotFoundError, NotADirectoryError):  # useradd makes the parents, or reports why it cannot
         found, seen = paths.nearest(home), None
     if found.holders:
         return found.reason
@@ -61,7 +61,10 @@ def _exchangeable(home: str) -> str:
 
 
 def _demand_trusted(place: paths.Place) -> None:
-    """Raise `Unsafe` unless only trusted users could have written what is there, and below. Links are copied as they are."""
+    """Raise `Unsafe` unless only trusted users could have written the entry, and all below.
+
+    Links are copied as links.
+    """
     handle, info = place.pin()
     if stat.S_ISLNK(info.st_mode):
         return
@@ -73,7 +76,7 @@ def _demand_trusted(place: paths.Place) -> None:
 
 
 def default(name: str, otherwise: str) -> str:
-    """One of useradd's own defaults, a path."""
+    """Return one of useradd's own defaults, a path."""
     try:
         text = os.fsdecode(paths.read_trusted(DEFAULTS))
     except FileNotFoundError:

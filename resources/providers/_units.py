@@ -1,4 +1,4 @@
-"""Units of systemd as seen over D-Bus: the calls, signals and last words that its provider is made of."""
+"""Units of systemd over D-Bus: calls, signals, and output from the journal."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Host, Match, Signal
+from holdfast.resources.interfaces.base import BusError, Match, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ServiceStatus
 
 SYSTEMD = "org.freedesktop.systemd1"
@@ -17,22 +17,25 @@ PROPERTIES = "org.freedesktop.DBus.Properties"
 SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
 ACTIVE = ("active", "reloading", "refreshing")
 ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False, "linked": False, "linked-runtime": False}
-"""Unit file states that say whether it starts at boot; with any other (`static`, `generated`, `alias` ...) it can be neither."""
+"""Unit file states that say whether a unit starts at boot.
+
+A unit in any other state (`static`, `generated`, `alias` ...) can be neither enabled nor disabled.
+"""
 SERVICE = ("MainPID", "Type", "Result", "ExecMainStatus")
 """Properties that only services have."""
 LAST_WORDS = 8
-"""Lines of the journal that go into a message."""
+"""Number of lines of the journal in a message."""
 
 
 def unit_name(name: str) -> str:
-    """The unit that a name in a state file means; without a suffix it is a service."""
+    """Return the unit that a name in a state file means; without a suffix it is a service."""
     return name if name.rpartition(".")[2] in SUFFIXES else f"{name}.service"
 
 
 class Units:
-    """systemd's own view of its units."""
+    """Units as systemd sees them."""
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         self._host = host
 
     async def manager(self, method: str, signature: str = "", *arguments: Any, timeout: float = 25.0) -> list[Any]:
@@ -42,16 +45,16 @@ class Units:
         )
 
     async def load(self, unit: str) -> str:
-        """The object path of a unit, which need not exist. Raises `Permanent` for an impossible name."""
+        """Return the object path of a unit, which need not exist. Raises `Permanent` for an invalid name."""
         try:
             return str((await self.manager("LoadUnit", "s", unit))[0])
         except BusError as error:
             if error.name.endswith((".InvalidArgs", ".NoSuchUnit")):
-                raise Permanent(f"cannot look at {unit}: {error}") from error
+                raise Permanent(f"cannot inspect {unit}: {error}") from error
             raise
 
     async def status(self, name: str) -> ServiceStatus:
-        """What systemd knows of a unit; asking loads it."""
+        """Return the status of a unit; the call loads the unit."""
         unit = unit_name(name)
         path = await self.load(unit)
         call = self._host.bus().call
@@ -92,11 +95,11 @@ class Units:
             return str((await self.manager("GetUnitFileState", "s", unit))[0])
         except BusError as error:
             if error.name:
-                return ""  # it has no file: made by a generator or by a call
+                return ""  # it has no file: created by a generator or by a call
             raise
 
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Signals of the manager, which has to be told, on each connection, that somebody listens."""
+        """Yield signals of the manager, which sends them only after a subscription on each connection."""
         async with aclosing(self._host.bus().signals(*matches)) as signals:
             async for signal in signals:
                 if signal is None:
@@ -110,8 +113,8 @@ class Units:
             if not error.name.endswith(".AlreadySubscribed"):
                 raise
 
-    async def obituary(self, verb: str, name: str, result: str, since: float) -> Permanent:
-        """The error for a unit that failed: how, and what it last said."""
+    async def failure_of(self, verb: str, name: str, result: str, since: float) -> Permanent:
+        """Return the error for a unit that failed: how, and its last output."""
         status = await self.status(name)
         how = status.extra["result"] if status.extra["result"] not in ("", "success", result) else ""
         code = f"status {status.extra['exit_status']}" if status.extra["exit_status"] else ""
@@ -120,7 +123,7 @@ class Units:
         )
 
     async def last_words(self, name: str, since: float) -> str:
-        """What a unit has written to the journal since a Unix time, as the end of a message; nothing if it said nothing."""
+        """Return a unit's output in the journal since a Unix time, as the end of a message; empty if there is none."""
         await self._host.run("journalctl", "--sync", check=False, timeout=5.0)
         options = (
             f"--unit={unit_name(name)}",
@@ -135,17 +138,20 @@ class Units:
 
 
 def unit_signals(path: str) -> Match:
-    """Changes of one unit's properties; the bus is asked for all units', once for all who watch one."""
+    """Match changes of one unit's properties; the bus has one rule for those of all units."""
     return Match(SYSTEMD, PROPERTIES, "PropertiesChanged", path=path, within=f"{ROOT}/unit")
 
 
 def manager_signals(member: str) -> Match:
-    """One kind of the manager's own signals."""
+    """Match one kind of the manager's own signals."""
     return Match(SYSTEMD, f"{SYSTEMD}.Manager", member, path=ROOT)
 
 
 async def job_result(signals: AsyncIterator[Signal | None], job: str) -> str:
-    """How a job ends: `done`, `failed`, `canceled`, `timeout`, `dependency` or `skipped`. Raises `Temporary` when it cannot be known."""
+    """Return the result of a job: `done`, `failed`, `canceled`, `timeout`, `dependency` or `skipped`.
+
+    Raises `Temporary` if the result cannot be known.
+    """
     async for signal in signals:
         if signal is None:
             break

@@ -1,7 +1,7 @@
 """Packages by apt and dpkg.
 
-apt's own defaults hold (recommended packages are installed). Nothing ever asks a question: changed configuration files are
-kept. Others who use the package database are waited for, and named while we wait.
+apt's own defaults apply (recommended packages are installed). No package asks a question: changed configuration files
+are kept. The provider waits for other programs that use the package database, and logs their names.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ import asyncio
 import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from typing import Literal
+from typing import Any, Literal
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.providers._complaints import complaint, named, was_killed
@@ -33,16 +33,16 @@ from holdfast.resources.providers._locks import Others, lock_holder
 from holdfast.resources.registry import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
-"""Environment in which no package asks anything."""
+"""Environment in which no package asks a question."""
 SIMULATE = ("--simulate", "--option=Dir::Log::Planner=/dev/null")
-"""Only look: without this, root's simulations leave a log of what was planned."""
+"""Switches for simulation; without the second, simulations of root write a log of the plan."""
 KEEP = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
 LOCK_TIMEOUT = 600.0
-"""Seconds to wait for others."""
+"""Seconds to wait for other programs."""
 LOCK_INTERVAL = 0.2
-"""Seconds between two looks at a lock; the kernel tells nobody when one is given up."""
+"""Seconds between two checks of a lock; the kernel does not report its release."""
 FRESH = 3600.0
-"""Seconds for which the lists of the repositories count as new."""
+"""Seconds for which the lists of packages count as new."""
 SWITCHES = {
     "skip_verify": "--allow-unauthenticated",
     "update_holds": "--allow-change-held-packages",
@@ -55,48 +55,51 @@ UPDATED: Mapping[str, Literal["updated", "unchanged", "failed"]] = {
     "Err": "failed",
 }
 MISSING = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
-"""What apt says when its lists are not those of the repositories."""
+"""Messages of apt if its lists are outdated."""
 
 
 class Apt(Provider):
-    """Debian's packages. Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`."""
+    """Debian's packages.
+
+    Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`.
+    """
 
     implements = PkgInterface
     confine = Confine(
         grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg")
     )
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._dpkg = Dpkg(host)
         self._files = Files(str(host.facts.get("osarch", "")))
         self._others = Others(self._dpkg, host)
         self._refreshed = 0.0
         self._idle = asyncio.Event()
-        """No command of ours changes packages now."""
+        """Set while no command of the agent changes packages."""
         self._idle.set()
         self._changing = 0
-        """How many do."""
-        self._turn = asyncio.Lock()
-        """One transaction at a time, so that each tells what it has changed itself."""
+        """Number of commands that change packages."""
+        self._transacting = asyncio.Lock()
+        """One transaction at a time, so that each reports its own changes."""
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- querying ------------------------------------------------------------------------------------------------
 
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:
-        """What dpkg has installed; a virtual name gives its providers."""
+        """Return the installed packages; a virtual name gives its providers."""
         database = await self._dpkg.read()
         if not names:
             return {name: found for name, found in database.installed.items() if ":" not in name}
         return {name: found for name in names if (found := database.find(name))}
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Candidates, by the lists as they are or after a refresh."""
+        """Return the candidates, by the present lists or after a refresh."""
         if refresh:
             await self.refresh()
         return {name: candidate for name, (candidate, _) in (await self._policies(names)).items()}
 
     async def available(self, names: Sequence[str]) -> dict[str, list[str]]:
-        """Versions that the lists offer, and the installed one."""
+        """Return the versions in the lists, and the installed one."""
         return {name: versions for name, (_, versions) in (await self._policies(names)).items()}
 
     async def _policies(self, names: Sequence[str]) -> dict[str, tuple[str | None, list[str]]]:
@@ -109,7 +112,7 @@ class Apt(Provider):
         return {name: found.get(name, (None, [])) for name in names}
 
     async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
-        """What a full upgrade would bring to a newer version."""
+        """Return what a full upgrade would change to a newer version."""
         if refresh:
             await self.refresh()
         plan = planned((await self._apt("dist-upgrade", test=True, explain=True)).stdout)
@@ -120,7 +123,7 @@ class Apt(Provider):
         }
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
-        """How two versions stand, by dpkg's own rules."""
+        """Compare two versions by dpkg's own rules."""
         if a == b:
             return 0
         for relation, order in (("lt", -1), ("gt", 1)):
@@ -129,41 +132,41 @@ class Apt(Provider):
         return 0
 
     async def holds(self) -> dict[str, str | None]:
-        """Packages on hold."""
+        """Return the packages on hold."""
         database = await self._dpkg.read()
         versions = database.versions()
         return {name: versions.get(name) for name in sorted(database.held)}
 
     async def residual(self, names: Sequence[str]) -> list[str]:
-        """Removed packages whose configuration files are still there."""
+        """Return the removed packages whose configuration files are still there."""
         left = (await self._dpkg.read()).residual
         return [name for name in names if name in left]
 
     async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
-        """From dpkg's lists of files, each read again only when it has changed or is asked for something new."""
+        """Search dpkg's lists of files; each is read again only after a change or for new paths."""
         found: dict[str, list[str]] = await self.host.blocking(self._files.owners, names, frozenset(paths))
         return found
 
     def others(self) -> str:
-        """Who holds dpkg's lock, or that of its frontends."""
+        """Return who holds dpkg's lock, or that of its frontends."""
         return self._others.at_work()
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """By dpkg's states and its lists of files."""
+        """Search by dpkg's states and its lists of files."""
         return await self._others.have(frozenset(names), frozenset(paths))
 
     async def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:
-        """Events of dpkg's status file, and of the lists, after which something else is known of these packages."""
+        """Watch dpkg's status file and the lists, and report changes for these packages."""
         known: object = None
         async for event in self.host.watch_path(str(ADMIN / "status"), *([str(LISTS)] if catalogue else [])):
             arming = known is None
             if not arming:
                 await self._idle.wait()
-            self._others.at_work()  # what is read next may be of their making already
+            self._others.at_work()  # another program may have made the change that is read next
             try:
                 now: object = ((await self._dpkg.read()).known(names), self._fetched() if catalogue else 0.0)
             except HoldfastError:
-                now = object()  # whoever looks will find out why it cannot be read
+                now = object()  # the next probe finds out why it cannot be read
             if arming or now != known:
                 known = now
                 yield event
@@ -173,13 +176,8 @@ class Apt(Provider):
     async def install(
         self, pkgs: Sequence[PkgSpec], refresh: bool | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Install in one transaction; a version or file that is asked for is also gone back to."""
-        given = options or {}
-        switches = [switch for option, switch in SWITCHES.items() if given.get(option)]
-        if given.get("fromrepo"):
-            switches.append(f"--target-release={given['fromrepo']}")
-        if given.get("install_recommends") is not None:
-            switches.append("--install-recommends" if given["install_recommends"] else "--no-install-recommends")
+        """Install in one transaction; a declared version or file may be older than the installed one."""
+        switches = _install_switches(options or {})
         if any(pkg.version or pkg.source for pkg in pkgs):
             switches.append("--allow-downgrades")
         halved = (await self._dpkg.read()).halved
@@ -203,18 +201,17 @@ class Apt(Provider):
     async def upgrade(
         self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Bring these packages, or all that need no removal of others, to their candidates."""
+        """Upgrade these packages, or all that need no removal of others, to their candidates."""
         if refresh and not test:
             await self.refresh()
         return await self._transaction(*(("install", "--only-upgrade", *names) if names else ("upgrade",)), test=test)
 
     async def refresh(self, force: bool = False) -> dict[str, Literal["updated", "unchanged", "failed"]]:
-        """Fetch the lists. Raises `Temporary` when not one repository could be reached."""
+        """Fetch the lists. Raises `Temporary` if no repository could be reached."""
         if not force and time.time() - self._fetched() < FRESH:
             return {}
         done = await self._apt("update")
-        lines = [line.split(maxsplit=1) for line in done.stdout.splitlines() if line[:3] in UPDATED]
-        result = {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+        result = _repositories(done.stdout)
         failed = [repository for repository, outcome in result.items() if outcome == "failed"]
         if len(failed) == len(result) and (failed or done.retcode):
             raise Temporary(f"cannot refresh the lists of packages: {complaint(done)}", delay=30.0)
@@ -224,18 +221,21 @@ class Apt(Provider):
         return result
 
     def _fetched(self) -> float:
-        """Unix time of the last refresh, by whomever; 0 for never. One that found nothing new leaves no trace but our own."""
+        """Return the Unix time of the last refresh by any program; 0 for never.
+
+        A refresh that found nothing new leaves no trace on disk.
+        """
         try:
             return max(self._refreshed, (LISTS / "partial").stat().st_mtime)
         except OSError:
             return 0.0
 
     async def hold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Keep packages from being changed."""
+        """Put packages on hold."""
         return await self._mark("hold", names, test=test)
 
     async def unhold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Let packages be changed again."""
+        """Release packages from hold."""
         return await self._mark("unhold", names, test=test)
 
     async def _mark(self, verb: Literal["hold", "unhold"], names: Sequence[str], *, test: bool) -> ChangeSet:
@@ -252,10 +252,13 @@ class Apt(Provider):
     # -- running apt ---------------------------------------------------------------------------------------------
 
     async def _transaction(self, *arguments: str, test: bool, again: bool = False) -> ChangeSet:
-        """Run one apt-get and tell what it changed. `again`: refresh and try once more when apt cannot find something."""
+        """Run one apt-get and return what it changed.
+
+        `again`: refresh and try once more if apt cannot find something.
+        """
         if test:
             return ChangeSet(changes=planned((await self._apt(*arguments, test=True, explain=True)).stdout))
-        async with self._turn:
+        async with self._transacting:
             await self._wait()
             before = await self._dpkg.read()
             if before.unfinished or was_interrupted():
@@ -263,7 +266,7 @@ class Apt(Provider):
             try:
                 await self._change(*arguments, again=again)
             except HoldfastError:
-                if was_interrupted():  # all may be right all the same, and then nobody would come back to it
+                if was_interrupted():  # the packages may be right, and then no later run would finish it
                     await self._finish(await self._dpkg.read())
                 raise
             return ChangeSet(changes=differences(before, await self._dpkg.read()))
@@ -274,12 +277,12 @@ class Apt(Provider):
         except Permanent as error:
             if not again or not any(words in str(error) for words in MISSING):
                 raise
-            self.host.log.info("apt cannot find it: fetching the lists of packages anew", why=str(error))
+            self.host.log.info("apt cannot find a package: fetching the lists of packages again", why=str(error))
             await self.refresh(force=True)
             await self._apt(*arguments, explain=True)
 
     async def _finish(self, database: Database) -> None:
-        """Bring an installation to its end that was interrupted: apt refuses everything until then."""
+        """Finish an interrupted installation: apt refuses all work until then."""
         await self._wait()
         self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))
         with self._at_work():
@@ -296,7 +299,7 @@ class Apt(Provider):
 
     @contextmanager
     def _at_work(self) -> Iterator[None]:
-        """We change packages."""
+        """Mark that a command of the agent changes packages."""
         self._changing += 1
         self._idle.clear()
         try:
@@ -307,7 +310,10 @@ class Apt(Provider):
                 self._idle.set()
 
     async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
-        """Run apt-get when nobody else does. With `explain` a failure raises `Permanent`, with apt's reason, or `Temporary` where one was killed."""
+        """Run apt-get when no other program does.
+
+        With `explain` a failure raises `Permanent`, with apt's reason, or `Temporary` if a process was killed.
+        """
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
             left = max(0.0, deadline - time.monotonic())
@@ -330,7 +336,7 @@ class Apt(Provider):
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break
             if time.monotonic() > deadline:
-                raise Temporary(f"cannot use apt: others were quicker to lock it for {LOCK_TIMEOUT:.0f} s")
+                raise Temporary(f"cannot use apt: other programs locked it first for {LOCK_TIMEOUT:.0f} s")
             await asyncio.sleep(LOCK_INTERVAL)
         if done.retcode and explain:
             text = f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}"
@@ -339,11 +345,14 @@ class Apt(Provider):
             raise Permanent(text + await self._hint(done))
         return done
 
-    async def _wait(self, patience: float | None = None) -> None:
-        """Wait until nobody else uses apt or dpkg, saying who does. Raises `Temporary` after so many seconds, `LOCK_TIMEOUT` by default."""
+    async def _wait(self, seconds: float | None = None) -> None:
+        """Wait until no other program uses apt or dpkg, and log which one does.
+
+        Raises `Temporary` after this number of seconds, `LOCK_TIMEOUT` by default.
+        """
         told = ""
         try:
-            async with asyncio.timeout(LOCK_TIMEOUT if patience is None else patience):
+            async with asyncio.timeout(LOCK_TIMEOUT if seconds is None else seconds):
                 while holder := lock_holder():
                     if holder != told:
                         self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004 - a sentence for people
@@ -355,7 +364,7 @@ class Apt(Provider):
             ) from None
 
     async def _hint(self, done: Completed) -> str:
-        """The nearest name for a package that apt does not know."""
+        """Return a hint for an unknown package: the most similar name."""
         _, found, rest = done.stderr.partition("Unable to locate package ")
         unknown = rest.partition("\n")[0].strip()
         if not found:
@@ -363,7 +372,23 @@ class Apt(Provider):
         names = (await self._cache("pkgnames", unknown[:2])).stdout.split()
         if near := await self.host.blocking(nearest, unknown, names):
             return f"; did you mean {near}?"
-        return "" if self._fetched() else "; the lists of packages were never fetched: say `refresh: true`"
+        return "" if self._fetched() else "; the lists of packages were never fetched: set `refresh: true`"
 
     async def _cache(self, *arguments: str) -> Completed:
         return await self.host.run("apt-cache", *arguments, check=False, limit=1 << 24)
+
+
+def _repositories(text: str) -> dict[str, Literal["updated", "unchanged", "failed"]]:
+    """Parse the output of `apt-get update`: repository -> result."""
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3] in UPDATED]
+    return {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+
+
+def _install_switches(options: Mapping[str, Any]) -> list[str]:
+    """Return the switches of apt-get for the options of `install`."""
+    switches = [switch for option, switch in SWITCHES.items() if options.get(option)]
+    if options.get("fromrepo"):
+        switches.append(f"--target-release={options['fromrepo']}")
+    if options.get("install_recommends") is not None:
+        switches.append("--install-recommends" if options["install_recommends"] else "--no-install-recommends")
+    return switches

@@ -1,6 +1,6 @@
 """Users and groups by the shadow tools (useradd and its family).
 
-Looking reads the host's own files. Passwords go to the tools through standard input, never through an argument list.
+Queries read the host's own files. Passwords go to the tools through standard input, never through an argument list.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Host, Options, Provider
+from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
@@ -25,10 +25,13 @@ SWITCHES = {"uid": "-u", "gid": "-g", "home": "-d", "shell": "-s"}
 AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inactdays": "-I", "expire": "-E"}
 """Fields of ageing -> switches of chage."""
 IN_USE = 8
-"""Status of userdel and usermod when the user has processes."""
-UNASKED = "/."
-"""The root directory, in words that make usermod not care for processes of the user: another home is for those that log in next."""
-FAREWELL = (0.1, 0.3, 0.6)
+"""Exit status of userdel and usermod if the user has processes."""
+UNCHECKED_ROOT = "/."
+"""The root directory, written so that usermod does not check for processes of the user.
+
+A new home matters only for the next login.
+"""
+REMOVAL_WAITS = (0.1, 0.3, 0.6)
 """Seconds between attempts to remove a user whose sessions were ended."""
 
 
@@ -39,11 +42,11 @@ class ShadowUsers(Provider):
     confine = Confine(grains={"kernel": ("Linux",)}, commands=("useradd", "usermod", "userdel", "chage", "chpasswd"))
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all, sorted."""
+        """Return all names, sorted."""
         return tuple(sorted(read().users))
 
     async def info(self, names: Sequence[str]) -> dict[str, User | None]:
-        """The accounts; `extra` has the rest of the comment field and the ageing, in days."""
+        """Return the accounts; `extra` has the rest of the comment field and the ageing, in days."""
         users = read().users
         return {name: users.get(name) for name in names}
 
@@ -59,18 +62,16 @@ class ShadowUsers(Provider):
         options: Options = None,
         **fields: Any,
     ) -> ChangeSet:
-        """Add an account. Without `gid`, a group of its own name that exists already becomes its primary group."""
+        """Add an account. Without `gid`, an existing group of its name becomes its primary group."""
         if not test:
             if createhome:
                 await self.host.blocking(demand_new, f"add user {name}", name, fields.get("home"))
             if "gid" not in fields and usergroup is None and name in read().groups:
                 fields["gid"] = name
             switches = ["--create-home" if createhome else "--no-create-home"]
-            switches += ["--system"] if system else []
-            switches += ["--non-unique"] if not unique else []
-            switches += (
-                [] if usergroup is None or "gid" in fields else ["--user-group" if usergroup else "--no-user-group"]
-            )
+            switches += [*(["--system"] if system else []), *([] if unique else ["--non-unique"])]
+            if usergroup is not None and "gid" not in fields:
+                switches.append("--user-group" if usergroup else "--no-user-group")
             await tool(self.host, f"add user {name}", "useradd", *switches, *arguments(fields, None), name)
         return ChangeSet(
             changes={field: {"old": None, "new": value} for field, value in {"name": name, **fields}.items()}
@@ -79,7 +80,7 @@ class ShadowUsers(Provider):
     async def remove(
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Remove an account. Its sessions are ended first if they are in the way."""
+        """Remove an account. Its sessions are ended first if they prevent that."""
         user = read().users.get(name)
         if user is None:
             return ChangeSet()
@@ -94,29 +95,29 @@ class ShadowUsers(Provider):
         done = await self.host.run("userdel", *switches, name, check=False)
         if done.retcode == IN_USE:
             await self.host.run("loginctl", "terminate-user", name, check=False, timeout=10.0)
-        for wait in FAREWELL:
+        for wait in REMOVAL_WAITS:
             if done.retcode != IN_USE:
                 break
-            await asyncio.sleep(wait)  # the kernel tells nobody when a user's last process has ended
+            await asyncio.sleep(wait)  # the kernel does not report the end of a user's last process
             done = await self.host.run("userdel", *switches, name, check=False)
-        judge(done, f"remove user {name}")
+        raise_on_failure(done, f"remove user {name}")
 
     async def modify(
         self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any
     ) -> ChangeSet:
-        """Change fields; the home directory's content is left where it is."""
+        """Change fields; the content of the home directory stays where it is."""
         user = read().users.get(name)
         if user is None:
             raise Permanent(f"cannot change user {name}: there is no such user")
         if not test and changed:
-            if "uid" in changed:  # usermod gives away what is in the home
+            if "uid" in changed:  # usermod changes the owner of the home's content
                 await self.host.blocking(demand_home, f"change user {name}", changed.get("home", user.home))
             switches = ["--non-unique"] if not unique and "uid" in changed else []
             argv = (*switches, *arguments(changed, user), name)
             done = await self.host.run("usermod", *argv, check=False)
             if done.retcode == IN_USE and "uid" not in changed:
-                done = await self.host.run("usermod", "--prefix", UNASKED, *argv, check=False)
-            judge(done, f"change user {name}")
+                done = await self.host.run("usermod", "--prefix", UNCHECKED_ROOT, *argv, check=False)
+            raise_on_failure(done, f"change user {name}")
         return ChangeSet(changes={field: {"old": known(user, field), "new": value} for field, value in changed.items()})
 
     async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
@@ -126,7 +127,7 @@ class ShadowUsers(Provider):
         return ChangeSet(changes={"name": {"old": name, "new": new_name}})
 
     async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Set the hash as it is given."""
+        """Set the hash as given."""
         if "\n" in value or ":" in value:
             raise Permanent(f"cannot set the password of {name}: a hash has neither a colon nor a line break")
         if not test and value:
@@ -158,7 +159,7 @@ class ShadowUsers(Provider):
         )
 
     def watch(self) -> Watch:
-        """Events of the account files."""
+        """Watch the account files."""
         return self.host.watch_path(*(str(ETC / file) for file in FILES))
 
 
@@ -169,11 +170,11 @@ class ShadowGroups(Provider):
     confine = Confine(grains={"kernel": ("Linux",)}, commands=("groupadd", "groupmod", "groupdel", "gpasswd"))
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all, sorted."""
+        """Return all names, sorted."""
         return tuple(sorted(read().groups))
 
     async def info(self, names: Sequence[str]) -> dict[str, Group | None]:
-        """The groups."""
+        """Return the groups."""
         groups = read().groups
         return {name: groups.get(name) for name in names}
 
@@ -207,7 +208,7 @@ class ShadowGroups(Provider):
     async def modify(
         self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Change the number; files that belong to the group keep the old one."""
+        """Change the number; files of the group keep the old one."""
         old = self._group(name).gid
         if old == gid:
             return ChangeSet()
@@ -260,17 +261,20 @@ class ShadowGroups(Provider):
         return group
 
     def watch(self) -> Watch:
-        """Events of the account files."""
+        """Watch the account files."""
         return self.host.watch_path(*(str(ETC / file) for file in FILES))
 
 
 def known(user: User, field: str) -> Any:
-    """The present value of a field that may be changed."""
+    """Return the present value of a field."""
     return user.extra.get(field) if field in GECOS[1:] else getattr(user, field)
 
 
 def arguments(fields: Mapping[str, Any], user: User | None) -> list[str]:
-    """The switches of useradd or usermod for these fields; of the comment field, parts that are not given stay as they are."""
+    """Return the switches of useradd or usermod for these fields.
+
+    Parts of the comment field that are not given stay as they are.
+    """
     switches = [part for field, switch in SWITCHES.items() if field in fields for part in (switch, str(fields[field]))]
     if "groups" in fields:
         switches += ["--groups", ",".join(fields["groups"])]
@@ -280,13 +284,16 @@ def arguments(fields: Mapping[str, Any], user: User | None) -> list[str]:
     return switches
 
 
-async def tool(host: Host, what: str, *argv: str, stdin: str | None = None) -> None:
-    """Run one of the tools. Raises `Temporary` when somebody else has locked the files, else `Permanent` with its reason."""
-    judge(await host.run(*argv, check=False, stdin=stdin), what)
+async def tool(host: ProviderHost, what: str, *argv: str, stdin: str | None = None) -> None:
+    """Run one of the tools.
+
+    Raises `Temporary` if another program has locked the files, else `Permanent` with the tool's reason.
+    """
+    raise_on_failure(await host.run(*argv, check=False, stdin=stdin), what)
 
 
-def judge(done: Completed, what: str) -> None:
-    """Raise for a tool that failed; its warnings do not count."""
+def raise_on_failure(done: Completed, what: str) -> None:
+    """Raise for a tool that failed; warnings do not count."""
     if not done.retcode:
         return
     said = [

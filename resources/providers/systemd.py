@@ -1,4 +1,4 @@
-"""Services by systemd, over D-Bus alone: every look is fresh and every change is waited for."""
+"""Services by systemd, over D-Bus only: each query is fresh, and each change is waited for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import aclosing, suppress
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Confine, Host, Options, Provider, Signal
+from holdfast.resources.interfaces.base import BusError, Confine, Options, Provider, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
@@ -17,15 +17,15 @@ from holdfast.resources.registry import nearest
 from holdfast.resources.watches import either
 
 SETTLE = 0.25
-"""Seconds for which a service that does not say when it is ready is looked at after its start."""
+"""Seconds for which a service that does not report readiness is observed after its start."""
 UNSAID = ("simple", "exec", "idle")
-"""Types of services that do not say when they are ready."""
+"""Types of services that do not report readiness."""
 OTHERS = 90.0
-"""Seconds for which what somebody else asked of a unit (a restart by hand) may take before it is cut short."""
+"""Seconds that the job of another program (a restart by hand) may take before it is replaced."""
 LINKS = "/etc/systemd/system"
-"""Where what is enabled is linked to."""
+"""Directory of the links of enabled units."""
 RELOAD_TIMEOUT = 90.0
-"""Seconds that systemd may take to read all unit files again."""
+"""Seconds that systemd may take to reload all unit files."""
 
 
 class Systemd(Provider):
@@ -34,14 +34,14 @@ class Systemd(Provider):
     implements = ServiceInterface
     confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",), missing="it is not running here")
 
-    def __init__(self, host: Host) -> None:
+    def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._units = Units(host)
 
-    # -- looking -------------------------------------------------------------------------------------------------
+    # -- querying ------------------------------------------------------------------------------------------------
 
     async def list(self) -> tuple[str, ...]:
-        """Names of all services, loaded or not, without their suffix."""
+        """Return the names of all services, loaded or not, without their suffix."""
         units = (await self._units.manager("ListUnits"))[0]
         files = (await self._units.manager("ListUnitFiles"))[0]
         names = {unit[0] for unit in units if unit[2] != "not-found"} | {path.rpartition("/")[2] for path, _ in files}
@@ -50,7 +50,7 @@ class Systemd(Provider):
         )
 
     async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
-        """What systemd knows of each."""
+        """Return the status of each service."""
         return {name: await self._units.status(name) for name in names}
 
     # -- changing ------------------------------------------------------------------------------------------------
@@ -58,7 +58,7 @@ class Systemd(Provider):
     async def start(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Start a unit, and see that it has not ended at once. Option `no_block`."""
+        """Start a unit, and check that it does not end at once. Option `no_block`."""
         return await self._change("start", name, timeout, test=test, options=options)
 
     async def stop(
@@ -70,40 +70,40 @@ class Systemd(Provider):
     async def restart(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Restart a unit, and see that it has not ended at once. Option `no_block`."""
+        """Restart a unit, and check that it does not end at once. Option `no_block`."""
         return await self._change("restart", name, timeout, test=test, options=options)
 
     async def reload(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Have a unit read its configuration again. Option `no_block`."""
+        """Reload the configuration of a unit. Option `no_block`."""
         return await self._change("reload", name, timeout, test=test, options=options)
 
     async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Have it started at boot; a unit that cannot be enabled is left alone."""
+        """Enable the start at boot; a unit that cannot be enabled is left alone."""
         before = await self._units.status(name)
         if not before.exists:
             raise Permanent(await self._unknown("enable", name))
         if before.masked:
-            raise Permanent(f"cannot enable {name}: it is masked; say `unmask: true`")
+            raise Permanent(f"cannot enable {name}: it is masked; set `unmask: true`")
         return await self._switch(
             "EnableUnitFiles", "asbb", name, (False, True), old=before.enabled, new=True, test=test
         )
 
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Have it not started at boot; a unit that cannot be disabled is left alone."""
+        """Disable the start at boot; a unit that cannot be disabled is left alone."""
         enabled = (await self._units.status(name)).enabled
         return await self._switch("DisableUnitFiles", "asb", name, (False,), old=enabled, new=False, test=test)
 
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Forbid that it is started at all."""
+        """Forbid any start of a unit."""
         masked = bool((await self._units.status(name)).masked)
         return await self._switch("MaskUnitFiles", "asbb", name, (runtime, True), old=masked, new=True, test=test)
 
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Allow it to be started. With `runtime` only what was masked until the next boot, otherwise that as well."""
+        """Allow the start of a unit. With `runtime` only a mask until the next boot is removed, otherwise each mask."""
         masked = bool((await self._units.status(name)).masked)
         levels = ((True,),) if runtime else ((False,), (True,))
         return await self._switch("UnmaskUnitFiles", "asb", name, *levels, old=masked, new=False, test=test)
@@ -111,7 +111,10 @@ class Systemd(Provider):
     async def _switch(
         self, method: str, signature: str, name: str, *calls: Sequence[bool], old: bool | None, new: bool, test: bool
     ) -> ChangeSet:
-        """Change links of a unit file by these calls, and have the manager read them. `old` None: there is nothing to switch."""
+        """Change the links of a unit file by these calls, and reload the manager.
+
+        `old` None: there is nothing to change.
+        """
         if old is None or old is new:
             return ChangeSet()
         if not test:
@@ -137,7 +140,10 @@ class Systemd(Provider):
         return changes
 
     async def _after_others(self, name: str) -> ServiceStatus:
-        """Wait for the end of what somebody else asked of a unit; its status then. Ours would cancel a stop that is under way."""
+        """Wait for the end of another program's job for a unit; return the status then.
+
+        A job of the agent would cancel a stop that is in progress.
+        """
         matches = (manager_signals("JobRemoved"), unit_signals(await self._units.load(unit_name(name))))
         async with aclosing(self._units.signals(*matches)) as signals:
             with suppress(TimeoutError):
@@ -147,24 +153,24 @@ class Systemd(Provider):
         return status
 
     async def _prepare(self, verb: str, name: str, before: ServiceStatus) -> None:
-        """Clear the way for a job. Raises `Permanent` for one that cannot succeed, with the way out."""
+        """Prepare a job. Raises `Permanent` for a job that cannot succeed, with the remedy."""
         if not before.exists:
             raise Permanent(await self._unknown(verb, name))
         if before.extra["stale"]:
             await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
         if before.masked and verb in ("start", "restart"):
-            raise Permanent(f"cannot {verb} {name}: it is masked; say `unmask: true`")
+            raise Permanent(f"cannot {verb} {name}: it is masked; set `unmask: true`")
         if verb == "reload" and not before.extra["can_reload"]:
             raise Permanent(
                 f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted"
             )
-        # It may have failed too often for systemd, whatever its last result: the engine has its own brake on what fails again and again.
+        # The unit may have failed too often for systemd. The engine limits the rate of failures itself.
         if before.state == "failed" and verb in ("start", "restart"):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
 
     async def _run_job(self, verb: str, name: str, timeout: float | None, *, wait: bool) -> None:
         """Queue a job and wait for its end; after a start, wait until the service has settled."""
-        begun = time.time()  # of the journal's clock
+        begun = time.time()  # time of the journal's clock
         matches = (manager_signals("JobRemoved"), unit_signals(await self._units.load(unit_name(name))))
         async with aclosing(self._units.signals(*matches)) as signals:
             await anext(signals)
@@ -177,14 +183,14 @@ class Systemd(Provider):
             except TimeoutError:
                 raise Temporary(f"cannot {verb} {name}: it took more than {timeout:g} s") from None
             if result == "canceled":
-                raise Temporary(f"cannot {verb} {name}: somebody else asked systemd for something contrary", delay=1.0)
+                raise Temporary(f"cannot {verb} {name}: another program asked systemd for the opposite", delay=1.0)
             if result not in ("done", "skipped"):
-                raise await self._units.obituary(verb, name, result, begun)
+                raise await self._units.failure_of(verb, name, result, begun)
             if result == "done" and verb in ("start", "restart"):
                 await self._settle(verb, name, signals, begun)
 
     async def _settle(self, verb: str, name: str, signals: AsyncIterator[Signal | None], begun: float) -> None:
-        """See that a started service still runs. Raises `Permanent` with its last words when it does not."""
+        """Check that a started service still runs. Raises `Permanent` with its last output if it does not."""
         status = await self._units.status(name)
         if status.active and status.extra["type"] in UNSAID:
             try:
@@ -201,9 +207,9 @@ class Systemd(Provider):
                 "; for a one-time task its unit needs RemainAfterExit=yes" if status.extra["type"] == "oneshot" else ""
             )
             raise Permanent(
-                f"cannot keep {name} running: it came to its end by itself{hint}{await self._units.last_words(name, begun)}"
+                f"cannot keep {name} running: it ended by itself{hint}{await self._units.last_words(name, begun)}"
             )
-        raise await self._units.obituary(verb, name, "it ended at once", begun)
+        raise await self._units.failure_of(verb, name, "it ended at once", begun)
 
     async def _unknown(self, verb: str, name: str) -> str:
         near = nearest(name.removesuffix(".service"), await self.list())
@@ -213,11 +219,11 @@ class Systemd(Provider):
     # -- watching ------------------------------------------------------------------------------------------------
 
     def watch(self, names: Sequence[str]) -> Watch:
-        """Signals of these units, and anything that changes what is enabled: also links made or removed behind systemd's back."""
-        return either(self._told(names), self.host.watch_path(LINKS, recursive=True))
+        """Watch the signals of these units, and changes of what is enabled, including links changed without systemd."""
+        return either(self._signals(names), self.host.watch_path(LINKS, recursive=True))
 
-    async def _told(self, names: Sequence[str]) -> Watch:
-        """What systemd says. Whatever ends a job also changes a property of its unit, so jobs need no watch of their own."""
+    async def _signals(self, names: Sequence[str]) -> Watch:
+        """Watch systemd. The end of a job always changes a property of its unit, so jobs need no watch."""
         while True:
             paths = await self._paths(names)
             matches = (*map(unit_signals, paths), manager_signals("UnitFilesChanged"), manager_signals("Reloading"))
@@ -225,17 +231,17 @@ class Systemd(Provider):
                 async for signal in signals:
                     reload = signal is not None and signal.member == "Reloading"
                     if reload and signal is not None and signal.body[0]:
-                        continue  # it begins; its end will be told, too
+                        continue  # the reload begins; its end is reported, too
                     yield None
                     if reload and paths != await self._paths(names):
-                        break  # a name has become an alias of another unit, or ceased to be one
+                        break  # a name became an alias of another unit, or ceased to be one
 
     async def _paths(self, names: Sequence[str]) -> tuple[str, ...]:
         return tuple([await self._units.load(unit_name(name)) for name in names])
 
 
 def refused(verb: str, name: str, error: BusError) -> Permanent | Temporary:
-    """The error for a call that the manager did not accept; one that D-Bus lost may be tried again."""
+    """Return the error for a call that the manager refused; one that D-Bus lost may be tried again."""
     if not error.name:
         return Temporary(f"cannot {verb} {name}: {error}", delay=error.delay)
     return Permanent(f"cannot {verb} {name}: {error}")

@@ -1,1 +1,1 @@
-"""The filters and tests that templates have beyond Jinja's own. `table` has all of them."""
+"""Filters and tests of templates beyond Jinja's own. `table` has all of them."""

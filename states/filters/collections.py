@@ -17,7 +17,7 @@ from holdfast.states.values import traverse
 
 
 class _Members:
-    """Values that can be looked for, as fast as they can be hashed."""
+    """Values with a test for membership, which is fast for hashable values."""
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         self._hashed: set[Any] = set()
@@ -26,14 +26,14 @@ class _Members:
             self.add(item)
 
     def add(self, item: Any) -> None:
-        """One more."""
+        """Add a value."""
         try:
             self._hashed.add(item)
         except TypeError:
             self._others.append(item)
 
     def __contains__(self, item: Any) -> bool:
-        """Whether it is there, or one that is equal."""
+        """Whether an equal value is in it."""
         try:
             return item in self._hashed
         except TypeError:
@@ -41,23 +41,23 @@ class _Members:
 
 
 class Ordered(set[Any]):
-    """A set that is gone through in the order in which it was made: that of a plain one is another in each process."""
+    """A set that iterates in the order of insertion; the order of a plain set differs between processes."""
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
         self._places = {item: place for place, item in enumerate(dict.fromkeys(items))}
         super().__init__(self._places)
 
     def __iter__(self) -> Iterator[Any]:
-        """In order; what a template has added is at the end."""
+        """Iterate in order; values that a template has added come last."""
         return iter(sorted(super().__iter__(), key=lambda item: (self._places.get(item, len(self)), str(item))))
 
     def __repr__(self) -> str:
-        """As that of a plain set."""
+        """The representation of a plain set."""
         return "{" + ", ".join(map(repr, self)) + "}" if self else "set()"
 
 
 def unique(values: Any) -> Any:
-    """What is in a list, each once, in its order; of a tuple or a text a set, as in Salt."""
+    """The distinct items of a list, in order; of a tuple or a text a set, as in Salt."""
     if isinstance(values, Hashable):
         return Ordered(values)  # type: ignore[arg-type]  # a tuple or a text
     found, known = [], _Members()
@@ -73,48 +73,48 @@ def _both(first: Any, second: Any) -> bool:
 
 
 def _kept(first: Iterable[Any], second: Iterable[Any], *, wanted: bool) -> list[Any]:
-    """The items of the first that are in the second, or are not."""
+    """The items of the first list that are, or are not, in the second."""
     others = _Members(second)
     return [item for item in first if (item in others) is wanted]
 
 
 def union(first: Any, second: Any) -> Any:
-    """What is in either, each once."""
+    """The distinct items of both."""
     return Ordered([*first, *second]) if _both(first, second) else unique([*first, *second])
 
 
 def intersect(first: Any, second: Any) -> Any:
-    """What is in both, each once."""
+    """The distinct items that are in both."""
     return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=True))
 
 
 def difference(first: Any, second: Any) -> Any:
-    """What is only in the first, each once."""
+    """The distinct items that are only in the first."""
     return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=False))
 
 
 def symmetric_difference(first: Any, second: Any) -> Any:
-    """What is in just one of them, each once."""
+    """The distinct items that are in exactly one of them."""
     return (Ordered if _both(first, second) else list)([*difference(first, second), *difference(second, first)])
 
 
 def average(values: Any) -> float:
-    """The mean of a list; a number is its own."""
+    """The mean of a list; the mean of a number is the number."""
     return float(sum(values) / len(values)) if iterable(values) else float(values)
 
 
 def iterable(value: Any) -> bool:
-    """Whether a value has parts to go through; a text has none."""
+    """Whether a value is iterable; a text is not."""
     return not isinstance(value, str) and isinstance(value, Iterable)
 
 
 def sequence(value: Any) -> Any:
-    """A list of one for what is a single value."""
+    """A single value as a list of one item."""
     return value if isinstance(value, (list, tuple, set, dict)) else [value]
 
 
 def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bool = False) -> list[Any]:
-    """The items of lists within a list, as one list; without nulls unless they are wanted."""
+    """The items of nested lists as one list; without nulls, unless they are wanted."""
     found: list[Any] = []
     for value in values:
         if value in (None, "None", "null") and not preserve_nulls:
@@ -128,7 +128,10 @@ def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bo
 
 @pass_environment
 def total(environment: Environment, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
-    """The sum of values, or of an attribute of each. Lists are joined in one go: Python's own sum makes a list for each of them."""
+    """The sum of values, or of an attribute of each.
+
+    Lists are joined at once, because Python's own sum makes a new list for each of them.
+    """
     if not isinstance(start, list):
         return do_sum(environment, values, attribute, start)
     found = [*start]
@@ -140,7 +143,7 @@ def total(environment: Environment, values: Iterable[Any], attribute: str | int 
 
 
 def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
-    """The keys whose values differ, each with both values; empty text for what is not there."""
+    """The keys whose values differ, each with both values; empty text for a missing key."""
     old, new = old or {}, new or {}
     keys = dict.fromkeys([*old, *new])
     return {
@@ -151,7 +154,7 @@ def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] |
 
 
 def compare_lists(old: Iterable[Any] = (), new: Iterable[Any] = ()) -> dict[str, list[Any]]:
-    """What is only in the one list, and only in the other."""
+    """The items that are only in the one list, and only in the other."""
     old, new = list(old), list(new)
     found = {"new": [item for item in new if item not in old], "old": [item for item in old if item not in new]}
     return {key: items for key, items in found.items() if items}
@@ -164,7 +167,7 @@ def to_entries(data: Any) -> list[dict[str, Any]]:
 
 
 def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
-    """The mapping that a list of mappings with `key` (or `name`) and `value` stands for."""
+    """The mapping of a list of mappings with `key` (or `name`) and `value`."""
     found = {}
     for entry in entries:
         lower = {key.lower(): value for key, value in entry.items()}
@@ -175,7 +178,7 @@ def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
 
 
 def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, Any], str]:
-    """The mapping that a nested key stands in, made where it is not there, and its last part."""
+    """The mapping that contains a nested key, which is made if necessary, and the last part of the key."""
     *path, last = keys.split(delimiter)
     for part in path:
         if not isinstance(data.get(part), dict):
@@ -185,7 +188,7 @@ def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, 
 
 
 def _nested(change: Callable[[dict[Any, Any], str, Any], None]) -> Callable[..., Any]:
-    """A filter that changes one nested key of a mapping in place, and gives the mapping."""
+    """A filter that changes one nested key of a mapping in place, and returns the mapping."""
 
     def run(
         data: dict[Any, Any],
@@ -207,7 +210,7 @@ def _default(holder: dict[Any, Any], key: str, empty: Any) -> Any:
 
 
 def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
-    """The rows of a table that mysql has drawn, by one of its columns."""
+    """The rows of a table in the output of mysql, by one of its columns."""
     from holdfast.states.filters.text import to_num  # noqa: PLC0415 - hardly any template has such a table
 
     headers: list[str] = []
@@ -225,7 +228,7 @@ def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
 
 
 def json_query(data: Any, expression: str) -> Any:
-    """What a JMESPath expression finds, where the package jmespath is installed. Raises `RuntimeError` elsewhere."""
+    """The result of a JMESPath expression. Raises `RuntimeError` if the package jmespath is not installed."""
     try:
         import jmespath  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - not one of our dependencies
     except ImportError as error:
@@ -234,7 +237,7 @@ def json_query(data: Any, expression: str) -> Any:
 
 
 def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """What a method of a value gives; None without such a method."""
+    """The result of a method of a value; None if there is no such method."""
     if name.startswith("_"):
         raise AttributeError(f"templates cannot call {name}")
     method = getattr(value, name, None)
@@ -255,13 +258,13 @@ def chosen(context: Context, values: Iterable[Any], size: int | None = None, see
 
 @pass_context
 def one(context: Context, values: Iterable[Any]) -> Any:
-    """An item at random, the same one for the same host."""
+    """A random item; the same for one host."""
     found = chosen(context, values, None)
     return found[0] if found else context.environment.undefined("there is no item: the list is empty")
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """One of itertools, that refuses a name which is not there."""
+    """A function of itertools that refuses undefined values."""
 
     def run(*values: Any, **options: Any) -> Any:
         for value in values:

@@ -1,4 +1,4 @@
-"""Filters that look at this host, or at chance: what they give may change without any file of the tree changing."""
+"""Filters that read this host, or random values. Their results may change although no file changes."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ from jinja2.runtime import Context
 
 from holdfast.states import hostfiles
 from holdfast.states.filters.text import hexdigest, random_text
-from holdfast.states.world import Forbidden
+from holdfast.states.host_view import Forbidden
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-"""Where `which` looks after the agent's own PATH."""
+"""Directories that `which` searches after the agent's own PATH."""
 
 
 def looking(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter after which its file is rendered each time."""
+    """Register a filter; files that use it are rendered at each compilation."""
 
     @pass_context
     def run(context: Context, *args: Any, **kwargs: Any) -> Any:
-        context["salt"].world.looked = True
+        context["salt"].view.looked = True
         return function(*args, **kwargs)
 
     return run
 
 
 def which(name: str | None) -> str | None:
-    """The path of a program; None when it is not installed."""
+    """The path of a program; None if it is not installed."""
     if name and "/" in name:
         return name if hostfiles.is_file(name) and hostfiles.permits(name, os.X_OK) else None
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{PATH}") if name else None
 
 
 def is_text(path: str, blocksize: int = 512) -> bool:
-    """Whether a file begins as text does."""
+    """Whether the beginning of a file is text."""
     if not hostfiles.is_file(path):
         return False
     block = hostfiles.beginning(path, blocksize)
@@ -58,7 +58,7 @@ def list_files(directory: str) -> list[str]:
 
 
 def is_empty(path: str) -> bool:
-    """Whether a file has no content; an unsafe link has some. Raises `FileNotFoundError`."""
+    """Whether a file is empty; False for an unsafe link. Raises `FileNotFoundError`."""
     info = hostfiles.look(path)
     if info is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -66,7 +66,7 @@ def is_empty(path: str) -> bool:
 
 
 def uid_of(name: str | None) -> int | None:
-    """The number of a user; None when there is no such user."""
+    """The uid of a user; None if there is no such user."""
     try:
         return pwd.getpwnam(name or "").pw_uid
     except KeyError:
@@ -74,12 +74,12 @@ def uid_of(name: str | None) -> int | None:
 
 
 def mac(prefix: str = "AC:DE:48") -> str:
-    """A random hardware address that begins with a prefix."""
+    """A random hardware address with a prefix."""
     return ":".join([prefix, *(f"{random.randint(0, 255):02X}" for _ in range(3))])  # noqa: S311 - not for secrets
 
 
 def no_network(*_: Any, **__: Any) -> NoReturn:
-    """Refuse a filter that would ask other machines."""
+    """Raise `Forbidden` for a filter that would use the network."""
     raise Forbidden("templates do not use the network", "put the data into the pillar")
 
 

@@ -1,4 +1,4 @@
-"""Filters between data and text: YAML, JSON, XML, Python's own form; and how a mapping looks that a template prints."""
+"""Filters that convert between data and text: YAML, JSON, XML, Python; and the form of printed mappings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class _Dumper(yaml.CSafeDumper):
-    """Writes subclasses of the plain types as what they are. Keys are sorted, but for those of an `OrderedDict`."""
+    """Writes subclasses of the plain types like these types. Keys are sorted, except those of an `OrderedDict`."""
 
 
 _Dumper.add_multi_representer(dict, _Dumper.represent_dict)
@@ -50,7 +50,7 @@ def to_json(value: Any, sort_keys: bool = True, indent: int | None = None) -> st
 
 
 def to_html_json(value: Any, indent: int | None = None) -> str:
-    """JSON text that may stand in HTML, keys in their own order."""
+    """JSON text that is safe in HTML, keys in their own order."""
     refuse_undefined(value)
     text = json.dumps(value, indent=indent)
     for char in "<>&'":
@@ -59,19 +59,19 @@ def to_html_json(value: Any, indent: int | None = None) -> str:
 
 
 def refuse_undefined(value: Any) -> None:
-    """Raise what Jinja says of a name that is not there, instead of writing it into a text."""
+    """Raise Jinja's error for an undefined value, instead of writing it into a text."""
     if isinstance(value, Undefined):
         str(value)
 
 
 def source_text(value: Any) -> str:
-    """The text that a load filter reads: a template that was imported counts as what it puts out."""
+    """The text for a load filter; for an imported template its output."""
     refuse_undefined(value)
     return unmark(str(value))
 
 
 def load_yaml(value: Any) -> Any:
-    """The data of a YAML text. What is no text was loaded already."""
+    """The data of a YAML text. A value that is not text is returned unchanged."""
     if not isinstance(value, (str, TemplateModule, Undefined)):
         raise TypeError(f"load_yaml reads text, and this is a {type(value).__name__}")
     return load_text(source_text(value), "the text to load")
@@ -99,7 +99,7 @@ def single_quoted(value: Any) -> str:
 
 
 def yaml_encode(value: Any) -> str:
-    """One simple value, written so that YAML reads it back. Raises `TypeError` for lists and mappings."""
+    """One simple value as YAML. Raises `TypeError` for lists and mappings."""
     refuse_undefined(value)
     if isinstance(value, str):
         return double_quoted(value)
@@ -114,7 +114,7 @@ def sls_parameters(value: Mapping[str, Any], flow_style: bool = False) -> str:
 
 
 def to_xml(value: Any) -> str:
-    """XML, indented: a mapping's simple values are attributes, nested ones elements."""
+    """Indented XML: simple values of a mapping are attributes, nested ones elements."""
     from xml.dom import minidom  # noqa: PLC0415 - hardly any template writes XML
     from xml.etree import ElementTree as ET  # noqa: PLC0415 - the same
 
@@ -126,7 +126,7 @@ def to_xml(value: Any) -> str:
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
-    """What becomes elements: the entries of a mapping, or a (name, content) pair."""
+    """The values that become elements: the entries of a mapping, or a (name, content) pair."""
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, (list, tuple)):
@@ -156,18 +156,18 @@ def _elements(pairs: Iterable[tuple[str, Any]], parent: Element | None) -> Eleme
 
 
 def readable(value: Any) -> Any:
-    """What `{{ value }}` prints: mappings in a form that YAML reads back, whatever characters their texts have."""
+    """The text that `{{ value }}` prints: mappings in a form that YAML can read, whatever their texts contain."""
     return _Readable(value) if isinstance(value, (dict, list, tuple, set)) and value else value
 
 
 class _Readable:
-    """Data on their way into the text of a template."""
+    """Data that a template prints."""
 
     def __init__(self, value: Any) -> None:
         self.value = value
 
     def __str__(self) -> str:
-        """The data as Python shows them, but for texts of several lines as values of a mapping."""
+        """The data as Python shows it, except for texts of several lines as values of a mapping."""
         return _shown(self.value)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from holdfast.states.budget import check
 
 HOST = 64
-"""Bytes that the text of an address takes, or less."""
+"""Maximum size in bytes of the text of an address."""
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address | ipaddress.IPv4Interface | ipaddress.IPv6Interface
 
 PROPERTIES: dict[str, Callable[[Any], bool]] = {
@@ -24,11 +24,11 @@ PROPERTIES: dict[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("link_local", "linklocal", "ll"), lambda address: address.is_link_local),
     **dict.fromkeys(("site_local", "sl"), lambda address: getattr(address, "is_site_local", False)),
 }
-"""Word in `options` -> what an address must be."""
+"""Word in `options` -> test of an address."""
 
 
 def address(value: Any, version: int | None = None, options: str | None = None) -> str | None:
-    """A text that is an address (or an address with its network) of the version, with all that `options` ask for; else None."""
+    """The text, if it is an address (or an interface) of this version that satisfies `options`; else None."""
     try:
         found: Address = ipaddress.ip_interface(value) if "/" in str(value) else ipaddress.ip_address(value)
     except ValueError:
@@ -42,7 +42,7 @@ def address(value: Any, version: int | None = None, options: str | None = None) 
 
 
 def only(version: int | None) -> Callable[..., Any]:
-    """The filter that keeps what is an address of that version."""
+    """The filter that keeps addresses of that version."""
 
     def keep(value: Any, options: str | None = None) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -54,7 +54,7 @@ def only(version: int | None) -> Callable[..., Any]:
 
 
 def _each(work: Callable[[str], Any]) -> Callable[..., Any]:
-    """A filter that works on an address, or on each of a list; None where there is none."""
+    """Make a filter of addresses accept a list of them; None if nothing is left."""
 
     def run(value: Any, options: str | None = None, version: int | None = None) -> Any:
         found = only(version)(value, options)
@@ -66,14 +66,14 @@ def _each(work: Callable[[str], Any]) -> Callable[..., Any]:
 
 
 def wrapped(value: Any) -> Any:
-    """IPv6 addresses in brackets, anything else as it is."""
+    """IPv6 addresses in brackets, any other text unchanged."""
     if isinstance(value, (list, tuple)):
         return [wrapped(item) for item in value]
     return f"[{value}]" if address(value, 6) else value
 
 
 def within(values: Any, networks: Iterable[str] | None) -> Any:
-    """The addresses that are in one of the networks; of a mapping of lists, those of each."""
+    """The addresses that are in one of the networks; for a mapping of lists, of each list."""
     if networks is None:
         return values
     nets = [ipaddress.ip_network(network) for network in networks]
@@ -85,7 +85,7 @@ def within(values: Any, networks: Iterable[str] | None) -> Any:
 
 
 def hosts(text: str) -> list[str]:
-    """The addresses of a network that hosts can have."""
+    """The host addresses of a network."""
     network = ipaddress.ip_network(text, strict=False)
     check(network.num_addresses * HOST)
     return [str(host) for host in network.hosts()]

@@ -18,12 +18,15 @@ from typing import Any
 from holdfast.resources.expressions import expression
 
 NAMESPACE = uuid.UUID("91633EBF-1C86-5E33-935A-28061F4B480E")
-"""What names of `uuid` are in, as in Salt: the same name is the same UUID everywhere."""
+"""Namespace of `uuid`, as in Salt: the same name has the same UUID everywhere."""
 UNITS = "bkmgtpezy"
 
 
 def to_bool(value: Any) -> bool:
-    """Whether a value means yes: true, a whole number above 0, one of the words yes, true, 1; a list or mapping with content."""
+    """Whether a value means yes.
+
+    True, an integer above 0, one of the words yes, true and 1, and a non-empty list or mapping mean yes.
+    """
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
@@ -53,7 +56,7 @@ def regex_match(text: str, pattern: str, ignorecase: bool = False, multiline: bo
 
 
 def matches(text: Any, pattern: str, ignorecase: bool = False, multiline: bool = False) -> bool:
-    """Whether a text begins as a pattern says."""
+    """Whether the beginning of a text matches a pattern."""
     return expression(pattern, _flags(ignorecase, multiline)).match(str(text)) is not None
 
 
@@ -79,7 +82,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def to_num(value: Any) -> Any:
-    """The number that a text is; the text itself when it is none."""
+    """The number of a text; the text itself if it is not a number."""
     for number in (int, float):
         try:
             return number(value)
@@ -89,7 +92,10 @@ def to_num(value: Any) -> Any:
 
 
 def human_to_bytes(size: Any, default_unit: str = "B", handle_metric: bool = False) -> int:
-    """The bytes that a size such as `2G` or `1.5 MiB` is; `MB` is a million only with `handle_metric`. 0 for what is none."""
+    """The number of bytes of a size such as `2G` or `1.5 MiB`; 0 for invalid text.
+
+    With `handle_metric`, `MB` is a million bytes.
+    """
     found = re.match(r"(?P<value>[0-9.]*)\s*(?P<unit>.*)$", str(size).strip())
     value = to_num(found["value"]) if found else None
     unit = ((found["unit"] if found else "") or default_unit).lower()
@@ -112,7 +118,7 @@ def to_camelcase(text: str, uppercamel: bool = False) -> str:
 
 
 def path_join(*parts: str) -> str:
-    """A path of its parts, those after the first counted from it, without `..` and double slashes."""
+    """Join the parts of a path; all parts after the first are relative to it, without `..` and double slashes."""
     first, *rest = map(posixpath.normpath, parts)
     return posixpath.normpath(posixpath.join(first, *(part.lstrip("/") for part in rest)))
 
@@ -120,7 +126,10 @@ def path_join(*parts: str) -> str:
 def allowed(
     value: str, whitelist: Sequence[str] | str | None = None, blacklist: Sequence[str] | str | None = None
 ) -> bool:
-    """Whether a text is on the one list, if there is one, and not on the other; both have globs and regular expressions."""
+    """Whether a text matches the first list, if there is one, and not the second.
+
+    Both contain globs and regular expressions.
+    """
 
     def on(patterns: Sequence[str] | str) -> bool:
         return any(
@@ -133,12 +142,12 @@ def allowed(
 
 
 def strftime(date: Any = None, format: str = "%Y-%m-%d") -> str:
-    """A date in a form: a time stamp, or a date in the usual spellings. Raises `ValueError` for what is none."""
+    """A date in a format; the date is a time stamp or in a usual format. Raises `ValueError` for any other text."""
     return moment(date).strftime(format)
 
 
 def moment(date: Any) -> dt.datetime:
-    """The local time that a value means; None means now."""
+    """The local time of a value; None means now."""
     if date is None:
         return dt.datetime.now()  # noqa: DTZ005 - local time is what templates show
     if isinstance(date, dt.datetime):
@@ -160,7 +169,7 @@ def moment(date: Any) -> dt.datetime:
 
 
 def random_text(size: int = 32) -> str:
-    """Random letters and digits, another each time."""
+    """Random letters and digits, different each time."""
     return base64.b64encode(os.urandom(size)).decode()[:size]
 
 

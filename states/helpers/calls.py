@@ -1,4 +1,4 @@
-"""`salt` in templates: the calls of the table, by name."""
+"""`salt` in templates: the functions of the table, by name."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from jinja2 import StrictUndefined
 from holdfast.resources.registry import nearest
 from holdfast.states.extensions import instead
 from holdfast.states.grains import CALLS
+from holdfast.states.host_view import Helper, HostView
 from holdfast.states.source import Tree
-from holdfast.states.world import Helper, World
 
 
 class Calls:
@@ -20,47 +20,50 @@ class Calls:
     Not a `Mapping`: its own `items` and `keys` would stand before those of modules.
     """
 
-    def __init__(self, world: World, table: Mapping[str, Helper], prefix: str = "") -> None:
-        self.world, self._table, self._prefix = world, table, prefix
+    def __init__(self, view: HostView, table: Mapping[str, Helper], prefix: str = "") -> None:
+        self.view, self._table, self._prefix = view, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
         """The call of that name.
 
-        One that there is not can be asked about (`is defined`, `default`), as in Salt; whatever else is done with it raises
-        `NoSuchCall`, which a template reports at its line.
+        One that there is not can be asked about (`is defined`, `default`), as in Salt; whatever else is done with it
+        raises `NoSuchCall`, which a template reports at its line.
         """
         full = self._prefix + name
         if full not in self._table:
-            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.world.tree))  # type: ignore[arg-type] # it is called, with a text
-        helper, world = self._table[full], self.world
-        world.asked.add(CALLS + full.partition(".")[0])
+            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.view.tree))  # type: ignore[arg-type] # it is called, with a text
+        helper, view = self._table[full], self.view
+        view.asked.add(CALLS + full.partition(".")[0])
 
         def call(*args: Any, **kwargs: Any) -> Any:
-            return helper(world, *args, **kwargs)
+            return helper(view, *args, **kwargs)
 
         return call
 
     def __repr__(self) -> str:
-        """The same for each rendering."""
+        """Equal for each rendering."""
         return f"<calls of {self._prefix.rstrip('.') or 'all modules'}>"
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all calls."""
+        """The names of all functions."""
         return iter(self._table)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a call."""
+        """Whether there is such a function."""
         return isinstance(name, str) and self._prefix + name in self._table
 
     def __getattr__(self, name: str) -> Any:
-        """A module (`salt.grains`), a call of one, or `salt.get`. Raises `AttributeError` for names that cannot be any."""
+        """A module (`salt.grains`), a function of a module, or `salt.get`.
+
+        Raises `AttributeError` for impossible names.
+        """
         if name.startswith("_"):
             raise AttributeError(name)
         if name == "get" and not self._prefix:
             return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401 - this is what `get` is
         full = self._prefix + name
         if any(known.startswith(full + ".") for known in self._table):
-            return Calls(self.world, self._table, full + ".")
+            return Calls(self.view, self._table, full + ".")
         return self[name]
 
 
@@ -72,11 +75,11 @@ REASONS = {
     "vault": "there is no vault: put the value into the pillar",
     "http": "templates do not use the network: put the data into the pillar",
 }
-"""Module of calls that there is not -> why, and what to do instead."""
+"""Module that does not exist here -> the reason, and what to do instead."""
 
 
 class NoSuchCall(KeyError):
-    """A template wants a call that does not exist, or that templates may not make."""
+    """A template calls a function that does not exist, or that templates may not call."""
 
     def __init__(self, name: str, table: Mapping[str, Helper], tree: Tree | None = None) -> None:
         super().__init__(name)
@@ -94,5 +97,5 @@ class NoSuchCall(KeyError):
         )
 
     def __str__(self) -> str:
-        """A sentence, where a KeyError has only the key."""
+        """The message; KeyError itself would show only the key."""
         return f"templates cannot call {self.args[0]}"

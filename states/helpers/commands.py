@@ -16,14 +16,14 @@ from typing import Any
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH
 from holdfast.states.helpers.table import looking
-from holdfast.states.world import Forbidden, World
+from holdfast.states.host_view import Forbidden, HostView
 
 TIMEOUT = 30.0
-"""Seconds that a command of a template may take unless it says otherwise."""
+"""Default limit for the duration of a command of a template, in seconds."""
 
 
 def _run(
-    world: World,
+    view: HostView,
     cmd: str | list[str],
     *,
     cwd: str | None = None,
@@ -35,8 +35,8 @@ def _run(
     python_shell: bool = True,
     **_: Any,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end. Raises `Forbidden` where templates may run none."""
-    if not world.options.get("template_commands"):
+    """Run a command and wait for its end. Raises `Forbidden` if templates may not run commands."""
+    if not view.options.get("template_commands"):
         hint = "use a grain or the pillar, or a state with a guard; or allow it in agent.yaml: template_commands: true"
         raise Forbidden(f"templates may not run commands: {cmd}", hint)
     given = env if isinstance(env, Mapping) else {key: value for part in env or () for key, value in part.items()}
@@ -71,9 +71,9 @@ def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, An
 
 
 def _as_user(user: str, argv: list[str], cwd: str | None, named: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
-    """A command of another user, and how it is run: with his groups and environment, and in a directory that he enters himself.
+    """A command that runs as another user, and its options: groups and environment of the user; the user enters `cwd`.
 
-    Raises `ValueError` for a user that there is not.
+    Raises `ValueError` for an unknown user.
     """
     who = account(user)
     if who is None:
@@ -98,12 +98,12 @@ def _all(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """Output and errors of a command, as `cmd.run` gives them."""
+    """Output and errors of a command, in the form of `cmd.run`."""
     return "\n".join(part for part in (done.stdout.rstrip("\n"), done.stderr.rstrip("\n")) if part)
 
 
 def _command(*names: str, gives: Callable[[subprocess.CompletedProcess[str]], Any]) -> None:
-    looking(*names)(lambda world, cmd, cwd=None, **options: gives(_run(world, cmd, cwd=cwd, **options)))
+    looking(*names)(lambda view, cmd, cwd=None, **options: gives(_run(view, cmd, cwd=cwd, **options)))
 
 
 _command("cmd.run", "cmd.shell", gives=_said)
@@ -114,16 +114,16 @@ _command("cmd.run_all", gives=_all)
 
 
 @looking("cmd.exec_code", "cmd.exec_code_all")
-def exec_code(world: World, lang: str, code: str, **options: Any) -> str:
-    """What a program text prints, run by an interpreter."""
-    return _said(_run(world, [lang, "-c", code], **options))
+def exec_code(view: HostView, lang: str, code: str, **options: Any) -> str:
+    """The output of a program text, run by an interpreter."""
+    return _said(_run(view, [lang, "-c", code], **options))
 
 
 @looking("cmd.script")
-def script(world: World, source: str, args: str = "", **options: Any) -> dict[str, Any]:
+def script(view: HostView, source: str, args: str = "", **options: Any) -> dict[str, Any]:
     """Run a file of the tree."""
-    if world.tree is None:
+    if view.tree is None:
         raise ValueError("there are no files to run here")
-    path: Path = world.tree.template(source)
-    world.tree.demand_trusted(path)
-    return _all(_run(world, [str(path), *shlex.split(args)], **options))
+    path: Path = view.tree.template(source)
+    view.tree.demand_trusted(path)
+    return _all(_run(view, [str(path), *shlex.split(args)], **options))

@@ -1,6 +1,6 @@
-"""Calls that work on data alone: merging, reading and writing formats, checksums, and Salt's `test`."""
+"""Functions on data: merging, reading and writing formats, checksums, and Salt's `test`."""
 
-# ruff: noqa: ARG001, PLR0917 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, PLR0917 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import base64
@@ -20,28 +20,30 @@ from holdfast.states.budget import check, check_data
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
 from holdfast.states.helpers.table import TABLE, helper, looking, plain
+from holdfast.states.host_view import HostView
 from holdfast.states.values import merge, traverse
-from holdfast.states.world import World
 
 
 def laid(base: Any, over: Any, strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False) -> Any:
-    """The second laid upon the first. Raises `TypeError` unless both are mappings."""
+    """Merge the second mapping into the first. Raises `TypeError` unless both are mappings."""
     if not isinstance(base, Mapping) or not isinstance(over, Mapping):
         raise TypeError("only mappings can be merged")
     return merge(base, over, lists=bool(merge_lists), strategy=strategy)
 
 
 @helper("slsutil.update")
-def slsutil_update(world: World, dest: Any, upd: Any, recursive_update: bool = True, merge_lists: bool = False) -> Any:
-    """`upd` laid upon `dest`; only its first level without `recursive_update`. `dest` is changed, as in Salt."""
+def slsutil_update(
+    view: HostView, dest: Any, upd: Any, recursive_update: bool = True, merge_lists: bool = False
+) -> Any:
+    """Merge `upd` into `dest`, which is changed, as in Salt; without `recursive_update` only its first level."""
     return _into(dest, laid(dest, upd, merge_lists=merge_lists) if recursive_update else {**dest, **upd})
 
 
 @helper("slsutil.merge_all")
 def merge_all(
-    world: World, lst: list[Any], strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False
+    view: HostView, lst: list[Any], strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False
 ) -> Any:
-    """Each laid upon the one before."""
+    """Merge all mappings in order."""
     result: Any = {}
     for item in lst:
         result = laid(result, item, strategy, renderer, merge_lists)
@@ -50,14 +52,14 @@ def merge_all(
 
 @helper("defaults.merge")
 def defaults_merge(
-    world: World,
+    view: HostView,
     dest: Any,
     src: Any,
     merge_lists: bool = False,
     in_place: bool = True,
     convert_none: bool = True,
 ) -> Any:
-    """`src` laid upon `dest`, which is changed itself unless `in_place` is false."""
+    """Merge `src` into `dest`, which is changed unless `in_place` is false."""
     if dest is None and convert_none and not in_place:
         dest = {}
     result = laid(dest, {} if src is None and convert_none else src, merge_lists=merge_lists)
@@ -74,33 +76,33 @@ def _into(target: Any, result: Any) -> Any:
 
 @helper("defaults.update")
 def defaults_update(
-    world: World, dest: Any, defaults: Any, merge_lists: bool = True, in_place: bool = True, convert_none: bool = True
+    view: HostView, dest: Any, defaults: Any, merge_lists: bool = True, in_place: bool = True, convert_none: bool = True
 ) -> Any:
-    """Each mapping in `dest` laid upon the defaults."""
+    """Merge each mapping of `dest` into the defaults."""
     if dest is None and (in_place or not convert_none):
         raise TypeError("there is nothing to update: the first argument is none")
     result = {
-        name: defaults_merge(world, copy.deepcopy(defaults or {}), node, merge_lists, convert_none=convert_none)
+        name: defaults_merge(view, copy.deepcopy(defaults or {}), node, merge_lists, convert_none=convert_none)
         for name, node in (dest or {}).items()
     }
     return _into(dest, result) if in_place else result
 
 
 @helper("defaults.get")
-def defaults_get(world: World, key: str, default: Any = "") -> Any:
+def defaults_get(view: HostView, key: str, default: Any = "") -> Any:
     """A value of a formula's `defaults.yaml` (or `.json`): `formula:a:b`."""
     formula, _, rest = key.partition(":")
     for name, load in (("yaml", load_yaml), ("json", json.loads)):
-        path = None if world.tree is None else world.tree.template(f"{formula.replace('.', '/')}/defaults.{name}")
-        if world.tree is not None and path is not None and hostfiles.is_file(path):
-            world.looked = True
-            found = load(world.tree.read(path).text) or {}
+        path = None if view.tree is None else view.tree.template(f"{formula.replace('.', '/')}/defaults.{name}")
+        if view.tree is not None and path is not None and hostfiles.is_file(path):
+            view.looked = True
+            found = load(view.tree.read(path).text) or {}
             return traverse(found, rest, default) if rest else found
     return default if rest else None
 
 
 def serialize(serializer: str, obj: Any, **options: Any) -> str:
-    """Data as text of a format. Raises `ValueError` for one that there is not, `Spent` for what would be too large."""
+    """Data as text in a format. Raises `ValueError` for an unknown format, `Spent` if the text would be too large."""
     check_data((obj,))
     if serializer == "json":
         return json.dumps(
@@ -120,7 +122,7 @@ def serialize(serializer: str, obj: Any, **options: Any) -> str:
 
 
 def deserialize(serializer: str, stream_or_string: str, **_: Any) -> Any:
-    """The data of a text in a format. Raises `ValueError` for a format that there is not."""
+    """The data of a text in a format. Raises `ValueError` for an unknown format."""
     if serializer == "json":
         return json.loads(stream_or_string)
     if serializer == "yaml":
@@ -134,7 +136,7 @@ def deserialize(serializer: str, stream_or_string: str, **_: Any) -> Any:
 
 @helper("slsutil.banner")
 def banner(
-    world: World,
+    view: HostView,
     width: int = 72,
     commentchar: str = "#",
     borderchar: str = "#",
@@ -144,8 +146,8 @@ def banner(
     text: str | None = None,
     newline: bool = False,
 ) -> str:
-    """A comment that says whose file this is, in Salt's form."""
-    owner = "Salt" if world.options.get("salt_names") else "Holdfast"
+    """A comment that says that the file is managed, in Salt's form."""
+    owner = "Salt" if view.options.get("salt_names") else "Holdfast"
     title = f"THIS FILE IS MANAGED BY {owner.upper()} - DO NOT EDIT" if title is None else title
     warning = "Any changes to this file may be overwritten automatically and without warning."
     text = f"The contents of this file are managed by {owner}. {warning}" if text is None else text
@@ -163,33 +165,33 @@ def banner(
 
 @helper("slsutil.renderer")
 def renderer(
-    world: World,
+    view: HostView,
     path: str | None = None,
     string: str | None = None,
     default_renderer: str = "jinja|yaml",
     **kwargs: Any,
 ) -> Any:
-    """The data (or, by `jinja` alone, the text) that a file of the tree or a text renders to."""
+    """The data (or, with `jinja` alone, the text) of a rendered file of the states directory or text."""
     if (path is None) == (string is None):
         raise ValueError("slsutil.renderer takes a path or a string")
     if path is not None:
-        if world.tree is None:
+        if view.tree is None:
             raise ValueError("there are no files to render here")
-        world.looked = True
-        string = world.tree.read(world.tree.template(path)).text
+        view.looked = True
+        string = view.tree.read(view.tree.template(path)).text
     pipe = default_renderer.split("|")
     text = string or ""
     if pipe[0] == "jinja":
-        if world.render is None:
+        if view.render is None:
             raise ValueError("nothing is rendered here")
-        text = world.render(
+        text = view.render(
             text,
             name=path or "the text to render",
             variables=kwargs,
-            grains=world.grains,
-            pillar=world.pillar,
-            options=world.options,
-            tree=world.tree and world.tree.anew(),
+            grains=view.grains,
+            pillar=view.pillar,
+            options=view.options,
+            tree=view.tree and view.tree.anew(),
         )
     if pipe[-1] == "jinja":
         return text
@@ -198,7 +200,7 @@ def renderer(
 
 @looking("random.get_str")
 def random_string(
-    world: World,
+    view: HostView,
     length: int = 20,
     chars: str | None = None,
     lowercase: bool = True,
@@ -208,7 +210,7 @@ def random_string(
     whitespace: bool = False,
     printable: bool = False,
 ) -> str:
-    """Random characters of the kinds that are wanted, others each time."""
+    """Random characters of the selected kinds, different each time."""
     check(int(length))
     kinds = {
         string.ascii_lowercase: lowercase,
@@ -223,28 +225,28 @@ def random_string(
 
 
 @looking("random.rand_int")
-def random_number(world: World, start: int = 1, end: int = 10, seed: Any = None) -> int:
-    """A random number, another each time."""
+def random_number(view: HostView, start: int = 1, end: int = 10, seed: Any = None) -> int:
+    """A random number, different each time."""
     return start + secrets.randbelow(end - start + 1)
 
 
 @helper("random.seed")
-def random_seed(world: World, range: int = 10, hash: str | None = None) -> int:
+def random_seed(view: HostView, range: int = 10, hash: str | None = None) -> int:
     """A number below `range` that is always the same for one host (or one text)."""
-    return random.Random(hash or world.minion_id).randrange(range)  # noqa: S311 - the same each time is what is wanted
+    return random.Random(hash or view.minion_id).randrange(range)  # noqa: S311 - the same each time is what is wanted
 
 
 @helper("test.get_opts")
-def get_opts(world: World) -> dict[str, Any]:
+def get_opts(view: HostView) -> dict[str, Any]:
     """All settings."""
-    return world.opts()
+    return view.opts()
 
 
 @helper(
     "log.debug", "log.info", "log.warning", "log.error", "log.trace", "log.critical", "log.profile", "log.exception"
 )
-def log(world: World, *_: Any, **__: Any) -> bool:
-    """Accepted for the sake of templates that log; rendering is silent."""
+def log(view: HostView, *_: Any, **__: Any) -> bool:
+    """Accepted for templates that log, without effect."""
     return True
 
 

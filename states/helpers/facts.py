@@ -1,6 +1,6 @@
-"""Calls about what is known of a host: its grains, its pillar, the settings, and which expressions mean it."""
+"""Functions on the data of a host: grains, pillar, settings, and matching of targets."""
 
-# ruff: noqa: ARG001, PLR0917 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, PLR0917 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import fnmatch
@@ -10,63 +10,63 @@ from typing import Any
 
 from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.helpers.table import TABLE, helper
-from holdfast.states.match import Host, matches
+from holdfast.states.host_view import Helper, HostView
+from holdfast.states.match import TargetHost, matches
 from holdfast.states.values import MISSING, merge, traverse
-from holdfast.states.world import Helper, World
 
 
 @helper("grains.get", "grains.fetch")
-def grains_get(world: World, key: str, default: Any = "", delimiter: str = ":", ordered: bool = True) -> Any:
-    """A grain, nested ones as `a:b`."""
-    return traverse(world.grains, key, default, delimiter)
+def grains_get(view: HostView, key: str, default: Any = "", delimiter: str = ":", ordered: bool = True) -> Any:
+    """The value of a grain; nested grains as `a:b`."""
+    return traverse(view.grains, key, default, delimiter)
 
 
 @helper("grains.items")
-def grains_items(world: World, sanitize: bool = False) -> Any:
+def grains_items(view: HostView, sanitize: bool = False) -> Any:
     """All grains."""
-    return world.grains
+    return view.grains
 
 
 @helper("grains.ls")
-def grains_ls(world: World) -> list[str]:
+def grains_ls(view: HostView) -> list[str]:
     """The names of all grains, sorted."""
-    return sorted(world.grains)
+    return sorted(view.grains)
 
 
 @helper("grains.item")
-def grains_item(world: World, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
-    """Some grains, by name."""
-    return {key: traverse(world.grains, key, default, delimiter) for key in keys}
+def grains_item(view: HostView, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
+    """Some grains by name."""
+    return {key: traverse(view.grains, key, default, delimiter) for key in keys}
 
 
 @helper("grains.has_value")
-def grains_has_value(world: World, key: str) -> bool:
-    """Whether there is such a grain, whatever it is."""
-    return traverse(world.grains, key, MISSING) is not MISSING
+def grains_has_value(view: HostView, key: str) -> bool:
+    """Whether a grain exists, whatever its value."""
+    return traverse(view.grains, key, MISSING) is not MISSING
 
 
 @helper("grains.equals")
-def grains_equals(world: World, key: str, value: Any) -> bool:
+def grains_equals(view: HostView, key: str, value: Any) -> bool:
     """Whether a grain has this value."""
-    return str(traverse(world.grains, key)) == str(value)
+    return str(traverse(view.grains, key)) == str(value)
 
 
 @helper("grains.filter_by")
 def filter_by(
-    world: World,
+    view: HostView,
     lookup_dict: Mapping[Any, Any],
     grain: str = "os_family",
     merge: Any = None,
     default: str = "default",
     base: str | None = None,
 ) -> Any:
-    """The entry of `lookup_dict` for the value of a grain (globs match), upon `base`, under `merge`."""
-    return _by_value(lookup_dict, traverse(world.grains, grain, []), default, base, merge)
+    """The entry of `lookup_dict` for the value of a grain (globs match), merged into `base`, overridden by `merge`."""
+    return _by_value(lookup_dict, traverse(view.grains, grain, []), default, base, merge)
 
 
 @helper("pillar.filter_by")
 def pillar_filter_by(
-    world: World,
+    view: HostView,
     lookup_dict: Mapping[Any, Any],
     pillar: str,
     merge: Any = None,
@@ -74,7 +74,7 @@ def pillar_filter_by(
     base: str | None = None,
 ) -> Any:
     """The same for a value of the pillar."""
-    return _by_value(lookup_dict, traverse(world.pillar, pillar, []), default, base, merge)
+    return _by_value(lookup_dict, traverse(view.pillar, pillar, []), default, base, merge)
 
 
 def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | None, over: Any) -> Any:
@@ -89,7 +89,10 @@ def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | 
 
 
 def _layered(lookup: Mapping[Any, Any], found: Any, base: str | None, over: Any, *, lists: bool = False) -> Any:
-    """What was found, upon the entry `base`, under `over`. Raises `TypeError` where one of them is no mapping."""
+    """The entry that was found, merged into `base`, overridden by `over`.
+
+    Raises `TypeError` unless all are mappings.
+    """
     if base and base in lookup:
         found = lookup[base] if found is None else merge(lookup[base], _mapping(found))
     if over:
@@ -103,17 +106,17 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
     return value
 
 
-def matching(world: World, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
-    """Whether an expression means this host (or one of that name with all else the same)."""
+def matching(view: HostView, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
+    """Whether an expression matches this host (or one with that name and otherwise the same data)."""
     if delimiter != ":":
         expression = expression.replace(delimiter, ":")
-    return matches(kind, expression, Host(minion_id or world.minion_id, world.grains, world.pillar, world.options))
+    return matches(kind, expression, TargetHost(minion_id or view.minion_id, view.grains, view.pillar, view.options))
 
 
 def _matcher(kind: str) -> Helper:
     if kind in {"grain", "grain_pcre", "pillar", "pillar_pcre"}:
-        return lambda world, tgt, delimiter=":", minion_id=None: matching(world, kind, tgt, minion_id, delimiter)
-    return lambda world, tgt, minion_id=None: matching(world, kind, tgt, minion_id)
+        return lambda view, tgt, delimiter=":", minion_id=None: matching(view, kind, tgt, minion_id, delimiter)
+    return lambda view, tgt, minion_id=None: matching(view, kind, tgt, minion_id)
 
 
 for _kind in ("compound", "glob", "pcre", "list", "grain", "grain_pcre", "pillar", "pillar_pcre", "ipcidr"):
@@ -122,7 +125,7 @@ for _kind in ("compound", "glob", "pcre", "list", "grain", "grain_pcre", "pillar
 
 @helper("match.filter_by")
 def match_filter_by(
-    world: World,
+    view: HostView,
     lookup: Mapping[str, Any],
     tgt_type: str = "compound",
     minion_id: str | None = None,
@@ -132,26 +135,24 @@ def match_filter_by(
 ) -> Any:
     """The first entry of `lookup` whose key matches this host."""
     found = next(
-        (value for key, value in lookup.items() if matching(world, tgt_type, key, minion_id)), lookup.get(default)
+        (value for key, value in lookup.items() if matching(view, tgt_type, key, minion_id)), lookup.get(default)
     )
     return _layered(lookup, found, None, merge, lists=merge_lists)
 
 
 @helper("match.search_by")
 def match_search_by(
-    world: World, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
+    view: HostView, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
 ) -> list[str] | None:
-    """The keys of `lookup` one of whose expressions matches this host; None without any."""
+    """The keys of `lookup` with an expression that matches this host; None if there are none."""
     return [
-        key
-        for key, targets in lookup.items()
-        if any(matching(world, tgt_type, target, minion_id) for target in targets)
+        key for key, targets in lookup.items() if any(matching(view, tgt_type, target, minion_id) for target in targets)
     ] or None
 
 
 @helper("pillar.get", "pillar.fetch")
 def pillar_get(
-    world: World,
+    view: HostView,
     key: str,
     default: Any = "",
     merge: bool = False,
@@ -159,13 +160,16 @@ def pillar_get(
     delimiter: str = ":",
     **_: Any,
 ) -> Any:
-    """A value of the pillar, nested ones as `a:b`; with `merge` it is laid upon the default, when both are mappings or both are lists."""
+    """A value of the pillar; nested values as `a:b`.
+
+    With `merge` it is merged into the default, if both are mappings or both are lists.
+    """
     refuse_undefined(default)  # as Salt does here, and only here
-    found = traverse(world.pillar, key, MISSING, delimiter)
+    found = traverse(view.pillar, key, MISSING, delimiter)
     if found is MISSING:
         return default
     if merge and isinstance(default, Mapping) and isinstance(found, Mapping):
-        lists = world.options.get("pillar_merge_lists", False) if merge_nested_lists is None else merge_nested_lists
+        lists = view.options.get("pillar_merge_lists", False) if merge_nested_lists is None else merge_nested_lists
         return _merge(default, found, lists=bool(lists))
     if merge and isinstance(default, list) and isinstance(found, list):
         return _merge(default, found, lists=True)
@@ -177,33 +181,33 @@ _merge = merge
 
 
 @helper("pillar.items", "pillar.data")
-def pillar_items(world: World) -> Any:
+def pillar_items(view: HostView) -> Any:
     """The whole pillar."""
-    return world.pillar
+    return view.pillar
 
 
 @helper("pillar.ls")
-def pillar_ls(world: World) -> list[Any]:
+def pillar_ls(view: HostView) -> list[Any]:
     """The names of all values of the pillar."""
-    return list(world.pillar)
+    return list(view.pillar)
 
 
 @helper("pillar.raw")
-def pillar_raw(world: World, key: str | None = None) -> Any:
+def pillar_raw(view: HostView, key: str | None = None) -> Any:
     """The whole pillar, or one value of it."""
-    return world.pillar.get(key, {}) if key else world.pillar
+    return view.pillar.get(key, {}) if key else view.pillar
 
 
 @helper("pillar.item")
-def pillar_item(world: World, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
+def pillar_item(view: HostView, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
     """Some values of the pillar, by name."""
-    return {key: traverse(world.pillar, key, default, delimiter) for key in keys}
+    return {key: traverse(view.pillar, key, default, delimiter) for key in keys}
 
 
 @helper("pillar.keys")
-def pillar_keys(world: World, key: str, delimiter: str = ":") -> list[Any]:
-    """The keys below a key of the pillar. Raises `KeyError` when there is none."""
-    found = traverse(world.pillar, key, MISSING, delimiter)
+def pillar_keys(view: HostView, key: str, delimiter: str = ":") -> list[Any]:
+    """The keys below a key of the pillar. Raises `KeyError` if there is none."""
+    found = traverse(view.pillar, key, MISSING, delimiter)
     if not isinstance(found, Mapping):
         raise KeyError(f"the pillar has no mapping {key!r}")
     return list(found)
@@ -211,7 +215,7 @@ def pillar_keys(world: World, key: str, delimiter: str = ":") -> list[Any]:
 
 @helper("config.get")
 def config_get(
-    world: World,
+    view: HostView,
     key: str,
     default: Any = "",
     delimiter: str = ":",
@@ -221,10 +225,13 @@ def config_get(
     omit_master: bool = False,
     omit_grains: bool = False,
 ) -> Any:
-    """A setting: from the agent's options, else the grains, else the pillar; with `merge` these laid upon each other, first ones on top."""
+    """A setting: from the agent's options, else the grains, else the pillar.
+
+    With `merge` these are merged, and earlier ones take precedence.
+    """
     places = [
         place
-        for omitted, place in ((omit_opts, world.opts()), (omit_grains, world.grains), (omit_pillar, world.pillar))
+        for omitted, place in ((omit_opts, view.opts()), (omit_grains, view.grains), (omit_pillar, view.pillar))
         if not omitted
     ]
     if merge == "overwrite":
@@ -236,21 +243,21 @@ def config_get(
 
 
 @helper("config.option")
-def config_option(world: World, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting by its whole name."""
-    return next((place[value] for place in (world.opts(), world.grains, world.pillar) if value in place), default)
+def config_option(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
+    """A setting by its full name."""
+    return next((place[value] for place in (view.opts(), view.grains, view.pillar) if value in place), default)
 
 
 @helper("config.merge")
-def config_merge(world: World, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting of the agent's options laid upon that of the pillar."""
-    found = [place[value] for place in (world.pillar, world.opts()) if value in place]
+def config_merge(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
+    """A setting of the agent's options, merged into that of the pillar."""
+    found = [place[value] for place in (view.pillar, view.opts()) if value in place]
     if len(found) == 2 and isinstance(found[0], Mapping) and isinstance(found[1], Mapping):
         return {**found[0], **found[1]}
     return found[-1] if found else default
 
 
 @helper("config.manage_mode")
-def manage_mode(world: World, mode: Any) -> str:
+def manage_mode(view: HostView, mode: Any) -> str:
     """A file mode as text of four digits."""
     return str(mode).zfill(4)

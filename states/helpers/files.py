@@ -1,6 +1,6 @@
-"""Calls about files: paths as text, files of this host, files of the states directory."""
+"""Functions on files: paths as text, files of this host, files of the states directory."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import grp
@@ -19,10 +19,10 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import expression
 from holdfast.states import hostfiles
 from holdfast.states.helpers.table import helper, looking, plain
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 ACCESS = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
-"""Mode of `file.access` -> what the system calls it."""
+"""Mode of `file.access` -> constant of the system."""
 TYPES = (
     (stat.S_ISDIR, "dir"),
     (stat.S_ISCHR, "char"),
@@ -48,11 +48,11 @@ def _home(path: str) -> str:
 
 
 def _test(name: str, test: Callable[[str], bool]) -> None:
-    looking(name)(lambda world, path: test(_home(str(path))))
+    looking(name)(lambda view, path: test(_home(str(path))))
 
 
 def _itself(path: str, test: Callable[[int], bool]) -> bool:
-    """Whether what is at a path, a link not followed, is of a type."""
+    """Whether a path, without following a link, is of a type."""
     info = hostfiles.look(path, follow=False)
     return info is not None and test(info.st_mode)
 
@@ -65,28 +65,28 @@ for _word, _is in (("link", stat.S_ISLNK), ("blkdev", stat.S_ISBLK), ("chrdev", 
 
 
 @looking("file.access")
-def access(world: World, path: str, mode: str) -> bool:
-    """Whether the agent may do that with a path: f (it exists), r, w or x. False for what an unsafe link leads to."""
+def access(view: HostView, path: str, mode: str) -> bool:
+    """Whether the agent has this access to a path: f (it exists), r, w or x. False for the target of an unsafe link."""
     return hostfiles.permits(_home(path), ACCESS[mode])
 
 
 @looking("file.readlink")
-def readlink(world: World, path: str, canonicalize: bool = False) -> str:
-    """Where a symbolic link points. Raises `OSError` for what is none, and `Unsafe`."""
+def readlink(view: HostView, path: str, canonicalize: bool = False) -> str:
+    """The target of a symbolic link. Raises `OSError` if it is not a link, and `Unsafe`."""
     path = hostfiles.absolute(_home(path))
     target = paths.at(path).readlink()
     return hostfiles.real(path) if canonicalize else target
 
 
 @looking("file.read")
-def read(world: World, path: str, binary: bool = False) -> str:
-    """What a file contains. Raises `OSError`, `Permanent` and `Unsafe`."""
+def read(view: HostView, path: str, binary: bool = False) -> str:
+    """The content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hostfiles.read_text(_home(path))
 
 
 @looking("file.stats")
-def stats(world: World, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
-    """Owner, mode, type, size and times of a path; of an unsafe link the link's own; empty when it is not there."""
+def stats(view: HostView, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
+    """Owner, mode, type, size and times of a path; of an unsafe link those of the link; empty if it does not exist."""
     path = _home(path)
     info = hostfiles.look(path, follow=follow_symlinks)
     if info is None:
@@ -105,12 +105,12 @@ def stats(world: World, path: str, hash_type: str | None = None, follow_symlinks
         "type": next((word for test, word in TYPES if test(info.st_mode)), ""),
         "target": hostfiles.real(path),
     }
-    return found if hash_type is None else {**found, "sum": checksum(world, path, hash_type)}
+    return found if hash_type is None else {**found, "sum": checksum(view, path, hash_type)}
 
 
 def _part(name: str, key: str) -> None:
-    """A call that gives one part of `file.stats`, or an empty text."""
-    looking(name)(lambda world, path, follow_symlinks=True: stats(world, path, None, follow_symlinks).get(key, ""))
+    """Make a function that returns one part of `file.stats`, or an empty text."""
+    looking(name)(lambda view, path, follow_symlinks=True: stats(view, path, None, follow_symlinks).get(key, ""))
 
 
 for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("uid", "uid"), ("gid", "gid")):
@@ -118,8 +118,8 @@ for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("ui
 
 
 @looking("file.lstat")
-def lstat(world: World, path: str) -> dict[str, Any]:
-    """The numbers of a path's own inode; empty when it is not there."""
+def lstat(view: HostView, path: str) -> dict[str, Any]:
+    """The status of a path, without following a link; empty if it does not exist."""
     info = hostfiles.look(_home(path), follow=False)
     if info is None:
         return {}
@@ -130,19 +130,19 @@ def lstat(world: World, path: str) -> dict[str, Any]:
 
 
 @looking("file.get_hash", "file.get_sum")
-def checksum(world: World, path: str, form: str = "sha256", *_: Any) -> str:
+def checksum(view: HostView, path: str, form: str = "sha256", *_: Any) -> str:
     """The checksum of a file's content. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hashlib.new(form, hostfiles.read(_home(path)), usedforsecurity=False).hexdigest()
 
 
 @looking("file.contains")
-def contains(world: World, path: str, text: str) -> bool:
+def contains(view: HostView, path: str, text: str) -> bool:
     """Whether a file contains a text."""
     return hostfiles.is_file(_home(path)) and str(text) in hostfiles.read_text(_home(path))
 
 
 @looking("file.contains_regex", "file.search")
-def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
+def contains_regex(view: HostView, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
     """Whether a pattern is found in a file."""
     return (
         hostfiles.is_file(_home(path))
@@ -151,8 +151,8 @@ def contains_regex(world: World, path: str, regex: str, lchar: str = "", flags: 
 
 
 @looking("file.readdir")
-def readdir(world: World, path: str) -> list[str]:
-    """What is in a directory, as the system lists it. Raises `OSError` and `Unsafe`."""
+def readdir(view: HostView, path: str) -> list[str]:
+    """The entries of a directory, in the order of the system. Raises `OSError` and `Unsafe`."""
     return [".", "..", *hostfiles.names(_home(path))]
 
 
@@ -173,9 +173,9 @@ def group_name(gid: int) -> str:
 
 
 def _number(of: Callable[[str], int]) -> Callable[..., Any]:
-    """A call that gives a name's number; an empty text when there is no such name."""
+    """Make a function that returns the number of a name; an empty text if there is no such name."""
 
-    def run(world: World, name: Any) -> Any:
+    def run(view: HostView, name: Any) -> Any:
         try:
             return name if isinstance(name, int) else of(name)
         except KeyError:
@@ -184,43 +184,43 @@ def _number(of: Callable[[str], int]) -> Callable[..., Any]:
     return run
 
 
-looking("file.uid_to_user")(lambda world, uid: user_name(int(uid)))
-looking("file.gid_to_group")(lambda world, gid: group_name(int(gid)))
+looking("file.uid_to_user")(lambda view, uid: user_name(int(uid)))
+looking("file.gid_to_group")(lambda view, gid: group_name(int(gid)))
 looking("file.user_to_uid")(_number(lambda name: pwd.getpwnam(name).pw_uid))
 looking("file.group_to_gid")(_number(lambda name: grp.getgrnam(name).gr_gid))
 
 
-def _in_tree(world: World, path: str) -> Path | None:
+def _in_tree(view: HostView, path: str) -> Path | None:
     """The path of a file or directory of the tree, which may not exist; None without a tree."""
     try:
-        return None if world.tree is None else world.tree.template(path)
+        return None if view.tree is None else view.tree.template(path)
     except FileNotFoundError:
         return None
 
 
-def tree_has(world: World, path: str, *, files: bool = True, directories: bool = True) -> bool:
+def tree_has(view: HostView, path: str, *, files: bool = True, directories: bool = True) -> bool:
     """Whether the states directory has such a path."""
-    found = _in_tree(world, path)
+    found = _in_tree(view, path)
     return found is not None and (
         (files and hostfiles.is_file(found)) or (directories and hostfiles.is_directory(found))
     )
 
 
-looking("slsutil.file_exists")(lambda world, path, saltenv="base": tree_has(world, path, directories=False))
-looking("slsutil.dir_exists")(lambda world, path, saltenv="base": tree_has(world, path, files=False))
-looking("slsutil.path_exists")(lambda world, path, saltenv="base": tree_has(world, path))
+looking("slsutil.file_exists")(lambda view, path, saltenv="base": tree_has(view, path, directories=False))
+looking("slsutil.dir_exists")(lambda view, path, saltenv="base": tree_has(view, path, files=False))
+looking("slsutil.path_exists")(lambda view, path, saltenv="base": tree_has(view, path))
 
 
 @looking("slsutil.findup")
-def findup(world: World, startpath: str, filenames: str | list[str], saltenv: str = "base") -> str:
-    """The first of the names that is in a directory of the tree, or in one above it. Raises `ValueError` when none is."""
-    if startpath and not tree_has(world, startpath):
+def findup(view: HostView, startpath: str, filenames: str | list[str], saltenv: str = "base") -> str:
+    """The first of the names in a directory of the tree, or in one above it. Raises `ValueError` if there is none."""
+    if startpath and not tree_has(view, startpath):
         raise ValueError(f"the states directory has no {startpath!r}")
     directory = posixpath.normpath(startpath) if startpath else ""
     while True:
         for name in [filenames] if isinstance(filenames, str) else filenames:
             full = posixpath.join(directory, name)
-            if tree_has(world, full):
+            if tree_has(view, full):
                 return full
         if not directory:
             raise ValueError(f"there is no {filenames} in {startpath!r} or above it")
@@ -228,29 +228,29 @@ def findup(world: World, startpath: str, filenames: str | list[str], saltenv: st
 
 
 @looking("cp.get_file_str")
-def get_file_str(world: World, path: str, saltenv: str = "base") -> Any:
-    """What a file of the tree contains; false when there is none."""
-    found = _in_tree(world, path)
+def get_file_str(view: HostView, path: str, saltenv: str = "base") -> Any:
+    """The content of a file of the tree; false if there is none."""
+    found = _in_tree(view, path)
     if (
-        world.tree is None
+        view.tree is None
         or found is None
-        or not (hostfiles.is_file(found) or (world.tree.reader is not None and world.tree.has(found)))
+        or not (hostfiles.is_file(found) or (view.tree.reader is not None and view.tree.has(found)))
     ):
         return False
-    return world.tree.read(found).text
+    return view.tree.read(found).text
 
 
 @looking("cp.list_states")
-def list_states(world: World, saltenv: str = "base") -> list[str]:
+def list_states(view: HostView, saltenv: str = "base") -> list[str]:
     """The names of all state files."""
-    return [] if world.tree is None else sorted(world.tree.names())
+    return [] if view.tree is None else sorted(view.tree.names())
 
 
-def _below(world: World, prefix: str, *, files: bool) -> list[str]:
+def _below(view: HostView, prefix: str, *, files: bool) -> list[str]:
     """The paths of all files (or directories) of the tree that begin with a prefix, sorted."""
-    if world.tree is None:
+    if view.tree is None:
         return []
-    root = hostfiles.absolute(world.tree.root)
+    root = hostfiles.absolute(view.tree.root)
     found = (
         each
         for each in hostfiles.below(root)
@@ -260,15 +260,15 @@ def _below(world: World, prefix: str, *, files: bool) -> list[str]:
     return sorted(path for path in listed if path.startswith(prefix.strip("/")))
 
 
-looking("cp.list_master")(lambda world, saltenv="base", prefix="": _below(world, prefix, files=True))
-looking("cp.list_master_dirs")(lambda world, saltenv="base", prefix="": _below(world, prefix, files=False))
+looking("cp.list_master")(lambda view, saltenv="base", prefix="": _below(view, prefix, files=True))
+looking("cp.list_master_dirs")(lambda view, saltenv="base", prefix="": _below(view, prefix, files=False))
 
 
 @helper("cp.hash_file")
-def hash_file(world: World, path: str, saltenv: str = "base") -> dict[str, str]:
-    """The checksum of a file of the tree; empty when there is none."""
-    world.looked = True
-    found = _in_tree(world, path)
+def hash_file(view: HostView, path: str, saltenv: str = "base") -> dict[str, str]:
+    """The checksum of a file of the tree; empty if there is none."""
+    view.looked = True
+    found = _in_tree(view, path)
     try:
         digest = "" if found is None else hashlib.sha256(hostfiles.read(found)).hexdigest()
     except (OSError, Permanent):

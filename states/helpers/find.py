@@ -1,6 +1,6 @@
-"""`file.find` and `file.grep`: files of this host by what they are called, and lines by what is in them."""
+"""`file.find` and `file.grep`: search files of this host by name, and lines by content."""
 
-# ruff: noqa: ARG001 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import fnmatch
@@ -18,7 +18,7 @@ from holdfast.resources import paths
 from holdfast.resources.expressions import expression
 from holdfast.states import hostfiles
 from holdfast.states.helpers.table import looking
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 TYPES = {
     "b": stat.S_ISBLK,
@@ -36,16 +36,19 @@ PATTERNS: dict[str, Callable[[str, str], bool]] = {
     "regex": lambda name, pattern: expression(pattern).match(name) is not None,
     "iregex": lambda name, pattern: expression(pattern, re.IGNORECASE).match(name) is not None,
 }
-"""Option -> whether a name is as its text says: all of the name for a glob, its beginning for a regular expression."""
+"""Option -> test of a name: a glob matches the whole name, a regular expression its beginning."""
 PRINTED = {"path": lambda path: path, "name": os.path.basename}
-"""Word of `print` -> what is told of a path."""
+"""Word of `print` -> property of a path."""
 TIMEOUT = 30.0
-"""Seconds that grep may take."""
+"""Maximum duration of grep, in seconds."""
 
 
 @looking("file.find")
-def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
-    """All paths below one (a glob may be several) that the options agree to, sorted. Raises `ValueError` for options that there are not."""
+def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
+    """All paths below one (a glob may match several) that satisfy the options, sorted.
+
+    Raises `ValueError` for unknown options.
+    """
     known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
     if unknown := sorted(options.keys() - known):
         raise ValueError(f"file.find has no option {unknown[0]!r}: there are {', '.join(sorted(known))}")
@@ -63,14 +66,17 @@ def find(world: World, path: str, *_: Any, **options: Any) -> list[Any]:
 
 
 def _at_and_below(root: str, most: int | None) -> Iterator[tuple[int, paths.Place]]:
-    """A path and what is below it, each with its depth."""
+    """A path and all paths below it, each with its depth."""
     yield 0, replace(paths.at(hostfiles.absolute(root)), path=root)
     if most is None or most > 0:
         yield from ((found.depth, found.place) for found in hostfiles.below(root, most))
 
 
 def _is(place: paths.Place, letters: str) -> bool:
-    """Whether something is of one of these types (a safe link is what it leads to, and a link); of any, where none is named."""
+    """Whether a path is of one of these types, or of any if there are none.
+
+    A safe link has the type of its target, too.
+    """
     if not letters:
         return True
     try:
@@ -86,11 +92,11 @@ def _is(place: paths.Place, letters: str) -> bool:
 
 
 @looking("file.grep")
-def grep(world: World, path: str, pattern: str, *options: str) -> dict[str, Any]:
+def grep(view: HostView, path: str, pattern: str, *options: str) -> dict[str, Any]:
     """What grep finds in a file, as `cmd.run_all` tells.
 
-    The program is given the descriptor of the file that was checked. Raises `ValueError` for more than one option in a text, and where
-    there is no grep; `Permanent` for what is no file, and `Unsafe`.
+    The program is given the descriptor of the file that was checked. Raises `ValueError` for more than one option in a
+    text, and where there is no grep; `Permanent` for what is no file, and `Unsafe`.
     """
     words = [shlex.split(option) for option in options]
     if any(len(word) != 1 for word in words):

@@ -1,6 +1,6 @@
-"""Calls about this host: its users and groups, addresses, packages, services, and the agent's environment."""
+"""Functions on this host: users and groups, addresses, packages, services, and the agent's environment."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import grp
@@ -17,10 +17,10 @@ from holdfast.resources.errors import Permanent
 from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.table import looking, plain
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 STATUS = Path("/var/lib/dpkg/status")
-"""What dpkg knows of its packages."""
+"""The database of dpkg."""
 UNITS = tuple(
     Path(path)
     for path in (
@@ -31,17 +31,17 @@ UNITS = tuple(
         "/lib/systemd/system",
     )
 )
-"""Where units of systemd are, the first one of a name winning."""
+"""Directories of units of systemd; the first one with a name takes precedence."""
 
 
 @looking("environ.get")
-def environ_get(world: World, key: str, default: str = "") -> str:
+def environ_get(view: HostView, key: str, default: str = "") -> str:
     """A variable of the agent's environment."""
     return os.environ.get(key, default)
 
 
 @looking("environ.has_value")
-def environ_has_value(world: World, key: str, value: str | None = None) -> bool:
+def environ_has_value(view: HostView, key: str, value: str | None = None) -> bool:
     """Whether the agent's environment has a variable, with that value if one is given."""
     return key in os.environ and value in (None, os.environ[key])
 
@@ -76,20 +76,20 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 
 @looking("user.info")
-def user_info(world: World, name: str) -> dict[str, Any]:
-    """A user; empty when there is no such user."""
+def user_info(view: HostView, name: str) -> dict[str, Any]:
+    """A user; empty if there is no such user."""
     entry = _user(name)
     return {} if entry is None else _described(entry)
 
 
-looking("user.list_users")(lambda world: sorted(entry.pw_name for entry in pwd.getpwall()))
-looking("user.getent")(lambda world, refresh=False: [_described(entry) for entry in pwd.getpwall()])
-looking("user.list_groups")(lambda world, name: [] if (entry := _user(name)) is None else groups_of(entry))
-looking("user.get_uid")(lambda world, name: "" if (entry := _user(name)) is None else entry.pw_uid)
+looking("user.list_users")(lambda view: sorted(entry.pw_name for entry in pwd.getpwall()))
+looking("user.getent")(lambda view, refresh=False: [_described(entry) for entry in pwd.getpwall()])
+looking("user.list_groups")(lambda view, name: [] if (entry := _user(name)) is None else groups_of(entry))
+looking("user.get_uid")(lambda view, name: "" if (entry := _user(name)) is None else entry.pw_uid)
 
 
 @looking("user.primary_group")
-def primary_group(world: World, name: str) -> str:
+def primary_group(view: HostView, name: str) -> str:
     """The name of a user's own group; empty when there is no such user."""
     entry = _user(name)
     return "" if entry is None else grp.getgrgid(entry.pw_gid).gr_name
@@ -100,7 +100,7 @@ def _members(entry: grp.struct_group) -> dict[str, Any]:
 
 
 @looking("group.info")
-def group_info(world: World, name: str) -> dict[str, Any]:
+def group_info(view: HostView, name: str) -> dict[str, Any]:
     """A group; empty when there is no such group."""
     try:
         return _members(grp.getgrnam(str(name)))
@@ -108,13 +108,13 @@ def group_info(world: World, name: str) -> dict[str, Any]:
         return {}
 
 
-looking("group.getent")(lambda world, refresh=False: [_members(entry) for entry in grp.getgrall()])
+looking("group.getent")(lambda view, refresh=False: [_members(entry) for entry in grp.getgrall()])
 
 
-def _addresses(world: World, version: int, interface: str | None, cidr: str | None) -> list[str]:
-    """The host's addresses, as its grains tell them, but for those of itself."""
-    by_interface = world.grains.get(f"ip{version}_interfaces") or {}
-    given = by_interface.get(interface, []) if interface else world.grains.get(f"ipv{version}") or []
+def _addresses(view: HostView, version: int, interface: str | None, cidr: str | None) -> list[str]:
+    """The host's addresses, as in its grains, without loopback addresses."""
+    by_interface = view.grains.get(f"ip{version}_interfaces") or {}
+    given = by_interface.get(interface, []) if interface else view.grains.get(f"ipv{version}") or []
     found = [
         address for text in given if not (address := ipaddress.ip_address(str(text).partition("%")[0])).is_loopback
     ]
@@ -123,47 +123,45 @@ def _addresses(world: World, version: int, interface: str | None, cidr: str | No
 
 
 def ip_addrs(
-    world: World,
+    view: HostView,
     interface: str | None = None,
     include_loopback: bool = False,
     cidr: str | None = None,
     type: str | None = None,
 ) -> list[str]:
     """The IPv4 addresses of the host, or of one interface, in a network."""
-    found = _addresses(world, 4, interface, cidr)
+    found = _addresses(view, 4, interface, cidr)
     private = {"private": True, "public": False}.get(type or "")
     found = [text for text in found if private is None or ipaddress.ip_address(text).is_private == private]
     return ["127.0.0.1", *found] if include_loopback else found
 
 
 def ip_addrs6(
-    world: World, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None
+    view: HostView, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None
 ) -> list[str]:
     """The IPv6 addresses of the host, or of one interface, in a network."""
-    return [*(["::1"] if include_loopback else []), *_addresses(world, 6, interface, cidr)]
+    return [*(["::1"] if include_loopback else []), *_addresses(view, 6, interface, cidr)]
 
 
 @looking("network.interface_ip")
-def interface_ip(world: World, iface: str) -> str:
+def interface_ip(view: HostView, iface: str) -> str:
     """The first IPv4 address of an interface; empty without one."""
-    return next(iter((world.grains.get("ip4_interfaces") or {}).get(iface, [])), "")
+    return next(iter((view.grains.get("ip4_interfaces") or {}).get(iface, [])), "")
 
 
 @looking("network.in_subnet")
-def in_subnet(world: World, cidr: str, addr: str | list[str] | tuple[str, ...] | None = None) -> bool:
+def in_subnet(view: HostView, cidr: str, addr: str | list[str] | tuple[str, ...] | None = None) -> bool:
     """Whether the host (or that address) is in a network."""
     try:
         network = ipaddress.ip_network(cidr)
     except ValueError:  # as in Salt
         return False
-    given = (
-        [*ip_addrs(world), *ip_addrs6(world)] if addr is None else addr if isinstance(addr, (list, tuple)) else [addr]
-    )
+    given = [*ip_addrs(view), *ip_addrs6(view)] if addr is None else addr if isinstance(addr, (list, tuple)) else [addr]
     return any(ipaddress.ip_address(text) in network for text in given)
 
 
 def convert_cidr(cidr: str) -> dict[str, Any]:
-    """Network, netmask and broadcast address of a network; each None for what is none."""
+    """Network, netmask and broadcast address of a network; each None if the network is invalid."""
     try:
         network = ipaddress.ip_network(cidr, strict=False)
     except ValueError:
@@ -177,7 +175,7 @@ def convert_cidr(cidr: str) -> dict[str, Any]:
 
 for _name, _call in (("ip_addrs", ip_addrs), ("ipaddrs", ip_addrs), ("ip_addrs6", ip_addrs6), ("ipaddrs6", ip_addrs6)):
     looking(f"network.{_name}")(_call)
-looking("network.get_hostname", "network.get_fqdn")(lambda world: socket.gethostname())
+looking("network.get_hostname", "network.get_fqdn")(lambda view: socket.gethostname())
 plain(
     network__is_loopback=lambda text: ipaddress.ip_address(text).is_loopback,
     network__is_private=lambda text: ipaddress.ip_address(text).is_private,
@@ -189,7 +187,7 @@ plain(
 
 
 def installed(status: Path = STATUS) -> dict[str, str]:
-    """The installed packages, each with its version, as dpkg's database has them; empty where there is none."""
+    """The installed packages with their versions, from the database of dpkg; empty if there is none."""
     try:
         text = hostfiles.read_text(status, errors="replace")
     except (OSError, Permanent):
@@ -203,13 +201,13 @@ def installed(status: Path = STATUS) -> dict[str, str]:
 
 
 @looking("pkg.version")
-def pkg_version(world: World, *names: str, **_: Any) -> Any:
-    """The version of an installed package, empty when it is not; of several a mapping."""
+def pkg_version(view: HostView, *names: str, **_: Any) -> Any:
+    """The version of an installed package, empty if it is not installed; for several packages a mapping."""
     known = installed()
     return known.get(names[0], "") if len(names) == 1 else {name: known.get(name, "") for name in names}
 
 
-looking("pkg.list_pkgs")(lambda world, **_: installed())
+looking("pkg.list_pkgs")(lambda view, **_: installed())
 
 
 def version_cmp(one: str, two: str, ignore_epoch: bool = False) -> int:
@@ -252,7 +250,7 @@ plain(pkg__version_cmp=version_cmp)
 
 
 @looking("service.available")
-def service_available(world: World, name: str) -> bool:
+def service_available(view: HostView, name: str) -> bool:
     """Whether systemd has a unit of that name."""
     unit = name if "." in name else f"{name}.service"
     template = re.sub("@.*\\.", "@.", unit)
@@ -260,17 +258,17 @@ def service_available(world: World, name: str) -> bool:
 
 
 @looking("service.missing")
-def service_missing(world: World, name: str) -> bool:
+def service_missing(view: HostView, name: str) -> bool:
     """Whether systemd has no unit of that name."""
-    return not service_available(world, name)
+    return not service_available(view, name)
 
 
 @looking("service.enabled")
-def service_enabled(world: World, name: str, **_: Any) -> bool:
+def service_enabled(view: HostView, name: str, **_: Any) -> bool:
     """Whether a service starts with the system."""
     unit = name if "." in name else f"{name}.service"
     return any(hostfiles.matching(f"{UNITS[0]}/*.{word}/{unit}") for word in ("wants", "requires"))
 
 
-looking("cmd.which")(lambda world, cmd: which(cmd))
-looking("cmd.has_exec")(lambda world, cmd: which(cmd) is not None)
+looking("cmd.which")(lambda view, cmd: which(cmd))
+looking("cmd.has_exec")(lambda view, cmd: which(cmd) is not None)

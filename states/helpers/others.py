@@ -1,6 +1,6 @@
-"""Calls about other hosts and what is kept about them, as a minion without a master answers; names, alternatives, checkouts."""
+"""Functions on other hosts, which return what a minion without a master returns; also DNS, alternatives, checkouts."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not, and is called as there
+# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not, and is called as there
 from __future__ import annotations
 
 import ipaddress
@@ -14,23 +14,23 @@ from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.host import in_subnet
 from holdfast.states.helpers.table import helper, looking
-from holdfast.states.world import Forbidden, World
+from holdfast.states.host_view import Forbidden, HostView
 
 HOSTS = "/etc/hosts"
 ALTERNATIVES = "/etc/alternatives"
 TIMEOUT = 10.0
-"""Seconds that a query of the DNS may take."""
+"""Maximum duration of a query of the DNS, in seconds."""
 NO_MASTER = "No access to master. If using salt-call with --local, please remove."
-"""What Salt answers to who asks a master that there is not."""
+"""Salt's answer to requests for a missing master."""
 
-helper("mine.get")(lambda world, tgt, fun, tgt_type="glob", exclude_minion=False: {})
-helper("publish.publish", "publish.full_data")(lambda world, tgt, fun, *_, **__: {})
-helper("publish.runner")(lambda world, fun, *_, **__: NO_MASTER)
-looking("network.ip_in_subnet")(lambda world, ip_addr, cidr: in_subnet(world, cidr, ip_addr))
+helper("mine.get")(lambda view, tgt, fun, tgt_type="glob", exclude_minion=False: {})
+helper("publish.publish", "publish.full_data")(lambda view, tgt, fun, *_, **__: {})
+helper("publish.runner")(lambda view, fun, *_, **__: NO_MASTER)
+looking("network.ip_in_subnet")(lambda view, ip_addr, cidr: in_subnet(view, cidr, ip_addr))
 
 
 def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
-    """The addresses that the DNS has of a host; none where it does not answer. Raises `ValueError` without the program."""
+    """The addresses of a host in the DNS; empty without an answer. Raises `ValueError` if the program is missing."""
     if which("dig") is None:
         raise ValueError(f"dig.{kind} needs the program dig, which is not installed (Debian has it in bind9-dnsutils)")
     argv = ["dig", "+short", "-q", str(host), "-t", kind, *([f"@{nameserver}"] if nameserver is not None else [])]
@@ -57,22 +57,25 @@ def _is_address(text: str) -> bool:
     return True
 
 
-looking("dig.A")(lambda world, host, nameserver=None: _dig("A", host, nameserver))
-looking("dig.AAAA")(lambda world, host, nameserver=None: _dig("AAAA", host, nameserver))
+looking("dig.A")(lambda view, host, nameserver=None: _dig("A", host, nameserver))
+looking("dig.AAAA")(lambda view, host, nameserver=None: _dig("AAAA", host, nameserver))
 
 
 @looking("dnsutil.serial")
-def serial(world: World, zone: str = "", update: bool = False) -> str:
-    """The serial of a zone: what the grain `dnsserial_ZONE` says, else today's first. Raises `Forbidden` for `update`, which would store it."""
+def serial(view: HostView, zone: str = "", update: bool = False) -> str:
+    """The serial of a zone: the grain `dnsserial_ZONE`, else the first one of today.
+
+    Raises `Forbidden` for `update`, which would store it.
+    """
     if update:
         raise Forbidden("templates change nothing: dnsutil.serial(update=True) would store a grain", "leave out update")
     key = f"dnsserial_{zone}" if zone else "dnsserial"
-    return str(world.grains.get(key) or time.strftime("%Y%m%d01"))
+    return str(view.grains.get(key) or time.strftime("%Y%m%d01"))
 
 
 @looking("alternatives.show_current")
-def show_current(world: World, name: str) -> str | bool:
-    """The path that an alternative leads to; false for one that there is not."""
+def show_current(view: HostView, name: str) -> str | bool:
+    """The path of an alternative; false if there is none."""
     try:
         return paths.at(hostfiles.absolute(f"{ALTERNATIVES}/{name}")).readlink()
     except (OSError, Permanent):
@@ -80,7 +83,7 @@ def show_current(world: World, name: str) -> str | bool:
 
 
 def _hosts() -> dict[str, Any]:
-    """The lines of the hosts file, in Salt's form: address -> names and a comment; comments count from 0."""
+    """The lines of the hosts file, in Salt's form: address -> names and a comment; comments are numbered from 0."""
     try:
         lines = hostfiles.read_text(HOSTS, errors="replace").splitlines()
     except (OSError, Permanent):
@@ -106,17 +109,17 @@ def _names(address: str) -> list[str]:
     return entry["aliases"] if isinstance(entry, dict) and entry else []
 
 
-looking("hosts.list_hosts")(lambda world: _hosts())
-looking("hosts.get_ip")(lambda world, host: next((ip for ip in _hosts() if host in _names(ip)), ""))
-looking("hosts.get_alias")(lambda world, ip: _names(ip))
-looking("hosts.has_pair")(lambda world, ip, alias: {*(alias if isinstance(alias, list) else [alias])} <= {*_names(ip)})
+looking("hosts.list_hosts")(lambda view: _hosts())
+looking("hosts.get_ip")(lambda view, host: next((ip for ip in _hosts() if host in _names(ip)), ""))
+looking("hosts.get_alias")(lambda view, ip: _names(ip))
+looking("hosts.has_pair")(lambda view, ip, alias: {*(alias if isinstance(alias, list) else [alias])} <= {*_names(ip)})
 
 
 @looking("git.current_branch")
-def current_branch(world: World, cwd: str, user: str | None = None, **_: Any) -> str:
-    """The branch of a checkout, `HEAD` where it is none. Read from its files: no git is needed, and no hook of a checkout runs.
+def current_branch(view: HostView, cwd: str, user: str | None = None, **_: Any) -> str:
+    """The branch of a checkout; `HEAD` if no branch is checked out. Raises `ValueError` without a checkout.
 
-    Raises `ValueError` where there is no checkout.
+    The branch is read from files: neither git nor the hooks of the checkout run.
     """
     directory = hostfiles.absolute(cwd)
     while hostfiles.look(f"{directory}/.git") is None:

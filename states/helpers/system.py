@@ -1,6 +1,6 @@
-"""Calls about the running system: its time zone, its clock and load, what is mounted, its interfaces, and who provides what."""
+"""Functions on the running system: time zone, clock, load, mounts, interfaces, and providers."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the world and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
 from __future__ import annotations
 
 import contextlib
@@ -18,26 +18,26 @@ from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.states import hostfiles
 from holdfast.states.helpers.table import helper, looking
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 LOCALTIME, TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
-"""What the zone of the host is told by."""
+"""Files that name the time zone of the host."""
 MOUNTS, FSTAB, SYSCTL = Path("/proc/self/mounts"), Path("/etc/fstab"), Path("/proc/sys")
 MEMBERS = {"1-min": 0, "5-min": 1, "15-min": 2}
-"""Key of `status.loadavg` -> place in what the system tells."""
+"""Key of `status.loadavg` -> index in the data of the system."""
 PROVIDERS = {
     "pkg": {"Debian": "aptpkg", "RedHat": "yumpkg", "Suse": "zypperpkg", "Arch": "pacmanpkg", "Alpine": "apkpkg"},
     "service": {"Debian": "debian_service", "RedHat": "rh_service", "Alpine": "gentoo_service"},
     "user": {},
     "group": {},
 }
-"""Virtual module -> family of the host -> what Salt calls its provider there."""
+"""Virtual module -> family of the host -> Salt's name of its provider."""
 EVERYWHERE = {"user": "useradd", "group": "groupadd"}
 
 
 @looking("timezone.get_zone")
-def zone(world: World) -> str:
-    """The name of the host's time zone, such as `Europe/Berlin`; UTC where nothing says."""
+def zone(view: HostView) -> str:
+    """The name of the host's time zone, such as `Europe/Berlin`; UTC if it is not set."""
     target = _localtime()
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
@@ -48,7 +48,7 @@ def zone(world: World) -> str:
 
 
 def _localtime() -> str:
-    """The file of the host's time zone, which need not exist."""
+    """The file of the host's time zone, which may be missing."""
     path = hostfiles.absolute(LOCALTIME)
     with contextlib.suppress(OSError, Permanent):
         return paths.resolve(path)
@@ -61,21 +61,21 @@ def _now() -> dt.datetime:
     return dt.datetime.now().astimezone()
 
 
-looking("timezone.get_offset")(lambda world: _now().strftime("%z"))
-looking("timezone.get_zonecode")(lambda world: _now().strftime("%Z"))
-looking("status.nproc")(lambda world: os.cpu_count() or 1)
-looking("status.loadavg")(lambda world: {key: os.getloadavg()[place] for key, place in MEMBERS.items()})
+looking("timezone.get_offset")(lambda view: _now().strftime("%z"))
+looking("timezone.get_zonecode")(lambda view: _now().strftime("%Z"))
+looking("status.nproc")(lambda view: os.cpu_count() or 1)
+looking("status.loadavg")(lambda view: {key: os.getloadavg()[place] for key, place in MEMBERS.items()})
 
 
 @looking("status.time")
-def clock(world: World, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
-    """The local time in a form."""
+def clock(view: HostView, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
+    """The local time in a format."""
     return _now().strftime(format)
 
 
 @looking("status.uptime")
-def uptime(world: World) -> dict[str, Any]:
-    """Since when the host is up, and how many have logged in."""
+def uptime(view: HostView) -> dict[str, Any]:
+    """The time since when the host is up, and the number of logins."""
     since = psutil.boot_time()
     seconds = int(_now().timestamp() - since)
     return {
@@ -89,7 +89,7 @@ def uptime(world: World) -> dict[str, Any]:
 
 
 def _table(path: Path) -> Iterator[list[str]]:
-    """The fields of each line of a table of file systems; nothing where there is none."""
+    """The fields of each line of a table of file systems; empty if there is none."""
     try:
         lines = hostfiles.read_text(path, errors="replace").splitlines()
     except OSError:
@@ -103,20 +103,20 @@ def _table(path: Path) -> Iterator[list[str]]:
 
 
 @looking("mount.active")
-def active(world: World, extended: bool = False) -> dict[str, dict[str, Any]]:
-    """What is mounted: path -> device, type and options."""
+def active(view: HostView, extended: bool = False) -> dict[str, dict[str, Any]]:
+    """The mounted file systems: path -> device, type and options."""
     return {
         path: {"alt_device": device, "device": device, "fstype": type_, "opts": opts.split(",")}
         for device, path, type_, opts, *_ in _table(MOUNTS)
     }
 
 
-looking("mount.is_mounted")(lambda world, name: any(fields[1] == name for fields in _table(MOUNTS)))
+looking("mount.is_mounted")(lambda view, name: any(fields[1] == name for fields in _table(MOUNTS)))
 
 
 @looking("mount.fstab")
-def fstab(world: World, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
-    """What shall be mounted: path -> device, type, options, dump and pass, as the file has them."""
+def fstab(view: HostView, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
+    """The file systems of fstab: path -> device, type, options, dump and pass."""
     rows = ((*fields, "0", "0")[:6] for fields in _table(Path(config)))
     return {
         path: {"device": device, "fstype": type_, "opts": opts.split(","), "dump": dump, "pass": order}
@@ -125,7 +125,7 @@ def fstab(world: World, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
 
 
 @looking("sysctl.get")
-def sysctl(world: World, name: str) -> str:
+def sysctl(view: HostView, name: str) -> str:
     """A kernel parameter as text; empty when there is none."""
     try:
         parts = (part for part in name.replace(".", "/").split("/") if part not in {"", ".."})
@@ -135,7 +135,7 @@ def sysctl(world: World, name: str) -> str:
 
 
 @looking("network.interfaces")
-def interfaces(world: World) -> dict[str, dict[str, Any]]:
+def interfaces(view: HostView) -> dict[str, dict[str, Any]]:
     """Each interface with its addresses."""
     up = psutil.net_if_stats()
     found: dict[str, dict[str, Any]] = {}
@@ -168,15 +168,15 @@ def _sixth(address: str, netmask: str) -> dict[str, str]:
     }
 
 
-looking("network.hw_addr")(lambda world, iface: interfaces(world).get(iface, {}).get("hwaddr", ""))
+looking("network.hw_addr")(lambda view, iface: interfaces(view).get(iface, {}).get("hwaddr", ""))
 
 
 @helper("test.provider")
-def provider(world: World, module: str) -> str:
-    """What Salt calls the provider of a virtual module on such a host; of other modules the name itself."""
-    if module == "service" and world.grains.get("init") == "systemd":
+def provider(view: HostView, module: str) -> str:
+    """Salt's name of the provider of a virtual module on this host; for other modules the name itself."""
+    if module == "service" and view.grains.get("init") == "systemd":
         return "systemd_service"
-    return PROVIDERS.get(module, {}).get(str(world.grains.get("os_family")), EVERYWHERE.get(module, module))
+    return PROVIDERS.get(module, {}).get(str(view.grains.get("os_family")), EVERYWHERE.get(module, module))
 
 
-helper("test.version")(lambda world: world.grains.get("saltversion", ""))
+helper("test.version")(lambda view: view.grains.get("saltversion", ""))

@@ -1,8 +1,8 @@
 """The table of calls, and how one is entered.
 
-To add one: write a function whose first parameter is the `World`, decorate it, and write its name into `MODULES`: its module is
-imported when a template first makes the call. It must not change anything. One that looks at something other than the world's
-data says so with `@looking`, so that its file is rendered each time.
+To add one: write a function whose first parameter is the `HostView`, decorate it, and write its name into `MODULES`:
+its module is imported when a template first makes the call. It must not change anything. One that looks at something
+other than the view's data says so with `@looking`, so that its file is rendered each time.
 """
 
 from __future__ import annotations
@@ -12,14 +12,16 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from holdfast.states.world import Helper, World
+from holdfast.states.host_view import Helper, HostView
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "commands": {"cmd": "exec_code exec_code_all retcode run run_all run_stderr run_stdout script shell"},
     "data": {
         "defaults": "deepcopy get merge update",
-        "hashutil": "base64_b64decode base64_b64encode base64_decodestring base64_encodestring digest hmac_compute hmac_signature"
-        " md5_digest sha256_digest sha512_digest",
+        "hashutil": (
+            "base64_b64decode base64_b64encode base64_decodestring base64_encodestring digest hmac_compute"
+            " hmac_signature md5_digest sha256_digest sha512_digest"
+        ),
         "log": "critical debug error exception info profile trace warning",
         "random": "get_str hash rand_int seed str_encode",
         "slsutil": "banner boolstr deserialize merge merge_all renderer serialize update",
@@ -33,9 +35,12 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "files": {
         "cp": "get_file_str hash_file list_master list_master_dirs list_states",
-        "file": "access basename contains contains_regex directory_exists dirname file_exists get_gid get_group get_hash get_mode get_sum"
-        " get_uid get_user gid_to_group group_to_gid is_blkdev is_chrdev is_fifo is_link join lstat normpath pardir path_exists_glob read"
-        " readdir readlink search stats uid_to_user user_to_uid",
+        "file": (
+            "access basename contains contains_regex directory_exists dirname file_exists get_gid get_group"
+            " get_hash get_mode get_sum get_uid get_user gid_to_group group_to_gid is_blkdev is_chrdev is_fifo"
+            " is_link join lstat normpath pardir path_exists_glob read readdir readlink search stats uid_to_user"
+            " user_to_uid"
+        ),
         "slsutil": "dir_exists file_exists findup path_exists",
     },
     "find": {"file": "find grep"},
@@ -43,8 +48,10 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "cmd": "has_exec which",
         "environ": "get has_value",
         "group": "getent info",
-        "network": "calc_net convert_cidr get_fqdn get_hostname in_subnet interface_ip ip_addrs ip_addrs6 ipaddrs ipaddrs6 is_loopback"
-        " is_private",
+        "network": (
+            "calc_net convert_cidr get_fqdn get_hostname in_subnet interface_ip ip_addrs ip_addrs6 ipaddrs"
+            " ipaddrs6 is_loopback is_private"
+        ),
         "pkg": "list_pkgs version version_cmp",
         "service": "available enabled missing",
         "user": "get_uid getent info list_groups list_users primary_group",
@@ -68,7 +75,7 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "timezone": "get_offset get_zone get_zonecode",
     },
 }
-"""Module of this package -> what it has of each module of calls."""
+"""Module of this package -> its functions, by Salt's modules."""
 HOMES = {
     f"{module}.{name}": home
     for home, calls in MODULES.items()
@@ -77,21 +84,21 @@ HOMES = {
 }
 
 
-class Table(Mapping[str, Helper]):
-    """Every call there is. Asking for one loads it; asking for names loads nothing."""
+class HelperTable(Mapping[str, Helper]):
+    """All functions. Getting one imports its module; iterating over names imports nothing."""
 
     def __init__(self) -> None:
         self.entered: dict[str, Helper] = {}
-        """Those whose modules have been loaded."""
+        """Functions whose modules have been imported."""
 
     def __getitem__(self, name: str) -> Helper:
-        """A call. Raises `KeyError`."""
+        """A function. Raises `KeyError`."""
         if name not in self.entered:
             importlib.import_module(f"holdfast.states.helpers.{HOMES[name]}")
         return self.entered[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a call."""
+        """Whether there is such a function."""
         return name in HOMES
 
     def __iter__(self) -> Iterator[str]:
@@ -99,17 +106,17 @@ class Table(Mapping[str, Helper]):
         return iter(HOMES)
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Number of functions."""
         return len(HOMES)
 
 
-TABLE = Table()
+TABLE = HelperTable()
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 def helper(*names: str) -> Callable[[F], F]:
-    """Enter a function in the table."""
+    """Register a function."""
 
     def enter(function: F) -> F:
         for name in names:
@@ -120,13 +127,13 @@ def helper(*names: str) -> Callable[[F], F]:
 
 
 def looking(*names: str) -> Callable[[F], F]:
-    """Enter a function that looks at this host: what it gives may change without any file of the tree changing."""
+    """Register a function that reads this host: its result may change although no file changes."""
 
     def enter(function: F) -> F:
         @functools.wraps(function)
-        def run(world: World, *args: Any, **kwargs: Any) -> Any:
-            world.looked = True
-            return function(world, *args, **kwargs)
+        def run(view: HostView, *args: Any, **kwargs: Any) -> Any:
+            view.looked = True
+            return function(view, *args, **kwargs)
 
         helper(*names)(run)
         return function
@@ -135,7 +142,7 @@ def looking(*names: str) -> Callable[[F], F]:
 
 
 def plain(**functions: Callable[..., Any]) -> None:
-    """Enter pure functions that need no world: `module__function=...`."""
+    """Register pure functions that need no view: `module__function=...`."""
     for name, function in functions.items():
         TABLE.entered[name.replace("__", ".", 1)] = lambda _world, *args, _function=function, **kwargs: _function(
             *args, **kwargs

@@ -1,5 +1,5 @@
-"""Lint: what compiles, and is still not what its author meant.
+"""Lint rules: find states that compile, but are probably not what their author meant.
 
-`inspect` looks at a tree and tells everything; `rule` is what all rules share, and the other modules are the rules, one idea each. A rule
-that cannot be sure is silent: a lint that cries wolf is turned off.
+`inspect` runs all rules and reports everything; `rule` has what the rules share; each other module has rules on one
+subject. A rule that is not certain reports nothing, because a lint with false alarms is turned off.
 """

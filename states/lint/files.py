@@ -1,4 +1,4 @@
-"""Rules on files: those that nothing leads to, and those that only Salt would load."""
+"""Rules on files: unused state files, and Python modules that only Salt would load."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ TEMPLATE = re.compile(r"[\w./-]+\.sls")
 
 @rule
 def unreached(subject: Subject) -> Iterator[Problem]:
-    """State files that no top file names, for whatever host, and no other file includes or imports.
+    """State files that no top file names, for any host, and that no other file includes or imports.
 
-    Read from the text, since files for other hosts need not render on this one; what a template puts into a name may be anything.
+    The rule reads the text, because files for other hosts may not render on this one. A template may put any name into
+    an include.
     """
     top = subject.root / f"{TOP}.sls"
     if subject.request.sls or not exists(top):
@@ -46,21 +47,21 @@ def unreached(subject: Subject) -> Iterator[Problem]:
             yield Problem(
                 Place(display(path)),
                 "file-unreached",
-                f"nothing leads to {name!r}: neither the top file nor an include names it",
-                "name it in top.sls, or remove it; begin its name with _ if it is meant to be so",
+                f"{name!r} is never used: no top file and no include names it",
+                "name it in top.sls, or remove it; begin its name with _ if that is intended",
             )
 
 
 @rule
 def extensions(subject: Subject) -> Iterator[Problem]:
-    """Directories of Python modules that Salt would load from among the states."""
+    """Directories of Python modules in the states directory that Salt would load."""
     tree = subject.all_files()
     for directory in (*INSTEAD, *REST):
         if found := modules(tree, directory):
             message = (
                 f"Holdfast does not load modules for Salt: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
             )
-            hint = INSTEAD.get(directory, "nothing stands in for it where there is no master")
+            hint = INSTEAD.get(directory, "without a master there is no replacement")
             yield Problem(Place(display(subject.root / directory)), "extension-ignored", message, hint)
 
 
@@ -79,7 +80,7 @@ def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:
 
 
 def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:
-    """The items of the list that lines begin with, or (`whole`) of all lists in them."""
+    """The items of the list with which the lines begin, or (`whole`) of all lists in them."""
     for line in lines:
         if found := ITEM.fullmatch(line.rstrip("\r")):
             yield found[1]
@@ -88,14 +89,17 @@ def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:
 
 
 def _meant(item: str, files: dict[str, Path]) -> list[str]:
-    """The files that an item of a list means: a name or glob, perhaps below an environment; an expression may be anything."""
+    """The files that an item of a list matches: a name or glob, perhaps below an environment.
+
+    Jinja matches anything.
+    """
     text = EXPRESSION.sub("*", item.partition(" #")[0])
     pattern = text.rpartition(": ")[2].strip(" \t'\"")
     return fnmatch.filter(files, pattern) if pattern else []
 
 
 def _absolute(item: str, path: Path) -> str:
-    """An item of an include by its full name."""
+    """The full name of an item of an include."""
     text = EXPRESSION.sub("*", item).strip(" \t'\"")
     rest = text.lstrip(".")
     dots = len(text) - len(rest)
@@ -103,7 +107,7 @@ def _absolute(item: str, path: Path) -> str:
 
 
 def _read(tree: Tree, path: Path) -> str | None:
-    """The text of a file; None when it may not or cannot be read."""
+    """The text of a file; None if it cannot be read or is not trusted."""
     try:
         return tree.read(path).text
     except CompileError:

@@ -1,4 +1,4 @@
-"""Everything that is to be said of a tree: all errors, then all warnings."""
+"""Reports everything about a states directory: all errors, then all warnings."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from pathlib import Path
 from holdfast.states.compile import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.gc_pause import gc_paused
 from holdfast.states.lint import files, keys, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
-from holdfast.states.memory import collector_at_rest
 
 OF_THE_WHOLE = frozenset({"action-unguarded", "managed-twice"})
-"""Warnings that what is not known yet, an `onchanges_in` or an `exclude`, could prove wrong."""
+"""Warnings that could be wrong if files are missing: an `onchanges_in` or an `exclude` may be in these."""
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What is wrong with a tree, and what is only strange; each sorted by place."""
+class LintReport:
+    """The errors and the warnings of a states directory, each sorted by place."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
     states: int = 0
-    """How many states were looked at; 0 when the tree does not compile."""
+    """Number of states that were checked; 0 if the states do not compile."""
 
 
-def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> Report:
-    """Compile a tree and look at it with every rule. What is wrong with it is in the report; nothing is raised for it.
+def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> LintReport:
+    """Compile the states and run every rule. Errors are in the report, and are not raised.
 
-    `ignore` has codes of warnings that are not wanted anywhere; `noted` are warnings that somebody else has found.
+    `ignore` has codes of warnings that are not reported; `noted` has further warnings, of the caller.
     """
-    with collector_at_rest():
+    with gc_paused():
         return _inspect(request, ignore, noted)
 
 
-def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> Report:
+def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> LintReport:
     trace = Trace()
     errors: Sequence[Problem] = ()
     complete = 0
@@ -56,7 +56,7 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
         found += unknown_codes(str(text.path), text.text)
     secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
     errors, found = _covered(errors, secret), _covered(found, secret)
-    return Report(
+    return LintReport(
         in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete
     )
 
@@ -67,7 +67,7 @@ def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
 
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
-    """The same problems, but the lines in which a secret stands are not shown."""
+    """The same problems, without the text of lines that contain a secret."""
     return [
         problem._replace(text="") if (problem.place.file, problem.place.line) in secret else problem
         for problem in problems
@@ -75,7 +75,7 @@ def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -
 
 
 def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Ignored]]:
-    """File -> what its comments silence, for all that something is said of."""
+    """File -> its comments that silence warnings, for all files with problems."""
     texts = {str(text.path): text.text for text in subject.texts}
     tree = subject.all_files()
     for file in {problem.place.file for problem in found} - texts.keys():
@@ -87,7 +87,7 @@ def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Igno
 def _wanted(
     found: Iterable[Problem], errors: Iterable[Problem], comments: Mapping[str, list[Ignored]], ignore: Collection[str]
 ) -> Iterator[Problem]:
-    """The warnings that are to be shown: not beside an error, not silenced, not the same again for each turn of a loop."""
+    """The warnings to be reported: not on the line of an error, not silenced, and only once for all turns of a loop."""
     wrong = {(problem.place.file, problem.place.line) for problem in errors}
     alike: dict[tuple[Place, str], list[Problem]] = {}
     for problem in found:

@@ -1,4 +1,4 @@
-"""The rule on files in the directory of a user for which no owner is declared."""
+"""The rule on files without a declared owner in the directory of a user."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from holdfast.states.lint.rule import Subject, rule
 HOMES = "/home/"
 ROOT = frozenset({"root", "0"})
 OWNED = frozenset({"file.managed", "file.directory", "file.recurse", "file.symlink", "file.copy"})
-"""Kinds that make something whose owner may be declared."""
+"""Kinds that make something with an owner."""
 
 
 @rule
 def undeclared(subject: Subject) -> Iterator[Problem]:
-    """Files that will be root's, in a directory that a state gives to a user, or in a home.
+    """Files that root will own, in a directory that a state gives to a user, or in a home.
 
-    What is root's there is neither edited nor gone through afterwards: the user could have moved something else there.
+    Later edits refuse such files, because the user could have moved another file there.
     """
     owners = dict(_owners(subject))
     for call in subject.calls:
@@ -28,14 +28,16 @@ def undeclared(subject: Subject) -> Iterator[Problem]:
             continue
         user, directory = _whose(resource.name, owners)
         if user not in ROOT:
-            text = f"{resource.name} will be root's, for no owner is declared, and {directory} belongs to {user}"
+            text = (
+                f"{resource.name} will belong to root, because no owner is declared, and {directory} belongs to {user}"
+            )
             yield call.chunk.spot.problem(
-                "owner-undeclared", text, f"add '- user: {user}', or say '- user: root' if it is meant so"
+                "owner-undeclared", text, f"add '- user: {user}', or '- user: root' if that is intended"
             )
 
 
 def _owners(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Directories of which a state says whose they are."""
+    """Directories with the owner that a state declares."""
     for call in subject.calls:
         resource = call.resource
         if resource.kind in {"file.directory", "file.recurse"} and (user := getattr(resource, "user", None)):
@@ -50,7 +52,7 @@ def _home(user: Resource) -> str | None:
 
 
 def _whose(path: str, owners: dict[str, str]) -> tuple[str, str]:
-    """(user, directory) of the nearest directory above a path that is somebody's; root's where nothing is known."""
+    """(user, directory) of the nearest directory above a path with a known owner; root and `/` if there is none."""
     above = posixpath.dirname(path)
     while above != "/":
         if above in owners:

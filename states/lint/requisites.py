@@ -1,4 +1,4 @@
-"""Rules on requisites: those that can never be met, and those that mean less than they say."""
+"""Rules on requisites: those that can never be met, and those that have less effect than they seem to."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
-from holdfast.states.automatic import automatic, remedy, told
+from holdfast.states.automatic import automatic, describe, remedy
 from holdfast.states.check import Checked, spot_of
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.requisites import Edge
+from holdfast.states.requisites import ResolvedTarget
 
 QUIET = frozenset(
     {
@@ -28,10 +28,10 @@ STURDY = frozenset(
 )
 """Kinds that never fail, unless something else makes them."""
 AS_TOLD = "test.configurable_test_state"
-"""A kind whose arguments say what it reports."""
+"""A kind whose arguments determine its outcome."""
 REFRESHING = frozenset({"watch", "watch_any", "listen"})
 BLOCKING = frozenset({"require", "require_any", "watch", "watch_any", "prereq", "check_cmd", "onlyif", "unless"})
-"""What may make any state fail."""
+"""Arguments that may cause any state to fail."""
 
 
 def is_quiet(call: Checked) -> bool:
@@ -51,15 +51,15 @@ def is_sturdy(call: Checked) -> bool:
 class Lists:
     """The requisites of one state by kind."""
 
-    def __init__(self, subject: Subject, edges: Sequence[Edge]) -> None:
+    def __init__(self, subject: Subject, edges: Sequence[ResolvedTarget]) -> None:
         self._calls, self._edges = subject.calls, edges
 
-    def of(self, *kinds: str) -> list[Edge]:
+    def of(self, *kinds: str) -> list[ResolvedTarget]:
         """The items of these kinds."""
         return [edge for edge in self._edges if edge.kind in kinds]
 
     def targets(self, *kinds: str) -> list[Checked]:
-        """The states that these kinds mean, each once."""
+        """The targets of these kinds of requisites, each once."""
         return [
             self._calls[position]
             for position in dict.fromkeys(position for edge in self.of(*kinds) for position in edge.group)
@@ -68,7 +68,7 @@ class Lists:
 
 @rule
 def never_met(subject: Subject) -> Iterator[Problem]:
-    """States that cannot run, whatever happens."""
+    """States that can never run."""
     for call, edges in subject.with_edges():
         lists = Lists(subject, edges)
         for kinds, why in (*_silent(lists), *_impossible(lists), *_at_odds(lists)):
@@ -82,11 +82,11 @@ def never_met(subject: Subject) -> Iterator[Problem]:
 
 
 Finding = tuple[tuple[str, ...], str]
-"""The kinds of requisites that something is wrong with, and what."""
+"""The kinds of requisites that have a problem, and the reason."""
 
 
 def _silent(lists: Lists) -> Iterator[Finding]:
-    """It waits for changes that never come."""
+    """The state waits for changes that never happen."""
     for kinds in (("onchanges", "onchanges_any"), ("prereq",)):
         targets = lists.targets(*kinds)
         if targets and all(map(is_quiet, targets)):
@@ -94,7 +94,7 @@ def _silent(lists: Lists) -> Iterator[Finding]:
 
 
 def _impossible(lists: Lists) -> Iterator[Finding]:
-    """It waits for failures that never come."""
+    """The state waits for failures that never happen."""
     if lists.of("onchanges", "onchanges_any"):
         return
     for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
@@ -105,18 +105,18 @@ def _impossible(lists: Lists) -> Iterator[Finding]:
 
 
 def _at_odds(lists: Lists) -> Iterator[Finding]:
-    """One requisite wants what the other forbids."""
+    """Two requisites exclude each other."""
     good = {target.chunk.identity for target in lists.targets("require", "watch")}
     for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
         targets = lists.targets(*kinds)
         both = [target for target in targets if target.chunk.identity in good]
         if targets and enough(target.chunk.identity in good for target in targets):
-            yield kinds, f"it requires {_names(both)}, and waits for the failure of that, too"
+            yield kinds, f"it requires {_names(both)}, and also waits for its failure"
     failing, changing = lists.targets("onfail", "onfail_any"), lists.targets("onchanges", "onchanges_any")
     if len(failing) == 1 and failing == changing:
         yield (
             ("onfail", "onfail_any"),
-            f"{_names(failing)} would have to fail and to change, but what fails counts as unchanged",
+            f"{_names(failing)} would have to fail and to change, but a failed state counts as unchanged",
         )
 
 
@@ -127,7 +127,7 @@ def _names(calls: Sequence[Checked]) -> str:
 
 @rule
 def never_changes(subject: Subject) -> Iterator[Problem]:
-    """What is watched, and never changes."""
+    """Watched states that never change."""
     for call, edges in subject.with_edges():
         if not isinstance(call.resource, Refreshable):
             continue
@@ -143,7 +143,7 @@ def never_changes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def no_refresh(subject: Subject) -> Iterator[Problem]:
-    """Kinds that are told of changes, and cannot act on them."""
+    """Kinds without a refresh that watch or listen."""
     for call, edges in subject.with_edges():
         if isinstance(call.resource, Refreshable):
             continue
@@ -160,7 +160,7 @@ def no_refresh(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def noop_targets(subject: Subject) -> Iterator[Problem]:
-    """States that are only looked at, and that others build upon."""
+    """States that other states require, but that are never applied (noop)."""
     for call, edges in subject.with_edges():
         if call.meta.noop:
             continue
@@ -168,28 +168,28 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
             idle = [subject.calls[position] for position in edge.group if subject.calls[position].meta.noop]
             if idle and edge.kind in ("require", "watch"):
                 text = f"{call.chunk.identity} requires {_names(idle)}, which is never applied (noop)"
-                yield edge.target.spot.problem("requisite-noop", text, "take its noop away, or the requisite")
+                yield edge.target.spot.problem("requisite-noop", text, "remove its noop, or the requisite")
 
 
 @rule
 def too_early(subject: Subject) -> Iterator[Problem]:
-    """States that stand before what they cannot do without: all is well until the day when they meet an empty machine."""
+    """States that stand before a state that they need: they fail on an empty machine."""
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
         spot = spots.get(subject.ordered[drop.who].identity)
-        if spot is None:  # parts of a kind stand as its author has put them
+        if spot is None:  # the author of a composite determines the order of its parts
             continue
-        yield spot.problem("needed-earlier", told(subject.ordered, drop), remedy(subject.ordered, drop))
+        yield spot.problem("needed-earlier", describe(subject.ordered, drop), remedy(subject.ordered, drop))
 
 
 @rule
 def turned_off(subject: Subject) -> Iterator[Problem]:
-    """Requisites that the settings turn off."""
+    """Requisites that the settings disable."""
     for call in subject.calls if subject.disabled else ():
         for key in sorted(subject.disabled & call.chunk.items.keys()):
             spot = spot_of(call.chunk, (key,))
             yield spot.problem(
                 "requisite-disabled",
-                f"{key} has no effect: the settings turn it off (disabled_requisites)",
+                f"{key} has no effect: the settings disable it (disabled_requisites)",
                 "remove it",
             )

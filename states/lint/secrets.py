@@ -1,4 +1,4 @@
-"""Rules on secrets: in a state file everybody who may read the states reads them, too. Neither value nor line is ever shown."""
+"""Rules on secrets in state files, which everybody who can read the states can read. Reports never show a secret."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ NO_SECRET = re.compile(
     r"[!*x]{1,2}|/\S*|\w+://\S*|\$\{?\w+\}?|__slot__:.*|true|false|yes|no|none|null|absent|present|\d{1,3}",
     re.IGNORECASE,
 )
-"""What stands in place of one: a locked password, a path, a variable, a word."""
+"""Values that are not secrets: a locked password, a path, a variable, a word."""
 HASH = re.compile(r"\$(?:[1-7]|2[abxy]|y|gy|md5|sha1|argon2\w*|scrypt)\$\S+")
-"""What the system keeps of a password: not the password, and still enough to try for it."""
+"""Hash of a password: enough to try passwords on it."""
 SHAPES = {
     "a private key": r"-----BEGIN (?:[A-Z]+ )*PRIVATE KEY-----",
     "an AWS access key": r"\b(?:AKIA|ASIA)[A-Z2-7]{9}(?!EXAMPLE)[A-Z2-7]{7}\b",
@@ -31,13 +31,13 @@ SHAPES = {
     "a Google API key": r"\bAIza[A-Za-z0-9_-]{35}\b",
     "a password in a URL": r"\b[a-z][a-z0-9+.-]*://[^\s:/@{}$<>'\"]+:(?!password@|pass@|secret@|\*+@|x+@)[^\s:/@{}$<>'\"]+@",
 }
-"""What secrets look like."""
+"""Patterns of well-known secrets."""
 _SHAPES = re.compile("|".join(f"(?P<s{index}>{shape})" for index, shape in enumerate(SHAPES.values())))
 
 
 @rule
 def known_shapes(subject: Subject) -> Iterator[Problem]:
-    """Text that can hardly be anything else."""
+    """Text with the form of a well-known secret."""
     for text in subject.texts:
         for found in _SHAPES.finditer(text.text):
             what = list(SHAPES)[int((found.lastgroup or "s0")[1:])]
@@ -50,7 +50,7 @@ def known_shapes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def secret_arguments(subject: Subject) -> Iterator[Problem]:
-    """Values of arguments that are declared to be secret, or whose name says so."""
+    """Values of arguments that are declared as secret, or have the name of a secret."""
     for call in subject.calls:
         secret = shape_of(type(call.resource)).secrets
         for key, item in call.chunk.items.items():
@@ -68,7 +68,7 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
-    """What a template itself gives a name that says so."""
+    """Texts that a template assigns to names of secrets."""
     for template in subject.templates:
         for name, text, line in literals(template):
             if NAME.search(name) and not NO_SECRET.fullmatch(text):
@@ -76,7 +76,7 @@ def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
 
 
 def _said(name: str, value: str) -> str:
-    """What is wrong with a secret that stands there."""
+    """The message for a secret."""
     if HASH.fullmatch(value.strip()):
-        return f"the hash of {name!r} stands in a state file, where all who read the states may try passwords on it"
+        return f"a state file contains the hash of {name!r}: everybody who can read the states can try passwords on it"
     return f"{name!r} is given in plain text"

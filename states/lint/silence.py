@@ -1,7 +1,7 @@
-"""Comments that silence a finding where it stands: `# holdfast: ignore CODE`, of Jinja's kind (`{# ... #}`) just as well.
+"""Comments that silence warnings: `# holdfast: ignore CODE`, or the same in a comment of Jinja (`{# ... #}`).
 
-It holds for its own line, or when it stands alone for the next one, and for all that is indented below that. At the head of a file it
-holds also for what is said of the file as a whole.
+Such a comment silences warnings on its own line or, if it is alone on its line, on the next one, and on all lines that
+are indented below that. At the head of a file it also silences warnings about the file as a whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from holdfast.states.errors import Place, Problem
 
 COMMENT = re.compile(r"#\s*holdfast:\s*ignore\b([^#\n]*)")
 ALONE = re.compile(r"\s*(#.*|\{#.*)?")
-"""A line with nothing but a comment, or nothing at all."""
+"""A line that is blank or has only a comment."""
 TAG = re.compile(r"\s*\{%.*")
 
 
@@ -24,12 +24,12 @@ class Ignored(NamedTuple):
 
     codes: frozenset[str]
     first: int
-    """The lines that it holds for, from 1; 0 is the file as a whole."""
+    """The lines for which it holds, from 1; 0 is the file as a whole."""
     last: int
 
 
 def ignored(text: str) -> list[Ignored]:
-    """What the comments of a file silence."""
+    """The comments of a file that silence warnings."""
     if "holdfast:" not in text:
         return []
     lines = text.split("\n")
@@ -41,7 +41,7 @@ def ignored(text: str) -> list[Ignored]:
 
 
 def unknown_codes(file: str, text: str) -> Iterator[Problem]:
-    """Comments that name a code that there is not, or none at all."""
+    """Comments that name an unknown code, or none."""
     for number, line in enumerate(text.split("\n"), 1) if "holdfast:" in text else ():
         found = COMMENT.search(line)
         if found is None:
@@ -89,6 +89,6 @@ def _range(lines: list[str], index: int) -> tuple[int, int]:
 
 
 def _depth(line: str) -> tuple[int, bool]:
-    """How deep a line is indented; a list may stand as deep as the key that it belongs to."""
+    """The indentation of a line; a list may have the same indentation as its key."""
     bare = line.lstrip()
     return len(line) - len(bare), bare.startswith("- ")

@@ -1,4 +1,4 @@
-"""Rules on the files that states take from the tree, and on templates that stand in states: whether their templates are given what they name, and what these may come to."""
+"""Rules on templates of files and in states: undefined names, unknown functions in branches, and missing keys."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from typing import Any
 from holdfast.resources.registry import nearest
 from holdfast.states.check import Checked
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.host_view import HostView
 from holdfast.states.jinja import names_for
 from holdfast.states.lint.keys import mistyped_in
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import HANDED, Names, Template, jinja, names_of, read_template
+from holdfast.states.lint.template import HANDED, NameFinder, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
 from holdfast.states.source import Text, Tree
-from holdfast.states.sources import placed
-from holdfast.states.world import World
+from holdfast.states.source_checks import placed
 
 SCHEMES = ("salt://", "tree://")
 ONE_OF = frozenset({"file.managed", "file.recurse"})
-"""Kinds that take the first of their sources that is there."""
+"""Kinds that use the first of their sources that exists."""
 ALL_OF = frozenset({"file.append", "file.prepend", "file.blockreplace"})
-"""Kinds that take all of them."""
+"""Kinds that use all of their sources."""
 PART = frozenset({"source", "name", "saltenv"})
 OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_OF, PART)}
-"""What the template of a file sees of its state."""
+"""Attributes of its state that the template of a file sees."""
 
 
 @rule
 def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Calls, filters and tests that there are not, in branches of templates that may never be taken (what is certain is an error), and keys."""
+    """Unknown functions, filters and tests in branches of templates that may never be taken; and missing keys.
+
+    Unknown functions, filters and tests elsewhere are errors.
+    """
     tree = subject.all_files()
     for url in {
         url
@@ -51,9 +54,9 @@ def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Names in templates of files that neither the template nor the context of its state gives a value."""
+    """Names in templates of managed files that neither the template nor the context of the state defines."""
     tree = subject.all_files()
-    templates: dict[str, tuple[Template, Names] | None] = {}
+    templates: dict[str, tuple[Template, NameFinder] | None] = {}
     for call in subject.calls:
         urls = [url for some in _urls(call) for url in some if url.startswith(SCHEMES)]
         if not _is_template(call) or len(urls) != 1:
@@ -68,7 +71,7 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def in_states(subject: Subject) -> Iterator[Problem]:
-    """The same in the templates that stand in states."""
+    """The same problems of templates in arguments of states."""
     for call in subject.calls:
         for key, text in call.chunk.checked.inline if call.chunk.checked else ():
             template = read_template(Text(Path(call.chunk.spot.document.file), text, ""))
@@ -78,15 +81,15 @@ def in_states(subject: Subject) -> Iterator[Problem]:
                 yield from (placed(problem, call.chunk, key, text) for problem in found)
 
 
-def _undefined(template: Template, names: Names, call: Checked) -> Iterator[Problem]:
-    """Names that neither a template nor the context of its state gives a value."""
+def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator[Problem]:
+    """Names that neither a template nor the context of its state defines."""
     given = _handed(call)
     for name in names.missing(_known() | given):
         near = nearest(name.name, given | names.given)
         hint = (
             f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
         )
-        text = f"nothing gives {name.name!r} a value, not {call.chunk.identity} ({call.chunk.spot.place}) either"
+        text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.place})"
         yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 
@@ -96,7 +99,7 @@ def _is_template(call: Checked) -> bool:
 
 
 def _urls(call: Checked) -> list[list[str]]:
-    """Where the content of a state comes from: lists of which one is enough."""
+    """The sources of a state: lists of alternatives."""
     resource: Any = call.resource
     if resource.kind == "cmd.script":
         return [[resource.source or resource.name.split(" ", 1)[0]]]
@@ -108,7 +111,7 @@ def _urls(call: Checked) -> list[list[str]]:
 
 
 def _text(tree: Tree, url: str) -> Text | None:
-    """The file behind a URL of the tree; None when it cannot be read as text."""
+    """The file of a URL in the states directory; None if it cannot be read as text."""
     with suppress(CompileError, OSError):
         return tree.read(tree.template(_inside(url)))
     return None
@@ -119,7 +122,7 @@ def _inside(url: str) -> str:
     return url.partition("://")[2].partition("?")[0].lstrip("/")
 
 
-def _template(tree: Tree, url: str) -> tuple[Template, Names] | None:
+def _template(tree: Tree, url: str) -> tuple[Template, NameFinder] | None:
     text = _text(tree, url)
     template = None if text is None else read_template(text)
     names = None if template is None else names_of(template)
@@ -133,5 +136,5 @@ def _handed(call: Checked) -> frozenset[str]:
 
 @cache
 def _known() -> frozenset[str]:
-    """What every template of a file sees."""
-    return frozenset({*names_for(World()), *jinja().globals}) | HANDED
+    """The names that every template of a managed file sees."""
+    return frozenset({*names_for(HostView()), *jinja().globals}) | HANDED

@@ -1,4 +1,4 @@
-"""Rules on single states and what they manage: two for one thing, arguments that do nothing, commands without a guard."""
+"""Rules on single states: two for one thing, arguments without effect, commands without a guard."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid, acts
 from holdfast.resources.traits import Reversible
 from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
-from holdfast.states.elsewhere import meant_argument
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.low import CONTROL
+from holdfast.states.salt_hints import meant_argument
 
 NEEDS: Mapping[str, Mapping[str, str]] = {
     "file.managed": {
@@ -23,12 +23,12 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
     "cmd.script": {"context": "template", "defaults": "template"},
 }
-"""Kind -> argument -> another one without which it has no effect."""
+"""Kind -> argument -> another argument, without which it has no effect."""
 
 
 @rule
 def managed_twice(subject: Subject) -> Iterator[Problem]:
-    """Two states of one kind for one thing, both always: they agree today, and one of them will be forgotten tomorrow."""
+    """Two unconditional states of one kind for one thing: a later change may be made in only one of them."""
     owners: dict[tuple[str, Uid], Checked] = {}
     for call in subject.calls:
         if not call.resource.exclusive or conditional(call.chunk):
@@ -36,14 +36,15 @@ def managed_twice(subject: Subject) -> Iterator[Problem]:
         for uid in call.resource.uids():
             owner = owners.setdefault((call.resource.kind, uid), call)
             if owner is not call:
-                text = f"{call.chunk.identity} and {owner.chunk.identity} ({owner.chunk.spot.place}) both manage the {uid[0]} {uid[1]}"
+                other = f"{owner.chunk.identity} ({owner.chunk.spot.place})"
+                text = f"{call.chunk.identity} and {other} both manage the {uid[0]} {uid[1]}"
                 yield call.chunk.spot.problem("managed-twice", text, "keep one of the two, and let others require it")
                 break
 
 
 @rule
 def idle_arguments(subject: Subject) -> Iterator[Problem]:
-    """Arguments that do nothing without another one."""
+    """Arguments that have no effect without another one."""
     for call in subject.calls:
         for key, other in NEEDS.get(call.resource.kind, {}).items():
             if key in call.chunk.low and not call.chunk.low.get(other):
@@ -53,16 +54,16 @@ def idle_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def no_reversal(subject: Subject) -> Iterator[Problem]:
-    """States that ask to be undone some day, of kinds that cannot be."""
+    """States with `reverse`, of kinds that do not support it."""
     for call in subject.calls:
         if call.meta.reverse and not isinstance(call.resource, (Reversible, Composite)):
-            text = f"{call.resource.kind} cannot be undone: nothing is put back when this state is taken away"
+            text = f"{call.resource.kind} cannot be undone: nothing is restored when this state is removed"
             yield spot_of(call.chunk, ("reverse",)).problem("reverse-missing", text, "remove 'reverse'")
 
 
 @rule
 def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
-    """Arguments of kinds that take any, and do nothing with them."""
+    """Arguments of kinds that accept any argument and ignore it."""
     for call in subject.calls:
         cls = type(call.resource)
         if cls.model_config.get("extra") != "ignore":
@@ -77,7 +78,10 @@ def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def variables(subject: Subject) -> Iterator[Problem]:
-    """Arguments that a managed file has not, so that its template gets them: meant so in Salt's formulas, else a slip of the pen."""
+    """Unknown arguments of a managed file, which its template gets as variables.
+
+    Salt's formulas do this on purpose; otherwise it is a typing error.
+    """
     for call in subject.calls:
         shape, low = shape_of(type(call.resource)), call.chunk.low
         if call.resource.kind != "file.managed" or not low.get("template"):
@@ -86,7 +90,7 @@ def variables(subject: Subject) -> Iterator[Problem]:
             if key.startswith("__"):
                 continue
             near = meant_argument(key, call.resource.kind, shape.fields)
-            hint = f"did you mean {near!r}?" if near else "say so: put it below 'context'"
+            hint = f"did you mean {near!r}?" if near else "if that is intended, put it below 'context'"
             text = f"file.managed has no argument {key!r}: its template gets it as a variable"
             yield (
                 spot_of(call.chunk, (key,)).problem("argument-variable", text, hint)._replace(text="")
@@ -95,7 +99,7 @@ def variables(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def unguarded(subject: Subject) -> Iterator[Problem]:
-    """Commands of which nothing says when they are needed."""
+    """Commands without a guard."""
     for call in subject.calls:
         family = call.chunk.low["state"]
         if family == "test" or not acts(call.resource) or getattr(call.resource, "stateful", False):

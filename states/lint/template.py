@@ -1,4 +1,4 @@
-"""A template without running it: its syntax tree, the names that it uses before anything gives them a value, and the calls it makes."""
+"""Analyses a template without running it: its syntax tree, its undefined names, and its calls."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from jinja2 import nodes
 
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.firstline import split_shebang
+from holdfast.states.host_view import HostView
 from holdfast.states.jinja import names_for, sls_variables
 from holdfast.states.source import Text
 from holdfast.states.templates import StateEnvironment, environment
-from holdfast.states.world import World
 
 EXPRESSION = re.compile(r"\{\{.*?\}\}")
-"""What a line of a template puts in place of itself."""
+"""Pattern of Jinja in a line."""
 DEFAULTING = frozenset({"default", "d"})
-"""Filters that take what is not there."""
+"""Filters that accept undefined values."""
 HANDED = frozenset({"loop", "self", "super", "caller", "varargs", "kwargs"})
-"""Names that Jinja itself gives a value in places."""
+"""Names to which Jinja itself gives a value in places."""
 ASKING = frozenset(
     {"defined", "undefined", "none", "string", "mapping", "number", "integer", "float", "boolean", "sequence", "sameas"}
 )
-"""Tests that take it, too."""
+"""Tests that accept undefined values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,16 +39,16 @@ class Template:
     lines: list[str]
     tree: nodes.Template
     parts: dict[type[nodes.Node], list[Any]]
-    """All parts of the tree by their type."""
+    """All nodes of the tree by their type."""
 
     def all(self, kind: type[nodes.Node]) -> list[Any]:
-        """All parts of a type."""
+        """All nodes of a type."""
         return self.parts.get(kind, [])
 
     def problem(
         self, line: int, word: str, code: str, message: str, hint: str = "", *, secret: bool = False
     ) -> Problem:
-        """Something wrong with a word of a line. Jinja knows no columns: it is looked for; 0 when it does not stand there."""
+        """A problem of a word in a line. Jinja knows no columns, so the word is searched for; 0 if it is not found."""
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         found = re.search(rf"(?<![\w|]){re.escape(word)}(?!\w)", text)
         return Problem(
@@ -62,19 +62,19 @@ class Template:
 
 @cache
 def jinja() -> StateEnvironment:
-    """The environment that templates are read with."""
+    """The environment that parses templates."""
     return environment(None, marks=False)
 
 
 @cache
 def known_names() -> frozenset[str]:
-    """What every state file has without anybody giving it."""
-    given = {*names_for(World()), *sls_variables("", ""), *jinja().globals}
+    """The names that every state file can use."""
+    given = {*names_for(HostView()), *sls_variables("", ""), *jinja().globals}
     return frozenset(given) | HANDED
 
 
 def read_template(text: Text) -> Template | None:
-    """The template in a file; None when there is no Jinja in it, or none that can be read (which the compiler tells)."""
+    """The template of a file; None if it has no Jinja, or cannot be parsed (the compiler reports that)."""
     if "{{" not in text.text and "{%" not in text.text:
         return None
     try:
@@ -85,7 +85,7 @@ def read_template(text: Text) -> Template | None:
         jinja2.TemplateSyntaxError,
         RecursionError,
         ValueError,
-    ):  # the last for a number of thousands of digits
+    ):  # ValueError: a number with thousands of digits
         return None
     return Template(text.path, text.text.split("\n"), tree, _by_type(tree)) if "jinja" in pipe else None
 
@@ -102,45 +102,45 @@ def _by_type(tree: nodes.Template) -> dict[type[nodes.Node], list[Any]]:
 
 @dataclass(slots=True)
 class Scope:
-    """The names that have a value in one part of a template."""
+    """The names that are defined in one part of a template."""
 
     given: set[str]
-    """Takes in every name of every scope of the template."""
+    """Collects every name of every scope of the template."""
     outer: Scope | None = None
     names: set[str] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
-        """Whether a name has a value here."""
+        """Whether a name is defined here."""
         return name in self.names or (self.outer is not None and self.outer.has(name))
 
     def give(self, *names: str) -> None:
-        """Take in names."""
+        """Define names."""
         self.names.update(names)
         self.given.update(names)
 
     def assign(self, target: nodes.Node) -> None:
-        """Take in what is assigned to: a name, or several."""
+        """Define the targets of an assignment: a name, or several."""
         if isinstance(target, nodes.Name):
             self.give(target.name)
         else:
             self.give(*(name.name for name in target.find_all(nodes.Name)))
 
     def inside(self, *names: str) -> Scope:
-        """A part of this one, with more names."""
+        """A nested scope with more names."""
         scope = Scope(self.given, self)
         scope.give(*names)
         return scope
 
 
-class Names:
-    """The uses of names that nothing has given a value. What a test asks for (`x is defined`) is known to be missing at times.
+class NameFinder:
+    """Finds uses of undefined names. A name that a test asks for (`x is defined`) may be undefined.
 
-    Names are taken in the order of the text; macros see what stands below them, too, as they are called later.
+    Names are processed in the order of the text. Macros also see names below them, because they are called later.
     """
 
     def __init__(self, tree: nodes.Template) -> None:
         self.given: set[str] = set()
-        """Every name that is given a value anywhere: what is included there sees it."""
+        """Every name that is assigned anywhere; included templates see it."""
         self._found: list[nodes.Name] = []
         self._asked: set[str] = set()
         self._later: list[tuple[Iterable[nodes.Node], Scope]] = []
@@ -149,7 +149,7 @@ class Names:
             self._all(*self._later.pop())
 
     def missing(self, known: frozenset[str]) -> Iterator[nodes.Name]:
-        """The uses of names that are not `known` either."""
+        """The uses of names that are not in `known` either."""
         return (name for name in self._found if name.name not in known and name.name not in self._asked)
 
     def _all(self, several: Iterable[nodes.Node | None], scope: Scope) -> None:
@@ -158,7 +158,7 @@ class Names:
                 self._node(node, scope)
 
     def _node(self, node: nodes.Node, scope: Scope) -> None:
-        """Go through one node; those that give names a value come first."""
+        """Visit one node; nodes that define names are visited first."""
         match node:
             case nodes.Name():
                 if node.ctx == "load" and not scope.has(node.name):
@@ -181,7 +181,7 @@ class Names:
                 self._block(node, scope)
 
     def _block(self, node: nodes.Node, scope: Scope) -> None:
-        """Go through what has a body, with a scope of its own."""
+        """Visit a node with a body, in a scope of its own."""
         match node:
             case nodes.AssignBlock():
                 self._all((node.filter, *node.body), scope.inside())
@@ -211,16 +211,16 @@ class Names:
                 self._all(node.iter_child_nodes(), scope)
 
 
-def names_of(template: Template) -> Names | None:
+def names_of(template: Template) -> NameFinder | None:
     """The names of a template; None when it is nested too deeply to be walked."""
     try:
-        return Names(template.tree)
+        return NameFinder(template.tree)
     except RecursionError:
         return None
 
 
 def parts_named(template: Template) -> Iterator[str | None]:
-    """The file name of each state file that one imports, includes or extends; None for one that only running it tells."""
+    """The file name of each state file that a template imports, includes or extends; None for a computed name."""
     for node in (
         node for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends) for node in template.all(kind)
     ):
@@ -230,7 +230,7 @@ def parts_named(template: Template) -> Iterator[str | None]:
 
 
 def _tail(node: nodes.Node) -> str:
-    """What the text that an expression makes ends with, as far as that can be seen: `root ~ '/map.jinja'`."""
+    """The end of the text of an expression, as far as it is known: `root ~ '/map.jinja'`."""
     if isinstance(node, nodes.Concat):
         return _tail(node.nodes[-1])
     return _tail(node.right) if isinstance(node, nodes.Add) else _text(node)
@@ -244,7 +244,7 @@ def calls(template: Template) -> Iterator[tuple[str, int]]:
 
 
 def called(node: nodes.Node) -> str:
-    """The name of the call that an expression is; empty when it is none."""
+    """The name of the function that an expression names; empty if it is no function."""
     if isinstance(node, nodes.Getitem) and _is_salt(node.node):
         return _text(node.arg)
     deeper = isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) and _is_salt(node.node.node)
@@ -256,13 +256,13 @@ def called(node: nodes.Node) -> str:
 
 
 def asked_calls(template: Template) -> set[str]:
-    """The calls of which a template asks whether there is such a thing: `'x.y' in salt`."""
+    """The functions for whose existence a template tests: `'x.y' in salt`."""
     asking = template.all(nodes.Compare)
     return {_text(compare.expr) for compare in asking if any(_is_salt(operand.expr) for operand in compare.ops)}
 
 
 def asked_words(template: Template, what: str) -> set[str]:
-    """The filters, or tests, of which a template asks whether there is such a thing: `'x' is filter`."""
+    """The filters, or tests, for whose existence a template tests: `'x' is filter`."""
     return {
         str(each.node.value)
         for each in template.all(nodes.Test)
@@ -271,7 +271,7 @@ def asked_words(template: Template, what: str) -> set[str]:
 
 
 def literals(template: Template) -> Iterator[tuple[str, str, int]]:
-    """Every text that a template itself gives a name: (name, text, line), for `set` and for the keys of mappings."""
+    """Every text that a template assigns, by `set` or as a value of a mapping: (name, text, line)."""
     for assign in template.all(nodes.Assign):
         if isinstance(assign.target, nodes.Name) and (text := _text(assign.node)):
             yield assign.target.name, text, assign.lineno
@@ -285,5 +285,5 @@ def _is_salt(node: Any) -> bool:
 
 
 def _text(node: nodes.Node) -> str:
-    """The text that an expression is; empty when it is anything else."""
+    """The text of an expression; empty if it is no constant text."""
     return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""

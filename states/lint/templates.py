@@ -1,4 +1,4 @@
-"""Rules on templates: what they would stumble over in branches that were not taken this time, and what they should not do at all."""
+"""Rules on templates: errors in branches that were not taken this time, and side effects."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ EFFECTS = re.compile(
     r"|\w+\.(install|remove|purge|upgrade|refresh_db|hold|unhold|start|stop|restart|reload|enable|disable|mask|unmask"
     r"|add|delete|write|append|prepend|replace|touch|mkdir|makedirs|copy|move|rename|symlink|set_mode|chown|create|destroy|kill)$"
 )
-"""Calls that do more than look."""
+"""Functions with side effects."""
 
 
 @rule
 def undefined_names(subject: Subject) -> Iterator[Problem]:
-    """Names that nothing gives a value, in branches that were taken or not.
+    """Undefined names, in branches that were taken or not.
 
-    What others import or include may see whatever anybody gives a value.
+    A name for which the template tests, or that has a default, is not reported.
     """
     found = [(template, names) for template in subject.templates if (names := names_of(template)) is not None]
     handed_on = frozenset().union(*(names.given for _, names in found))
@@ -47,31 +47,31 @@ def undefined_names(subject: Subject) -> Iterator[Problem]:
             near = nearest(name.name, (known | names.given) - {name.name} - jinja().globals.keys())
             hint = f"did you mean {near}?" if near else "set it above, give a default, or ask whether it 'is defined'"
             if name.name in names.given:
-                hint = "what a loop, a macro or a block sets is gone behind it: set it outside, or use a namespace"
-            yield template.problem(
-                name.lineno, name.name, "template-name", f"nothing gives {name.name!r} a value", hint
-            )
+                hint = (
+                    "a name that a loop, macro or block sets is undefined after it: set it outside, or use a namespace"
+                )
+            yield template.problem(name.lineno, name.name, "template-name", f"{name.name!r} is not defined", hint)
 
 
 @rule
 def effects(subject: Subject) -> Iterator[Problem]:
-    """Calls that change something, or may, while a template is only being read."""
+    """Calls of functions that have, or may have, side effects."""
     for template in subject.templates:
         for name, line in calls(template):
             if EFFECTS.match(name):
-                text = f"{name} does more than look, each time that states are compiled"
+                text = f"{name} has side effects each time that states are compiled"
                 yield template.problem(line, name, "template-effect", text, "make it a state, or a grain of your own")
 
 
 @rule
 def unknown_words(subject: Subject) -> Iterator[Problem]:
-    """Calls, filters and tests that there are not: a template that comes to them stops."""
+    """Unknown functions, filters and tests, which stop a template that uses them."""
     for template in subject.templates:
         yield from unknown_in(template)
 
 
 def unknown_in(template: Template) -> Iterator[Problem]:
-    """The calls, filters and tests of one template that there are not."""
+    """The unknown functions, filters and tests of one template."""
     asked = asked_calls(template)
     for name, line in calls(template):
         if name not in TABLE and name not in asked and not EFFECTS.match(name):
@@ -83,7 +83,7 @@ def unknown_in(template: Template) -> Iterator[Problem]:
 
 
 def _unknown(template: Template, what: str) -> Iterator[Problem]:
-    """Filters, or tests, that there are not."""
+    """Unknown filters, or tests."""
     known = jinja().filters if what == "filter" else jinja().tests
     asked = asked_words(template, what)
     for node in template.all(nodes.Filter if what == "filter" else nodes.Test):

@@ -1,4 +1,4 @@
-"""The values of arguments: every text in them, whether it stands in the file, and the rule on those that a template makes of nothing."""
+"""Helpers for values of arguments, and the rule on values that a template makes of a missing value."""
 
 from __future__ import annotations
 
@@ -14,25 +14,27 @@ from holdfast.states.low import CONTROL
 from holdfast.states.marks import Map, Mark, Seq
 
 NOTHING = re.compile(r"(?:\S*[/=:@])?None(?:[/:@]\S*)?")
-"""A value that a template has made of nothing, or one with such a part: `None`, `/srv/None`, `None:staff`."""
+"""A value with the text of a missing value: `None`, `/srv/None`, `None:staff`."""
 
 
 @rule
 def nothing(subject: Subject) -> Iterator[Problem]:
-    """Values that are the word None: what is not there has no other text in templates, and it passes for a name or a content."""
+    """Values with the word None, which a template prints for a missing value."""
     for call in subject.calls:
         for key, item in call.chunk.items.items():
             if key in CONTROL and key != "name":
                 continue
             for name, value, mark in texts(key, item.value, item.mark):
                 if NOTHING.fullmatch(value.strip()) and _made_of_nothing(item, mark):
-                    text = f"the value of {name!r} has the text None, which the template makes of what is not there"
+                    text = (
+                        f"the value of {name!r} contains the text None, which the template prints for a missing value"
+                    )
                     hint = "give a default, pillar.get('key', 'value'), or leave the argument out: {% if ... %}"
                     yield item.document.problem(mark, "value-none", text, hint)
 
 
 def texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, Mark | None]]:
-    """Every text in a value, with the nearest key above it, and where it stands."""
+    """Every text in a value, with the nearest key above it, and its mark."""
     if isinstance(value, str):
         if value:
             yield key, value, mark
@@ -45,7 +47,7 @@ def texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, M
 
 
 def stands_there(item: Item, value: str, mark: Mark | None) -> bool:
-    """Whether a value stands in the file as it is, and was not put there by a template."""
+    """Whether a value is written in the file, and does not come from a template."""
     if item.document.lines is None:
         return True
     first = value.split("\n", 1)[0]
@@ -53,7 +55,7 @@ def stands_there(item: Item, value: str, mark: Mark | None) -> bool:
 
 
 def _made_of_nothing(item: Item, mark: Mark | None) -> bool:
-    """Whether a template has put the word None there; it may also say it itself."""
+    """Whether the word None comes from a template, and is not written in it."""
     if item.document.lines is None:
         return False
     lines = _lines(item, mark)
@@ -61,6 +63,6 @@ def _made_of_nothing(item: Item, mark: Mark | None) -> bool:
 
 
 def _lines(item: Item, mark: Mark | None) -> list[str]:
-    """The line of a mark and the next one: the text of a block begins below its key."""
+    """The line of a mark and the next one, because a block scalar begins below its key."""
     place = item.document.place(mark)
     return [item.document.line_text(place.file, place.line + n) for n in (0, 1)]

@@ -1,4 +1,7 @@
-"""`apply` beside an administrator's apt waits for what that has in its hands, as the agent does; everything else is put right meanwhile."""
+"""`apply` beside an administrator's apt waits for what that has in its hands, as the agent does.
+
+Everything else is put right meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -13,15 +16,18 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.cli.main import main
-from holdfast.agent.host.host import Host
-from holdfast.resources import locks
+from holdfast.agent.host.host import LocalHost
+from holdfast.resources import package_locks
 from holdfast_process import Tree
 
 HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
 
 
 class Apt:
-    """Somebody's apt, which holds a real lock and has one path in its hands. `enough` is called when it has been looked at a few times."""
+    """Somebody's apt, which holds a real lock and has one path in its hands.
+
+    `enough` is called when it has been looked at a few times.
+    """
 
     def __init__(self, lock: Path, path: str) -> None:
         self.path, self.looks = path, 0
@@ -37,8 +43,8 @@ class Apt:
         self.looks += 1
         if self.looks == 4:
             self.enough()
-        holder = locks.holder(self._lock)
-        return locks.described(holder) if holder else ""
+        holder = package_locks.holder(self._lock)
+        return package_locks.described(holder) if holder else ""
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
         """Whether the path is among them."""
@@ -65,8 +71,8 @@ def tree(tmp_path: Path) -> Tree:
 def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apt]:
     """An apt that has the first file in its hands; it stands for the host's."""
     apt = Apt(tmp_path / "lock", f"{tree.host}/theirs")
-    monkeypatch.setattr(locks, "PACKAGES", (tmp_path / "lock",))
-    monkeypatch.setattr(Host, "interface", lambda *_: apt)
+    monkeypatch.setattr(package_locks, "PACKAGES", (tmp_path / "lock",))
+    monkeypatch.setattr(LocalHost, "interface", lambda *_: apt)
     yield apt
     apt.end()
 
@@ -81,7 +87,10 @@ def run(tree: Tree, *words: str) -> int:
 def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
     tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line says for whom it waits; what does not belong to the package is put right before. Costs the second for which it waits."""
+    """A line says for whom it waits; what does not belong to the package is put right before.
+
+    Costs the second for which it waits.
+    """
     assert run(tree, "apply", "--detailed-exitcode") == 2
     told = capsys.readouterr()
 
@@ -93,7 +102,7 @@ def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
         rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its package",
         waits,
     )
-    assert warning.endswith("uses the package manager: what it has in its hands is left alone meanwhile")
+    assert warning.endswith("uses the package manager: packages that it may change are left alone meanwhile")
 
 
 def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
@@ -101,7 +110,7 @@ def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixtur
     apt.enough = lambda: os.kill(os.getpid(), signal.SIGINT)
     assert run(tree, "apply") == 130
 
-    assert capsys.readouterr().err.splitlines()[-1] == "interrupted: 1 of 2 states were looked at"
+    assert capsys.readouterr().err.splitlines()[-1] == "interrupted: 1 of 2 states were checked"
     assert [path.name for path in tree.host.iterdir()] == ["other"]
 
 

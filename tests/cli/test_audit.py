@@ -73,7 +73,10 @@ def tree(tmp_path):
 
 
 def test_the_page_is_whole_and_safe(tree):
-    """Nothing but its own markup, no script, nothing that is fetched; the policy allows its style by its hash; secrets are masked."""
+    """Nothing but its own markup, no script, nothing that is fetched. The policy allows its style by its hash.
+
+    Secrets are masked.
+    """
     text = tree("plan", "--format", "html", check=1).stdout
     found = read(text)
 
@@ -92,7 +95,10 @@ def test_the_page_is_whole_and_safe(tree):
 
 
 def test_what_differs_is_shown_by_what_it_concerns(tree):
-    """Failures first, then modes, owners and files that decide about access, then what runs, then content; what is right by its name."""
+    """Failures first, then modes, owners and files that decide about access, then what runs, then content.
+
+    What is right by its name.
+    """
     text = tree("plan", "--format", "html", check=1).stdout
     sections = {
         name: re.search(f'<section class="{name}".*?</section>', text, re.DOTALL)[0]
@@ -114,7 +120,10 @@ def test_what_differs_is_shown_by_what_it_concerns(tree):
 
 
 def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
-    """It has what is in private files; a link of that name is replaced, not followed; a directory that is not there is told before anything runs."""
+    """It has what is in private files. A link of that name is replaced, not followed.
+
+    A directory that is not there is told before anything runs.
+    """
     target, report = tmp_path / "target", tmp_path / "report.html"
     target.write_text("kept")
     report.symlink_to(target)
@@ -128,7 +137,7 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
     assert "/no: No such file or directory" in tree(
         "plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1
     ).stderr.replace("\n", "")
-    assert "-o goes with --format html" in tree("plan", "-o", report, check=64).stderr
+    assert "-o requires --format html" in tree("plan", "-o", report, check=64).stderr
 
 
 def rows(number):

@@ -25,7 +25,10 @@ def test_clean_tree(tree):
 
 
 def test_state_file_by_its_path(tree):
-    """As editors and hooks know it: from where they are, or whole; a name goes on to be one, and what is not there is told."""
+    """As editors and hooks know it: from where they are, or whole.
+
+    A name goes on to be one, and what is not there is told.
+    """
     tree.sls("odd", STRANGE)
     states = tree.etc / "states"
     (states / "web").mkdir()
@@ -65,7 +68,7 @@ def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
     done = tree("check", "--lenient", "nginx*", check=0)
 
     assert (
-        "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is left out [unknown-argument]"
+        "nginx/conf.sls:3:7: warning: file.directory has no argument 'colour': it is ignored [unknown-argument]"
         in done.stdout
     )
     tree.settings("lenient: [nginx.*]\n")

@@ -186,7 +186,7 @@ def test_doc_tells_of_arguments_of_salt_that_do_nothing():
     page = holdfast("doc", "file.managed", check=0).stdout
 
     accepted, refused = page.partition("Accepted without effect:")[2].split("Refused:")
-    assert "\n  tmp_dir: the temporary is always beside the file" in accepted
+    assert "\n  tmp_dir: the temporary file is always beside the file" in accepted
     assert "\n  signature: Holdfast does not check signatures; use source_hash\n" in refused
     assert "Refused:" not in holdfast("doc", "file.absent", check=0).stdout
 

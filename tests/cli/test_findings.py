@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.agent.cli.findings import github, text
 from holdfast.states.errors import Place, Problem
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 
 LONG = Problem(
     Place("/srv/states/web/server.sls", 14, 70),
@@ -19,8 +19,11 @@ LONG = Problem(
 
 
 def test_lines_fit_a_terminal():
-    """Sentences are wrapped between words, with places as seen from here; of the line that is quoted the part around its column is shown."""
-    lines = "\n".join(text(Report((), (LONG,), 2), Path("/srv"), width=80)).split("\n")
+    """Sentences are wrapped between words, with places as seen from here.
+
+    Of the line that is quoted the part around its column is shown.
+    """
+    lines = "\n".join(text(LintReport((), (LONG,), 2), Path("/srv"), width=80)).split("\n")
 
     assert max(map(len, lines)) <= 80
     assert lines[0].startswith("states/web/server.sls:14:70: warning: pkg.installed[nginx] and")
@@ -37,7 +40,7 @@ def test_lines_fit_a_terminal():
 def test_mark_stays_below_its_column(column, width):
     """Wherever it is, and however narrow the terminal; without a column, or beyond the end, there is none."""
     problem = LONG._replace(place=Place("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109))))
-    lines = "\n".join(text(Report((problem,)), Path("/srv"), width=width)).split("\n")
+    lines = "\n".join(text(LintReport((problem,)), Path("/srv"), width=width)).split("\n")
     marks = [index for index, line in enumerate(lines) if line.strip() == "^"]
 
     assert len(marks) == (0 < column <= 109)
@@ -48,7 +51,7 @@ def test_mark_stays_below_its_column(column, width):
 
 def test_colours_change_no_text():
     """They only paint it, and only when asked to."""
-    report = Report((LONG,), (LONG,), 2)
+    report = LintReport((LONG,), (LONG,), 2)
     plain, painted = (["\n".join(text(report, Path("/srv"), colour=colour, width=80))] for colour in (False, True))
 
     assert "\x1b" not in plain[0]
@@ -58,11 +61,14 @@ def test_colours_change_no_text():
 
 
 def test_what_a_terminal_would_obey_is_never_printed():
-    """Colours, titles, bells of files: in places, messages, hints and quoted lines, whose marks stay below their columns."""
+    """Colours, titles, bells of files: in places, messages, hints and quoted lines.
+
+    The marks of quoted lines stay below their columns.
+    """
     place = Place("/states/a\x07.sls", 1, 4)
     problem = Problem(place, "unknown-state", "there is no 'x\x1b[31m'", "write \x9b2J", "a\x1b: b\x1b]0;title\x07")
-    shown = "\n".join([*text(Report((problem,)), Path("/srv")), str(problem)])
+    shown = "\n".join([*text(LintReport((problem,)), Path("/srv")), str(problem)])
     plain = problem._replace(place=Place("/states/a.sls"))
 
-    assert not set(shown + "".join(github(Report((plain,)), Path("/srv")))) & {"\x1b", "\x07", "\x9b"}
+    assert not set(shown + "".join(github(LintReport((plain,)), Path("/srv")))) & {"\x1b", "\x07", "\x9b"}
     assert "there is no 'x\\x1b[31m' [unknown-state]\n    a�: b�]0;title�\n       ^\n  write \\x9b2J" in shown

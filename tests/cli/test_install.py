@@ -181,7 +181,7 @@ def test_files_that_are_no_text_are_kept(root):
     lines += uninstall(root)
 
     assert any(line.startswith(f"kept {unit}, which was edited") for line in lines)
-    assert lines[-1] == f"kept what is yours: {settings}"
+    assert lines[-1] == f"kept your files: {settings}"
     assert settings.read_bytes() == b"\xff\xfe"
 
 

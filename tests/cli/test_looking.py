@@ -116,7 +116,10 @@ def test_status_fits_the_terminal(show, width):
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_what_is_wrong_is_told_whole_below_its_line(width):
-    """An operator must not have to make the terminal wider to read why something failed; what goes on for ever is cut."""
+    """An operator must not have to make the terminal wider to read why something failed.
+
+    What goes on for ever is cut.
+    """
     why_not = "cannot start x: " + "for this reason and that " * 5 + "it says"
     rows = [
         row("service.running[x]", "failed", comment=why_not),
@@ -245,10 +248,10 @@ def test_why_tells_everything():
         "because what it watches or listens to had changed: file.managed[conf]",
         "waits        not settled:\n               pkg.installed[y] (running)\n               and 4 more",
         "blocked by   pkg.installed[z] (failed): no such package",
-        "it runs as soon as nothing keeps it from that (drift)",
+        "it runs as soon as nothing is in the way (drift)",
         "tried again in 1 min",
-        "looked at every 5 s",
-        "looked at with everything else in 10 min",
+        "checked every 5 s",
+        "checked with everything else in 10 min",
         "retry, 7 times since ",
         "watch          file.managed[conf]  ok  2 pending",
         "and 10 more",
@@ -267,7 +270,7 @@ def test_why_names_who_undid_a_repair():
         )
     )
 
-    assert "may have changed; perhaps undone by file.append[x]" in text
+    assert "reported a possible change; perhaps undone by file.append[x]" in text
     assert text.count("perhaps undone by file.append[x]") == 2
 
 

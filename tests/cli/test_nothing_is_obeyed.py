@@ -14,13 +14,13 @@ from holdfast.agent import logs
 from holdfast.agent.cli import findings, main, status, terminal, watch, why
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.notify import Notifier
-from holdfast.agent.pictures.drawing import Drawing, Edge, Node
+from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.resources import visible
 from holdfast.resources.errors import Permanent
 from holdfast.states.errors import Place, Problem
-from holdfast.states.lint.inspect import Report
+from holdfast.states.lint.inspect import LintReport
 from holdfast_process import Tree
 
 BAD = "".join(map(chr, visible.OBEYED))
@@ -75,7 +75,9 @@ FRAME = {
     "recent": [{"at": 1.0, "what": "failed", "identity": EVIL, "times": 1, "duration": 1.0, "cause": "drift"}],
 }  # fmt: skip
 PROBLEM = Problem(Place(EVIL, 1, 1), "yaml-syntax", EVIL, EVIL, EVIL)
-DRAWING = Drawing([Node(EVIL, "test.nop", EVIL), Node("b", "test.nop", "a")], [Edge(EVIL, "b", "require")])
+DRAWING = Drawing(
+    [DrawnNode(EVIL, "test.nop", EVIL), DrawnNode("b", "test.nop", "a")], [DrawnEdge(EVIL, "b", "require")]
+)
 STATUS = {
     "id": EVIL,
     "converged": False,
@@ -94,9 +96,9 @@ OUTLETS = {
     "why": lambda paper: "\n".join(why.tell(FACTS, paper)),
     "watch": lambda paper: "\n".join(watch.picture(FRAME, paper, 30, 0)),
     "problem": lambda _: str(PROBLEM),
-    "check": lambda _: "\n".join(findings.text(Report((PROBLEM,), (), 1), Path("/srv"), width=80)),
-    "check for GitHub": lambda _: "\n".join(findings.github(Report((PROBLEM,), (), 1), Path("/srv"))),
-    "check as JSON": lambda _: json.dumps(findings.as_json(Report((PROBLEM,), (), 1))),
+    "check": lambda _: "\n".join(findings.text(LintReport((PROBLEM,), (), 1), Path("/srv"), width=80)),
+    "check for GitHub": lambda _: "\n".join(findings.github(LintReport((PROBLEM,), (), 1), Path("/srv"))),
+    "check as JSON": lambda _: json.dumps(findings.as_json(LintReport((PROBLEM,), (), 1))),
     "dot": lambda _: "\n".join(dot(DRAWING)),
     "mermaid": lambda _: "\n".join(mermaid(DRAWING)),
     "svg": lambda _: "\n".join(svg(DRAWING, EVIL)),

@@ -67,7 +67,10 @@ def test_quiet_leaves_out_warnings(tmp_path, form):
 
 
 def test_secrets_of_the_pillar_are_not_told(tree):
-    """Not in the diff of a file, not in what a command prints or fails with, not in JSON; what is done with them is done."""
+    """Not in the diff of a file, not in what a command prints or fails with, not in JSON.
+
+    What is done with them is done.
+    """
     tree.pillar("app:\n  password: correct-horse\n  port: 80\n")
     tree.sls(
         "app",
@@ -304,9 +307,7 @@ def test_interrupted_in_order(tree, number):
     code, _, said = interrupt(tree, number)
 
     assert code == 130
-    assert re.fullmatch(
-        r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were looked at\n", said
-    )
+    assert re.fullmatch(r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were checked\n", said)
 
 
 def test_interrupted_run_has_results(tree):

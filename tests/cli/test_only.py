@@ -67,7 +67,10 @@ def names(tree, *words, check=None, verb="apply"):
     ],
 )
 def test_only_a_part_is_planned_with_what_it_requires(tree, words, run):
-    """By requisites, by automatic edges, and what has it as its prereq; whoever watches it, or is only listened to, is not."""
+    """By requisites, by automatic edges, and what has it as its prereq.
+
+    Whoever watches it, or is only listened to, is not.
+    """
     assert names(tree, *(word for each in words for word in ("--only", each)), verb="plan") == run
 
 

@@ -1,4 +1,7 @@
-"""What `apply` shows on a terminal while it runs: what runs, how far it is, and what commands write; and what is left of that in the end."""
+"""What `apply` shows on a terminal while it runs: what runs, how far it is, and what commands write.
+
+And what is left of that in the end.
+"""
 
 import asyncio
 import json
@@ -12,11 +15,11 @@ import pytest
 from holdfast.agent.cli import progress
 from holdfast.agent.cli.progress import Progress, legible, picture
 from holdfast.agent.widths import columns
-from holdfast.resources.secrets import Cover
+from holdfast.resources.secrets import Redactor
 from holdfast_process import COMMAND, Tree, environment
 from terminal import Terminal, screen
 
-NOTHING = Cover()
+NOTHING = Redactor()
 
 
 @pytest.fixture
@@ -39,7 +42,10 @@ def apply(tree, *words, width=80, **variables):
 
 
 def test_what_runs_and_what_it_writes_is_shown_as_it_comes(tree):
-    """With place, name and time below it; secrets are masked, nothing steers the terminal, and in the end the result alone is left."""
+    """With place, name and time below it.
+
+    Secrets are masked, nothing steers the terminal, and in the end the result alone is left.
+    """
     terminal = apply(tree)
     terminal.until("    first\r\n")
     assert not (tree.host / "go").exists()
@@ -140,7 +146,7 @@ def test_no_line_is_as_wide_as_the_terminal(width):
 )
 def test_lines_are_made_legible(line, shown):
     """Safe, masked, and of bounded length."""
-    assert legible(line, Cover({"password": "correct-horse"})) == shown
+    assert legible(line, Redactor({"password": "correct-horse"})) == shown
 
 
 @contextmanager
@@ -158,7 +164,10 @@ def drawn():
 
 
 def test_output_of_several_has_their_names_and_a_flood_is_cut():
-    """Each line of its own resource; of many at once the last ones, and how many are missing; what may not be shown is not."""
+    """Each line of its own resource. Of many at once the last ones, and how many are missing.
+
+    What may not be shown is not.
+    """
 
     async def run(outside):
         shown = Progress(3, NOTHING, {"cmd.run[secret]"}.__contains__, descriptor=outside)

@@ -44,7 +44,10 @@ def test_a_file_holds_what_a_command_printed(tree: Tree):
 
 
 def test_combined_output_is_in_the_order_of_writing(tree: Tree):
-    """Both streams go into one pipe then, so that lines stand where they were written; the command reports no error output of its own."""
+    """Both streams go into one pipe then, so that lines stand where they were written.
+
+    The command reports no error output of its own.
+    """
     script = "for n in 1 2 3 4 5; do echo out $n; echo err $n >&2; done"
     tree.sls("a", STATES.replace("cat HOST/secret", script).replace("key: stdout", "key: combined"))
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from holdfast.agent.cli.main import cli
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast_process import Agent, Tree
 
 SECRET = "hunter2-xyzzy!"
@@ -86,7 +86,7 @@ def test_verbs_without_an_agent_show_no_secret(tree):
 
 
 def test_errors_of_states_show_no_secret(tree):
-    """A value that is wrong is quoted in an error, covered; what `show low` shows of such states, too."""
+    """A value that is wrong is quoted in an error, redacted; what `show low` shows of such states, too."""
     tree.sls(
         "web",
         "a:\n  file.managed:\n    - name: {{ pillar.secrets.deep.pin }}\n    - mode: {{ pillar.secrets.deep.pin }}\n",
@@ -105,7 +105,7 @@ def test_errors_of_states_show_no_secret(tree):
 
 
 def test_errors_of_settings_show_no_secret(tree):
-    """A group of the wrong type is quoted, secrets in it covered."""
+    """A group of the wrong type is quoted, secrets in it redacted."""
     tree.settings("grains: [{api_key: hunter2-xyzzy!}]\n")
     text = run(tree, "show", "low")
 
@@ -122,17 +122,19 @@ def test_a_running_agent_shows_no_secret(tree):
         agent.wait(lambda: SECRET in (tree.host / "token-number-one").read_text(), "the repair")
         identities = ("cmd.run[fails]", "cmd.run[named]", "test.nop[below]")
         requests = [
-            *map(Request, ("status", "graph", "trace", "metrics", "reload")),
-            *(Request("why", identity=each) for each in identities),
+            *map(ControlRequest, ("status", "graph", "trace", "metrics", "reload")),
+            *(ControlRequest("why", identity=each) for each in identities),
         ]
-        for request in [*requests, Request("trigger", identity="cmd.run[fails]")]:
+        for request in [*requests, ControlRequest("trigger", identity="cmd.run[fails]")]:
             demand_hidden(request, json.dumps(ask(socket, request)))
         with pytest.raises(ControlError) as caught:
-            ask(socket, Request("why", identity="token-number-on"))
+            ask(socket, ControlRequest("why", identity="token-number-on"))
         demand_hidden("a hint", str(caught.value).replace("token-number-on:", ""))
-        demand_hidden("log", json.dumps(list(follow(socket, Request("log")))))
-        demand_hidden("watch", json.dumps(next(iter(follow(socket, Request("watch"), "frame")))))
-        named = next(row for row in ask(socket, Request("status"))["resources"] if row["identity"] == "cmd.run[named]")
+        demand_hidden("log", json.dumps(list(follow(socket, ControlRequest("log")))))
+        demand_hidden("watch", json.dumps(next(iter(follow(socket, ControlRequest("watch"), "frame")))))
+        named = next(
+            row for row in ask(socket, ControlRequest("status"))["resources"] if row["identity"] == "cmd.run[named]"
+        )
         assert named["name"].startswith("echo ******** ")
     demand_hidden("stderr", agent.log_path.read_text())
     assert "********" in agent.log_path.read_text()

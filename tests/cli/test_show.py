@@ -89,7 +89,10 @@ def test_graph_in_four_forms(tree):
 
 
 def test_graph_has_edges_that_nobody_wrote(tree):
-    """Dotted, of a kind of their own; in the order when asked for; never in low data, nor where the settings turn them off."""
+    """Dotted, of a kind of their own. In the order when asked for.
+
+    Never in low data, nor where the settings turn them off.
+    """
     tree.sls("web", "/srv/a: file.directory\n/srv/a/b: file.managed\n")
     edge = {"from": "file.directory[/srv/a]", "to": "file.managed[/srv/a/b]", "kind": "auto"}
 
@@ -139,7 +142,10 @@ def test_errors_are_errors_in_every_view(tree, view):
 
 
 def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
-    """All of it, in the form that was asked for; what is wrong stands together on stderr, and the exit code says that it cannot run."""
+    """All of it, in the form that was asked for.
+
+    What is wrong stands together on stderr, and the exit code says that it cannot run.
+    """
     tree.sls(
         "web",
         "x:\n  zzz.on\ny:\n  test.nop\nw:\n  yyy.off:\n    - require: [zzz: x]\nz:\n  file.absent:\n    - name: /z\n    - colour: red\n",

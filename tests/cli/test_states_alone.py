@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import places, settings
+from holdfast.agent import paths, settings
 from holdfast.agent.cli.options import Source
 
 
@@ -20,7 +20,7 @@ def host(tmp_path: Path, monkeypatch) -> Path:
     for path in (tmp_path, etc, etc / "pillar", tmp_path / "mine"):
         path.chmod(0o755)
     (etc / "agent.yaml").chmod(0o644)
-    for module in (places, settings):
+    for module in (paths, settings):
         monkeypatch.setattr(module, "CONFIG", etc / "agent.yaml")
     return tmp_path
 

@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.agent.control import remote
-from holdfast.agent.control.account import MOST, SHAPES, Account, message, receive
+from holdfast.agent.control.journal_session import MOST, SHAPES, JournalSession, message, receive
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import CLIENTS
 from holdfast.agent.engine.journal import Journal
@@ -164,7 +164,9 @@ def gone(agent, number):
 
 @pytest.mark.parametrize("how", ENDS)
 def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
-    """What runs ends, nothing more is started, apply says so and fails; the next agent knows what was changed, and what was done.
+    """What runs ends, nothing more is started, apply says so and fails.
+
+    The next agent knows what was changed, and what was done.
 
     Takes more than a second: it starts an agent and an apply.
     """
@@ -175,7 +177,7 @@ def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
         printed, said = process.communicate(timeout=60)
         assert process.returncode == 1
         assert "the agent has stopped: what runs may end, and nothing more is started; apply again" in said
-        assert "broken off: 1 of 4 states were looked at" in printed
+        assert "interrupted: 1 of 4 states were checked" in printed
         assert "Traceback" not in said
         assert not (tree.host / "late").exists()
         assert not (tree.host / "told").exists()
@@ -185,7 +187,10 @@ def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
 
 
 def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
-    """That one looks only, and so holds the journal without doing the same itself. Takes more than a second: it starts two agents and an apply."""
+    """That one looks only, and so holds the journal without doing the same itself.
+
+    Takes more than a second: it starts two agents and an apply.
+    """
     agent = Agent(tree)
     with agent, applying(tree, agent) as process:
         gone(agent, signal.SIGKILL)
@@ -200,7 +205,10 @@ def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
 
 
 def test_there_is_one_apply_at_a_time(tree):
-    """A second one is refused, and told of the first; `plan` and runs of other states are not. Takes more than a second: it starts an agent and four runs."""
+    """A second one is refused, and told of the first; `plan` and runs of other states are not.
+
+    Takes more than a second: it starts an agent and four runs.
+    """
     with Agent(tree) as agent:
         with applying(tree, agent) as process:
             said = tree("apply", check=1).stderr
@@ -225,7 +233,10 @@ def test_without_an_agent_there_is_one_apply_at_a_time(tree):
 
 
 def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
-    """All its clients' places are taken: apply says so, and changes nothing. Takes more than a second: it starts an agent."""
+    """All its clients' places are taken: apply says so, and changes nothing.
+
+    Takes more than a second: it starts an agent.
+    """
     with Agent(tree) as agent:
         paused(tree, agent)
         with ExitStack() as stack:
@@ -339,18 +350,18 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 
     async def talk():
         with closing(Journal()) as journal:
-            account, reader = Account(journal, Lender()), asyncio.StreamReader()
+            session, reader = JournalSession(journal, Lender()), asyncio.StreamReader()
             for operation, arguments in messages:
                 reader.feed_data(message(operation, *arguments))
             reader.feed_data(noise)
             reader.feed_eof()
             try:
                 while (found := await receive(reader)) is not None:
-                    account.take(found, lambda _: None)
+                    session.take(found, lambda _: None)
             except ControlError:
                 pass
-            await account.close()
-            assert not account._lender.lent
+            await session.close()
+            assert not session._lender.lent
 
     asyncio.run(talk())
 
@@ -362,21 +373,21 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
-        Account(journal, Lender()).take(broken.encode(), lambda _: None)
+        JournalSession(journal, Lender()).take(broken.encode(), lambda _: None)
 
 
 async def connected():
     """A line to an agent that says nothing by itself, with what ends both sides."""
     ours, theirs = socket.socketpair()
     streams = await asyncio.open_unix_connection(sock=ours)
-    return remote.Line(*streams), streams[1], theirs
+    return remote.AgentConnection(*streams), streams[1], theirs
 
 
 async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch):
     """`plan` reads the file then, and `apply` says so and changes nothing."""
     monkeypatch.setattr(remote, "ANSWER", 0.05)
     line, writer, theirs = await connected()
-    with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent does not answer"):
+    with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent has not answered"):
         async with asyncio.timeout(10):
             await line.begin()
 

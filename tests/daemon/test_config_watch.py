@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent import config_watch, observer, watched
+from holdfast.agent import config_watch, configuration_files, observer
 from holdfast.agent.config_watch import ConfigWatch
+from holdfast.agent.configuration_files import ConfigurationFiles
 from holdfast.agent.health import Health
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.agent.settings import WatchSettings, load
-from holdfast.agent.watched import Watched
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ class Watching:
 def usual(root):
     """What settings in this root name."""
     root.chmod(0o755)
-    return Watched.of(load(root / "agent.yaml"), root / "agent.yaml")
+    return ConfigurationFiles.of(load(root / "agent.yaml"), root / "agent.yaml")
 
 
 def test_usual_layout_takes_one_watch(root):
@@ -224,7 +224,7 @@ async def test_update_watches_something_else(root, tmp_path):
     (tmp_path / "elsewhere").mkdir()
     async with Watching(usual(root)) as watching:
         await watching.watch.update(
-            Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
+            ConfigurationFiles((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
         )
         (tmp_path / "elsewhere/new.sls").write_text("")
 
@@ -247,15 +247,15 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
 
     watching = Watching(usual(root))
     for owner, name in (
-        (watched, "_walk"),
-        (Watched, "reach"),
+        (configuration_files, "_walk"),
+        (ConfigurationFiles, "reach"),
         (observer.InotifyObserver, "start"),
         (observer.InotifyObserver, "stop"),
     ):
         note(owner, name)
     async with watching:
         await watching.watch.update(
-            Watched((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
+            ConfigurationFiles((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
         )
         (tmp_path / "elsewhere/new.sls").write_text("")
         assert await watching.next() == ["new.sls"]
@@ -264,11 +264,14 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
 
 
 async def test_a_change_during_an_update_is_noticed(root, tmp_path, monkeypatch):
-    """Whatever is written while the new directories are walked through is told; of agent.yaml, too, from which the update was read before."""
+    """Whatever is written while the new directories are walked through is told.
+
+    Of agent.yaml, too, from which the update was read before.
+    """
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     async with Watching(usual(root)) as watching:
-        real = Watched.signature
+        real = ConfigurationFiles.signature
 
         def signature(self):
             monkeypatch.undo()
@@ -277,8 +280,10 @@ async def test_a_change_during_an_update_is_noticed(root, tmp_path, monkeypatch)
             (elsewhere / "new.sls").write_text("")
             return found
 
-        monkeypatch.setattr(Watched, "signature", signature)
-        await watching.watch.update(Watched((elsewhere,), (root / "agent.yaml",)), WatchSettings(settle=0.02))
+        monkeypatch.setattr(ConfigurationFiles, "signature", signature)
+        await watching.watch.update(
+            ConfigurationFiles((elsewhere,), (root / "agent.yaml",)), WatchSettings(settle=0.02)
+        )
 
         assert sorted(await watching.next()) == ["agent.yaml", "new.sls"]
 
@@ -287,8 +292,8 @@ def test_a_loop_of_links_ends(root):
     """A link to a directory above is followed once."""
     (root / "states/up").symlink_to(root)
 
-    assert str(root / "states/up/agent.yaml") in Watched((root / "states",), ()).signature()
-    assert Path(root / "states/up/states/up") not in Watched((root / "states",), ()).signature()
+    assert str(root / "states/up/agent.yaml") in ConfigurationFiles((root / "states",), ()).signature()
+    assert Path(root / "states/up/states/up") not in ConfigurationFiles((root / "states",), ()).signature()
 
 
 async def test_links_in_a_loop_and_closed_directories_do_not_end_it(root):
@@ -307,7 +312,7 @@ async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     async with Watching(usual(root)) as watching:
         real, failures = (
-            Watched.signature,
+            ConfigurationFiles.signature,
             [FileNotFoundError(2, "No such file or directory"), PermissionError(13, "Permission denied")],
         )
 
@@ -316,7 +321,7 @@ async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
                 raise failures.pop()
             return real(watched)
 
-        monkeypatch.setattr(Watched, "signature", signature)
+        monkeypatch.setattr(ConfigurationFiles, "signature", signature)
         (root / "states/web.sls").write_text("changed: test.nop\n")
 
         assert await watching.next() == ["web.sls"]
@@ -326,13 +331,16 @@ async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
 
 def test_inode_of_what_vanished(root):
     """Between listing a directory and looking at it, it may go."""
-    assert watched._inode(str(root)) == root.stat().st_ino
-    assert watched._inode(str(root / "gone")) == 0
+    assert configuration_files._inode(str(root)) == root.stat().st_ino
+    assert configuration_files._inode(str(root / "gone")) == 0
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 4])
 async def test_a_lack_of_descriptors_is_got_over(root, monkeypatch, spare):
-    """With no descriptor left, or too few, the configuration is polled, health says so; with descriptors it is watched, and none is lost."""
+    """With no descriptor left, or too few, the configuration is polled, health says so.
+
+    With descriptors it is watched, and none is lost.
+    """
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     before = len(list(Path("/proc/self/fd").iterdir()))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -133,7 +133,10 @@ def test_where_descriptors_are_few_so_are_clients(monkeypatch, soft, clients):
 async def test_that_there_are_no_descriptors_is_told_once_and_serving_goes_on_later(
     few_descriptors, caplog, monkeypatch
 ):
-    """A condition of health, no traceback for each second. It takes a second: so long asyncio waits before it accepts again."""
+    """A condition of health, no traceback for each second.
+
+    It takes a second: so long asyncio waits before it accepts again.
+    """
     monkeypatch.setattr(module, "CALM", 0.01)
     health = Health()
     asyncio.get_running_loop().set_exception_handler(Exhaustion(health).handle)

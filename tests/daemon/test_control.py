@@ -18,11 +18,11 @@ from hypothesis import strategies as st
 from holdfast.agent.control import answers
 from holdfast.agent.control import server as server_module
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import VERBS, ControlError, Request, Response, decode_request, encode
+from holdfast.agent.control.schema import VERBS, ControlError, ControlRequest, ControlResponse, decode_request, encode
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
-from holdfast.resources.secrets import MASK, Cover
+from holdfast.resources.secrets import MASK, Redactor
 
 
 class Agent:
@@ -89,7 +89,7 @@ async def control(short, logs):
 
 async def asked(path, *args, **values):
     """Ask from a thread, as another process would."""
-    return await asyncio.to_thread(ask, path, Request(*args, **values))
+    return await asyncio.to_thread(ask, path, ControlRequest(*args, **values))
 
 
 async def until(condition):
@@ -125,7 +125,7 @@ async def test_verbs(control):
 async def test_rows_arrive_whole_and_covered(control, logs, size, head):
     """Whatever their number, and wherever in them a secret stands."""
     path, agent = control
-    logs.cover = Cover({"password": "opensesame"})
+    logs.redactor = Redactor({"password": "opensesame"})
     agent.status = lambda _most: {
         **head,
         "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size)),
@@ -138,7 +138,7 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
 
 
 async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
-    """While its rows are made, covered and sent, the loop goes on: no more than ten are made at once when they take long."""
+    """While its rows are made, redacted and sent, the loop goes on: no more than ten are made at once when they take long."""
     path, agent = control
     monkeypatch.setattr(answers, "SLICE", 0.0)
     turns, made = 0, Counter()
@@ -196,7 +196,7 @@ async def test_garbage_is_refused_with_a_word(control, logs, data):
     assert answer["ok"] is False
     assert answer["error"].startswith("cannot ")
     await asked(control[0], "status")
-    assert list(logs.recent) == []
+    assert list(logs.buffer) == []
 
 
 async def test_the_socket_is_private(control):
@@ -274,7 +274,7 @@ async def test_log_sends_the_past(control):
         structlog.get_logger("x").info("line", number=number)
 
     def read():
-        return list(follow(control[0], Request("log", lines=2)))
+        return list(follow(control[0], ControlRequest("log", lines=2)))
 
     assert [entry["number"] for entry in await asyncio.to_thread(read)] == [3, 4]
 
@@ -284,7 +284,7 @@ async def test_log_follows(control, logs):
     seen, first = [], threading.Event()
 
     def read():
-        for entry in follow(control[0], Request("log", lines=0, follow=True)):
+        for entry in follow(control[0], ControlRequest("log", lines=0, follow=True)):
             seen.append(entry["event"])
             first.set()
             if entry["event"] == "last":
@@ -366,7 +366,7 @@ def test_line_is_a_request_or_refused_in_words_that_can_be_sent(line):
         assert decode_request(line).verb in VERBS
     except ControlError as error:
         said = str(error)
-        encode(Response(ok=False, error=said))
+        encode(ControlResponse(ok=False, error=said))
     assert said.startswith("cannot ") or not said
     assert "__init__" not in said
     assert "argument after **" not in said

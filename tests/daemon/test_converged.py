@@ -50,14 +50,17 @@ def converged(tree, agent, *, yes):
 
 @pytest.mark.parametrize("where", ["agent", "state"])
 def test_an_agent_in_noop_is_an_audit_that_can_be_monitored(tree, where):
-    """A host that differs from its states has not converged, though nothing is left to be looked at; once it is as declared, it has."""
+    """A host that differs from its states has not converged, though nothing is left to be looked at.
+
+    Once it is as declared, it has.
+    """
     tree.settings("engine: {noop: true}\n" if where == "agent" else "")
     noop = "    - noop: true\n" if where == "state" else ""
     tree.sls("motd", f"HOST/motd:\n  file.managed:\n    - contents: hello\n    - mode: '0644'\n{noop}")
     with Agent(tree) as agent:
         converged(tree, agent, yes=False)
         assert "1 of 1 resource would be changed (noop)" in tree("status", check=1).stdout
-        agent.wait_log("looked in")
+        agent.wait_log("checked in")
         (tree.host / "motd").write_text("hello\n")
         converged(tree, agent, yes=True)
         (tree.host / "motd").write_text("defaced\n")

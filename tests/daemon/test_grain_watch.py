@@ -11,7 +11,7 @@ from holdfast.agent import facts
 from holdfast.agent.engine.report import Notice
 from holdfast.agent.facts import Parts
 from holdfast.agent.grain_watch import GrainWatch, topics
-from holdfast.agent.host.surroundings import Topic
+from holdfast.agent.host.system_events import Topic
 from holdfast.states.grains import ALL
 
 GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"]}

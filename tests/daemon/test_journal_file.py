@@ -202,7 +202,8 @@ async def test_a_file_system_that_meets_an_error_is_read_only(failing):
         await running.journal.announce("a", [EDGE])
     assert running.codes == ["journal-unwritable"]
     assert (
-        "see whether its disk works and has room, and its file system is writable" in running.health.conditions[0].text
+        "check that its disk works and has room, and that its file system is writable"
+        in running.health.conditions[0].text
     )
     running.journal.close()
 

@@ -14,11 +14,11 @@ import pytest
 import structlog
 
 from effort import effort
-from holdfast.agent import logs, outlet
+from holdfast.agent import logs, nonblocking_output
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.engine.report import Outcome, Ran
 from holdfast.agent.logs import Logs, choose, to_journal
-from holdfast.agent.outlet import JournalOutlet, StreamOutlet, encode_journal
+from holdfast.agent.nonblocking_output import JournalOutput, StreamOutput, encode_journal
 from holdfast.agent.settings import LogSettings
 
 REPAIRED = Ran(
@@ -110,7 +110,10 @@ def test_a_line_of_another_day_says_which():
 
 
 def test_sentences_fit_the_terminal_and_details_stay_as_they_are():
-    """Broken between words, below themselves; a diff is not, for somebody may copy it. A terminal may have a new size with each line."""
+    """Broken between words, below themselves; a diff is not, for somebody may copy it.
+
+    A terminal may have a new size with each line.
+    """
     entry = {"event": "failed cmd.run[x]: " + "many words " * 9, "level": "error", "details": "-" + "a b" * 30}
     widths = [60, 30, None]
     console = Console(colour=False, width=lambda: widths.pop(0))
@@ -181,7 +184,7 @@ def test_journal_fields(tmp_path, monkeypatch):
     """Under systemd each value is a field of its own, and MESSAGE has sentence and diff."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "journal"))
-    monkeypatch.setattr(outlet.JournalOutlet.__init__, "__defaults__", (str(tmp_path / "journal"),))
+    monkeypatch.setattr(nonblocking_output.JournalOutput.__init__, "__defaults__", (str(tmp_path / "journal"),))
     log = Logs(LogSettings(format="journal"))
     log.emit(REPAIRED)
     log.close()
@@ -210,7 +213,7 @@ def test_large_journal_message_goes_as_a_memory_file(tmp_path):
     """A diff beyond the size of a datagram arrives whole."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "journal"))
-    sender = JournalOutlet(str(tmp_path / "journal"))
+    sender = JournalOutput(str(tmp_path / "journal"))
     sender.write(encode_journal({"MESSAGE": "x" * 3_000_000, "PRIORITY": "6"}))
 
     _, descriptors, _, _ = socket.recv_fds(server, 10, 1)
@@ -225,12 +228,12 @@ def test_large_journal_message_goes_as_a_memory_file(tmp_path):
 
 def test_without_journald_nothing_fails(tmp_path):
     """A journal that is away costs its lines, nothing else."""
-    sender = JournalOutlet(str(tmp_path / "nobody"))
+    sender = JournalOutput(str(tmp_path / "nobody"))
     sender.write(b"MESSAGE=x\n")
     sender.close()
 
 
-def test_form_is_chosen_by_the_surroundings(monkeypatch, pipe):
+def test_form_is_chosen_by_the_events(monkeypatch, pipe):
     """The journal only where systemd connected this very stream to it."""
     info = os.fstat(pipe[1])
     monkeypatch.setenv("JOURNAL_STREAM", f"{info.st_dev}:{info.st_ino}")
@@ -273,13 +276,13 @@ def test_recent_and_followers(pipe):
     for number in range(3):
         structlog.get_logger("x").info("line", number=number)
 
-    assert [entry["number"] for entry in log.recent] == [1, 2]
+    assert [entry["number"] for entry in log.buffer] == [1, 2]
     assert [entry["number"] for entry in seen] == [0, 1, 2]
 
 
 async def test_a_reader_that_stops_never_blocks(pipe):
     """Lines are kept while nobody reads and arrive later, in order and whole."""
-    stream = StreamOutlet(pipe[1])
+    stream = StreamOutput(pipe[1])
     lines = [f"{n:06d} {'x' * 90}\n".encode() for n in range(5000)]
     for line in lines:
         stream.write(line)
@@ -295,8 +298,8 @@ async def test_a_reader_that_stops_never_blocks(pipe):
 
 async def test_a_reader_that_never_reads_costs_lines_not_memory(pipe, monkeypatch):
     """Beyond the limit lines are dropped, and the log says how many."""
-    monkeypatch.setattr(outlet, "LIMIT", 1 << 17)
-    stream = StreamOutlet(pipe[1])
+    monkeypatch.setattr(nonblocking_output, "LIMIT", 1 << 17)
+    stream = StreamOutput(pipe[1])
     for _ in range(400):
         stream.write(b"y" * 1023 + b"\n")
     received = b""
@@ -307,14 +310,14 @@ async def test_a_reader_that_never_reads_costs_lines_not_memory(pipe, monkeypatc
                 received += os.read(pipe[0], 1 << 16)
     stream.close()
 
-    assert received.splitlines()[-1].endswith(b"lines of the log were dropped: nobody read them]")
+    assert received.splitlines()[-1].endswith(b"lines of the log were dropped: no process read them]")
 
 
 def test_a_closed_reader_is_no_error():
     """A terminal that went away must not stop the agent."""
     here, there = os.pipe()
     os.close(here)
-    StreamOutlet(there).write(b"x\n")
+    StreamOutput(there).write(b"x\n")
     os.close(there)
 
 

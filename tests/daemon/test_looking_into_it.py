@@ -126,7 +126,10 @@ def test_the_shell_completes_what_the_agent_knows(tree):
 
 
 def test_why_tells_what_is_true_of_commands(tree):
-    """One without a guard is not looked at for an event, nor with everything else; one whose product is gone runs again at once."""
+    """One without a guard is not looked at for an event, nor with everything else.
+
+    One whose product is gone runs again at once.
+    """
     tree.sls(
         "acts", "once: {cmd.run: [{name: 'true'}]}\nmade: {cmd.run: [{name: touch HOST/made}, {creates: HOST/made}]}\n"
     )
@@ -136,7 +139,7 @@ def test_why_tells_what_is_true_of_commands(tree):
         assert [step["what"] for step in once["next"]] == ["action"]
         assert [step["what"] for step in made["next"]] == ["event", "recheck"]
         assert [step["what"] for step in failed["next"]] == ["action", "recheck"]
-        assert "run again when its declaration changes, or a requisite of it calls for that" in " ".join(
+        assert "run again when its declaration changes or a requisite asks for it" in " ".join(
             tree("why", "once").stdout.split()
         )
         (tree.host / "made").unlink()
@@ -275,7 +278,10 @@ def terminal(tree):
 
 
 def test_watch_follows_what_happens(tree, terminal):
-    """Failures and what they block, then a repair as it is made; drawn over, not erased; in the size that the terminal has now."""
+    """Failures and what they block, then a repair as it is made. Drawn over, not erased.
+
+    In the size that the terminal has now.
+    """
     shown = terminal.read("cmd.run[secret]")
     assert shown.startswith("\x1b[?1049h")
     assert "\x1b[2J" not in shown.partition("\x1b[2J")[2]

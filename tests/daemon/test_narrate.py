@@ -286,7 +286,7 @@ def test_end_of_a_pass_after_which_others_are_failing_still():
 
     assert (
         Narrator().tell(PassEnded(record)).text
-        == "not converged in 3 ms: 2 checked, 1 changed, 1 failed, 2 failing still (pass 3, drift)"
+        == "not converged in 3 ms: 2 checked, 1 changed, 1 failed, 2 still failing (pass 3, drift)"
     )
 
 
@@ -295,14 +295,16 @@ def test_end_of_a_pass_that_was_broken_off():
     records = [PassRecord(1, "start", 0.0, 4.7, outcomes, broken_off=True) for outcomes in ((outcome(),), ())]
 
     assert [Narrator().tell(PassEnded(record)).text for record in records] == [
-        "broken off after 4.7 s: 1 checked (pass 1, start)",
-        "broken off after 4.7 s: nothing was finished (pass 1, start)",
+        "interrupted after 4.7 s: 1 checked (pass 1, start)",
+        "interrupted after 4.7 s: nothing was finished (pass 1, start)",
     ]
 
 
 def test_a_look_alone_has_not_converged():
     """In noop, or for a plan, what would change is still wrong."""
-    assert summary(Tally([outcome(result=None, changes=CHANGE)]), 0.035) == "looked in 35 ms: 1 checked, 1 would change"
+    assert (
+        summary(Tally([outcome(result=None, changes=CHANGE)]), 0.035) == "checked in 35 ms: 1 checked, 1 would change"
+    )
 
 
 def test_notice_names_its_resource():

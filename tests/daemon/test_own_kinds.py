@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agent.tree import Trees
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.states.errors import CompileError
 
 
@@ -19,7 +19,7 @@ def test_file_that_cannot_be_loaded_is_a_problem_at_its_line(tmp_path, text, lin
     (tmp_path / "mine.py").write_text(text)
     tmp_path.chmod(0o755)
     with pytest.raises(CompileError) as caught:
-        Trees().load_kinds(tmp_path)
+        ConfigurationCompiler().load_kinds(tmp_path)
 
     (problem,) = caught.value.problems
     assert (problem.code, problem.place.line) == ("kind-broken", line)

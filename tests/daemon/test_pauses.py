@@ -20,7 +20,10 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def test_a_pause_that_was_answered_outlives_the_agent(tree: Tree) -> None:
-    """Killed at once after the answer; status, why, health, metrics and the log say until when, and why. Costs two starts of an agent."""
+    """Killed at once after the answer; status, why, health, metrics and the log say until when, and why.
+
+    Costs two starts of an agent.
+    """
     with Agent(tree) as agent:
         said = tree("pause", "--for", "2h", "--reason", "kernel upgrade", check=0).stdout
         agent.process.kill()

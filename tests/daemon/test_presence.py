@@ -34,16 +34,18 @@ def emptied(directory):
 GONE = {
     "the configuration": (lambda tree: shutil.rmtree(tree.etc), "it does not exist"),
     "the configuration, left empty": (lambda tree: emptied(tree.etc), "it does not exist"),
-    "the states": (lambda tree: shutil.rmtree(tree.etc / "states"), "etc/states: it is not there any more"),
+    "the states": (lambda tree: shutil.rmtree(tree.etc / "states"), "etc/states: it is missing"),
     "the states, left empty": (lambda tree: emptied(tree.etc / "states"), "etc/states: this directory is empty now"),
-    "the pillar": (lambda tree: shutil.rmtree(tree.etc / "pillar"), "etc/pillar: it is not there any more"),
+    "the pillar": (lambda tree: shutil.rmtree(tree.etc / "pillar"), "etc/pillar: it is missing"),
     "the pillar, left empty": (lambda tree: emptied(tree.etc / "pillar"), "etc/pillar: this directory is empty now"),
 }
 
 
 @pytest.mark.parametrize("name", GONE)
 def test_what_is_gone_is_no_order(tree, name):
-    """Nothing is reversed, drift is repaired, status is not converged and says why; what comes back is followed, and later edits too.
+    """Nothing is reversed, drift is repaired, status is not converged and says why.
+
+    What comes back is followed, and later edits too.
 
     Takes more than a second: an agent is started, and its configuration removed and put back.
     """
@@ -57,7 +59,7 @@ def test_what_is_gone_is_no_order(tree, name):
         holds(tree, agent)
         assert "is declared no more" not in agent.log
         shutil.copytree(tree.root / "copy", tree.etc, dirs_exist_ok=True)
-        agent.wait_log("mended", at)
+        agent.wait_log("fixed: ", at)
         (tree.etc / "pillar/data.sls").write_text("said: goodbye\n")
         holds(tree, agent, "goodbye\n")
 
@@ -89,15 +91,18 @@ START = {
 
 @pytest.mark.parametrize("name", START)
 def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
-    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed. Takes more than a second: two agents are started."""
+    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed.
+
+    Takes more than a second: two agents are started.
+    """
     tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
     with Agent(tree):
         assert (tree.host / "motd").read_text() == "hello\n"
     shutil.copytree(tree.etc / "states", tree.root / "copy")
     START[name](tree)
     with Agent(tree) as agent:
-        agent.wait_log("nothing runs until it is mended")
-        assert "leave an empty file there (top.sls" in agent.log
+        agent.wait_log("nothing runs until it is fixed")
+        assert "leave an empty file (top.sls" in agent.log
         status = tree.json("status", check=1)
         assert [condition["code"] for condition in status["health"]] == ["states-broken"]
         assert not status["converged"]
@@ -110,7 +115,10 @@ def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_an_empty_top_file_says_that_nothing_is_managed(tree, running):
-    """While the agent runs and at its start: what was before is put back. Takes more than a second: agents are started."""
+    """While the agent runs and at its start: what was before is put back.
+
+    Takes more than a second: agents are started.
+    """
     with Agent(tree) as agent:
         if running:
             (tree.etc / "states/top.sls").touch()

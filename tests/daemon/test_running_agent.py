@@ -52,7 +52,10 @@ def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
 
 
 def test_states_that_undo_each_other_are_told_by_name(tree):
-    """In the line of the repair, perhaps first and then for certain; and when one flaps. What a source holds is not known when states are compiled."""
+    """In the line of the repair, perhaps first and then for certain; and when one flaps.
+
+    What a source holds is not known when states are compiled.
+    """
     tree.settings("engine: {flap_limit: 3}\n")
     (tree.etc / "states" / "source").write_text("one\n")
     tree.sls(
@@ -87,7 +90,7 @@ def test_broken_states_are_reported_and_the_old_graph_goes_on(tree):
         (tree.host / "motd").write_text("defaced\n")
         restored(tree, agent)
         broken.write_text(broken.read_text().replace("managd", "managed"))
-        agent.wait_log("mended")
+        agent.wait_log("fixed: ")
         restored(tree, agent, "x", "x\n")
         assert tree.json("status")["health"] == []
 
@@ -104,7 +107,7 @@ def test_broken_at_the_start(tmp_path):
     tree = Tree(tmp_path)
     tree.sls("motd", "HOST/motd: [\n")
     with Agent(tree) as agent:
-        assert "nothing runs until it is mended" in agent.log
+        assert "nothing runs until it is fixed" in agent.log
         tree.file()
         restored(tree, agent)
 
@@ -121,7 +124,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         agent.wait_log("did you mean 'noop'?")
         agent.wait_log("the configuration cannot be used")
         tree.settings("engine: {noop: true}\n")
-        agent.wait_log("mended")
+        agent.wait_log("fixed: ")
         (tree.host / "motd").write_text("defaced\n")
         agent.wait_log(f"would have changed content of file.managed[{tree.host}/motd] (drift)")
         assert (tree.host / "motd").read_text() == "defaced\n"
@@ -196,7 +199,7 @@ def test_stop_ends_a_long_command_within_the_limit(tree):
     assert agent.stop() == 0
     assert time.monotonic() - began < 4
     assert "cmd.run[" in agent.log.partition("its run was broken off")[0].splitlines()[-1]
-    assert "broken off after" in agent.log
+    assert "interrupted after" in agent.log
     assert "converged in" not in agent.log
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
@@ -290,7 +293,7 @@ def test_before_the_first_states_are_read_nothing_is_converged(tree):
     )
     agent = Agent(tree)
     try:
-        agent.wait_log("keeps this host as")
+        agent.wait_log("keeps this host as declared")
         early = tree("status", check=1).stdout
         (tree.host / "go").touch()
         agent.wait_log("converged in")
@@ -390,7 +393,7 @@ def test_trigger_of_what_leaves_before_its_turn_ends(tree):
                 agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the wish to arrive")
                 (tree.etc / "states" / "then.sls").unlink()
 
-                assert "cannot trigger cmd.run[then]: it is declared no more" in then.communicate(timeout=20)[1]
+                assert "cannot trigger cmd.run[then]: it is no longer declared" in then.communicate(timeout=20)[1]
                 assert then.returncode == 1
             tree.sls("slow", "other:\n  test.nop\n")
 
@@ -445,11 +448,11 @@ def test_states_that_vanish_and_come_back(tree):
     """A states directory removed as a whole is an error, not an order to stop managing."""
     with Agent(tree) as agent:
         shutil.move(tree.etc / "states", tree.root / "aside")
-        agent.wait_log("it is not there any more")
+        agent.wait_log("it is missing")
         (tree.host / "motd").write_text("defaced\n")
         restored(tree, agent)
         shutil.move(tree.root / "aside", tree.etc / "states")
-        agent.wait_log("mended")
+        agent.wait_log("fixed: ")
 
 
 def test_the_service_manager_is_told(tree):

@@ -13,9 +13,9 @@ import pytest
 
 from holdfast.agent import once
 from holdfast.agent.cli.main import main
-from holdfast.agent.config_watch import Watched
+from holdfast.agent.configuration_files import ConfigurationFiles
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.install import InstallError, install, uninstall
 from holdfast.agent.logs import Logs
@@ -127,7 +127,7 @@ def test_root_asks_no_agent_that_a_user_could_have_put_there(top: Path, home: Pa
         if place == "link":
             path.symlink_to(home / "y.sock")
         with pytest.raises(ControlError, match=f"cannot ask the agent at {path}: .*user {USER}"):
-            ask(path, Request("status"), timeout=0.2)
+            ask(path, ControlRequest("status"), timeout=0.2)
 
 
 def test_installation_into_a_users_directory_is_refused(home: Path) -> None:
@@ -185,7 +185,7 @@ def test_what_a_user_piles_up_below_the_states_is_not_looked_through(top: Path) 
     (below / "x.sls").touch()
     os.chown(below, USER, USER)
     (states / "link").symlink_to(below)
-    watched = Watched((states,), ())
+    watched = ConfigurationFiles((states,), ())
 
     assert set(watched.signature()) == {str(states), str(below), str(states / "link")}
     os.chown(below, 0, 0)

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.agent import places, settings
+from holdfast.agent import paths, settings
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.engine import options
-from holdfast.agent.places import STATE_DIR, default_socket, socket_of
+from holdfast.agent.paths import STATE_DIR, default_socket, socket_of
 from holdfast.agent.settings import Settings, SettingsError, load
-from holdfast.agent.tree import Trees
 from holdfast.states.errors import CompileError
 from holdfast_process import Tree, holdfast
 from tree_fuzz import mutate
@@ -171,7 +171,7 @@ def test_a_setting_that_stands_twice_is_no_id(config):
         3,
         "remove one of them, or merge the two",
     )
-    assert problem.message == "the key 'id' stands twice: first in line 1"
+    assert problem.message == "the key 'id' is duplicated: first in line 1"
 
 
 def test_a_file_that_others_may_write_is_refused(config):
@@ -213,7 +213,7 @@ def test_clients_and_the_agent_mean_the_same_socket(config, text, overrides):
 
 def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config, tmp_path, monkeypatch):
     """What can be read is used; a file that anyone could have written is not."""
-    monkeypatch.setattr(places, "RUN_DIR", tmp_path)
+    monkeypatch.setattr(paths, "RUN_DIR", tmp_path)
     (tmp_path / "control.sock").touch()
     path = config("state_dir: here\nnoop: perhaps\nstates: [\n")
     assert socket_of(path, {}) == tmp_path / "control.sock"
@@ -225,8 +225,8 @@ def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config, tm
 
 def test_a_client_says_why_settings_were_not_read_when_there_is_no_agent_without_them(config, tmp_path, monkeypatch):
     """Else it would seem that none runs; and a default file that is missing is none to speak of."""
-    monkeypatch.setattr(places, "RUN_DIR", tmp_path / "none")
-    monkeypatch.setattr(places, "CONFIG", tmp_path / "none.yaml")
+    monkeypatch.setattr(paths, "RUN_DIR", tmp_path / "none")
+    monkeypatch.setattr(paths, "CONFIG", tmp_path / "none.yaml")
     path = config("state_dir: here\n")
     path.chmod(0o666)
     with pytest.raises(CompileError, match="anyone may write it"):
@@ -262,7 +262,7 @@ def test_settings_of_any_shape_are_used_or_refused_with_words(config, seed, tmp_
 def _compile(path):
     """All that an agent does with its settings before it touches anything."""
     settings = load(path).model_copy(update={"states": path.parent / "states"})
-    Trees().compile(settings, grains={"id": "web1"})
+    ConfigurationCompiler().compile(settings, grains={"id": "web1"})
 
 
 def _told(use, *args):
@@ -280,7 +280,7 @@ def test_directories_with_impossible_names_are_problems(config, name):
     for setting in ("resources", "pillar", "states"):
         path = config(f'{setting}: "{name}"\n')
 
-        assert _told(lambda path=path: Trees().compile(load(path), grains={"id": "web1"}))
+        assert _told(lambda path=path: ConfigurationCompiler().compile(load(path), grains={"id": "web1"}))
 
 
 @pytest.mark.parametrize("text", ["{}: ''", '{}: "a\\0b"'], ids=["empty", "NUL"])

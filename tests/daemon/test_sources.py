@@ -45,7 +45,7 @@ def mend(tree, agent):
     """Make them right again."""
     at = len(agent.log)
     (tree.etc / "states/spoilt.sls").unlink()
-    agent.wait_log("mended", at)
+    agent.wait_log("fixed: ", at)
 
 
 def causes(tree, what):
@@ -104,7 +104,9 @@ KINDS = {
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_drift_is_repaired_with_what_was_compiled(tree, kind):
-    """While the states do not compile, a source that is edited, or removed, changes nothing; once they do, it is taken over.
+    """While the states do not compile, a source that is edited, or removed, changes nothing.
+
+    Once they do, it is taken over.
 
     Takes more than a second: an agent compiles four times.
     """
@@ -163,7 +165,7 @@ def test_what_was_not_kept_fails_and_says_so(tree):
         spoil(tree, agent)
         path.write_text("two\n")
         (tree.host / "conf").write_text("defaced\n")
-        agent.wait_log("it has changed since the states were compiled, and what it held then was not kept")
+        agent.wait_log("it has changed since the states were compiled, and its content was not kept")
         mend(tree, agent)
         holds(agent, tree.host / "conf", "two\n")
 

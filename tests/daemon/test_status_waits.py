@@ -23,7 +23,10 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def test_it_ends_with_the_pass(tree: Tree) -> None:
-    """0 when the host has converged, and not before; 4 when it is out of time. Costs the second that it waits in vain."""
+    """0 when the host has converged, and not before; 4 when it is out of time.
+
+    Costs the second that it waits in vain.
+    """
     agent = Agent(tree)
     try:
         agent.wait(lambda: tree("status").returncode == 1, "the agent")

@@ -17,7 +17,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Event, Notice, Ran
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.narrate import Narrator
 from holdfast.resources import registry
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
@@ -251,7 +251,7 @@ def test_a_directory_that_is_removed_is_put_right_before_the_files_in_it(tmp_pat
             if isinstance(event, Ran):
                 outcomes.append(event.outcome)
 
-        async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+        async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
             engine = Engine(host, EngineOptions(recheck=0, workers=4, flap_limit=1000), Journal(), emit)
             await engine.swap(compiled(*states), "start")
             for _ in range(5):  # until what the watches tell of its own writes is seen, too
@@ -348,7 +348,7 @@ async def with_packages(
     tmp_path: Path, service: str, scenario: Callable[[Engine, Packages, Services], Awaitable[None]]
 ) -> None:
     """An engine that keeps a package and a service, all right, on this host but for those two."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         packages = Packages()
         services = Services(packages)
         host._interfaces.update(pkg=packages, service=services)

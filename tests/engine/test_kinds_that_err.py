@@ -34,7 +34,7 @@ class Unhashable(Bundled, kind="zunhashable.present"):
 class Needs(Placed, kind="zneeds.present"):
     """Cannot say what it needs."""
 
-    needs = err
+    dependencies = err
 
 
 class Offers(Placed, kind="zoffers.present"):

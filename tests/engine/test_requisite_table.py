@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.agent import once
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Outcome
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Trees
 
 Table = Mapping[str, Mapping[str, str]]
 """Row (requisites) -> column (what the targets did) -> what the state does."""
@@ -106,7 +106,7 @@ def run(title: str, directory: Path) -> Table:
     settings = Settings(
         states=states, state_dir=directory / "memory", durable=False, engine=EngineOptions(noop="noop" in title)
     )
-    compiled = Trees().compile(settings, grains={"id": "here"})
+    compiled = ConfigurationCompiler().compile(settings, grains={"id": "here"})
     record = once.converge(settings, compiled, lambda _: None, timeout=60)
     assert record is not None
     by_identity: dict[str, list[Outcome]] = {}

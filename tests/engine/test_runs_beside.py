@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine_bench import Bench, compilation, in_virtual_time, state
-from holdfast.agent.control.account import Account, message
+from holdfast.agent.control.journal_session import JournalSession, message
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.explain import waits
 
@@ -15,20 +15,20 @@ CONF, SERVICE, OTHER = "zsetting.present[conf]", "zsetting.present[svc]", "zsett
 EDGE = (CONF, SERVICE, "watch")
 
 
-async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, Account]:
+async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, JournalSession]:
     """An engine with nothing to do, and what it is told of a run beside it."""
     bench.machine.settings |= {"conf": "right", "svc": "right", "other": "right"}
     engine = bench.engine()
     await engine.swap(compilation(state("conf"), state("svc", **{way: ["conf"]}), state("other")), "start")
     await engine.settle()
     bench.forget()
-    return engine, Account(bench.journal, engine)
+    return engine, JournalSession(bench.journal, engine)
 
 
-async def take(account: Account, operation: str, *arguments: object) -> None:
+async def take(session: JournalSession, operation: str, *arguments: object) -> None:
     """The run says so, and waits for the answer to an intent."""
     answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
-    account.take(message(operation, *arguments).partition(b"\n")[2], answered.set_result)
+    session.take(message(operation, *arguments).partition(b"\n")[2], answered.set_result)
     if operation == "intend":
         assert not (await answered)["error"]
 
@@ -37,19 +37,19 @@ async def take(account: Account, operation: str, *arguments: object) -> None:
 @in_virtual_time
 async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(bench: Bench, way: str) -> None:
     """Not before, whatever happens to it; all else goes on."""
-    engine, account = await calm(bench, way=way)
+    engine, session = await calm(bench, way=way)
     edge = (CONF, SERVICE, way)
-    await take(account, "intend", CONF, [edge])
+    await take(session, "intend", CONF, [edge])
     bench.machine.drift("conf", "right")
     bench.machine.drift("svc")
     bench.machine.drift("other")
-    await take(account, "changed", CONF, [edge])
+    await take(session, "changed", CONF, [edge])
     await asyncio.sleep(100)
     assert [line for line in bench.machine.log if "other" not in line] == []
     assert bench.machine.settings["other"] == "right"
     vertex = engine.view.graph.by_identity[SERVICE]
     assert "apply" in [wait.code for wait in waits(vertex, engine.view, asyncio.get_running_loop().time())]
-    await account.close()
+    await session.close()
     await engine.settle()
 
     assert bench.machine.settings["svc"] == "right"
@@ -60,13 +60,13 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
 @in_virtual_time
 async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> None:
     """Its service was started anew by the run itself."""
-    engine, account = await calm(bench)
-    await take(account, "intend", CONF, [EDGE])
+    engine, session = await calm(bench)
+    await take(session, "intend", CONF, [EDGE])
     bench.machine.touch("conf")
-    await take(account, "changed", CONF, [EDGE])
+    await take(session, "changed", CONF, [EDGE])
     bench.machine.touch("svc")
-    await take(account, "deliver", [(EDGE, 1)])
-    await account.close()
+    await take(session, "deliver", [(EDGE, 1)])
+    await session.close()
     await engine.settle()
     await asyncio.sleep(100)
 
@@ -77,11 +77,11 @@ async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> 
 @in_virtual_time
 async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Bench) -> None:
     """Its intent counts as the change."""
-    engine, account = await calm(bench)
-    await take(account, "intend", CONF, [EDGE])
+    engine, session = await calm(bench)
+    await take(session, "intend", CONF, [EDGE])
     await asyncio.sleep(100)
     assert "refresh svc" not in bench.machine.log
-    await account.close()
+    await session.close()
     await engine.settle()
 
     assert bench.machine.log.count("refresh svc") == 1
@@ -91,20 +91,20 @@ async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Benc
 @in_virtual_time
 async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench: Bench) -> None:
     """However long that takes, there is one at a time; intents for other resources, and all else that the run tells, are not held up."""
-    engine, account = await calm(bench)
+    engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
     await asyncio.sleep(1)
-    intent = asyncio.create_task(take(account, "intend", CONF, [EDGE]))
+    intent = asyncio.create_task(take(session, "intend", CONF, [EDGE]))
     await asyncio.sleep(1000)
     assert not intent.done()
-    await take(account, "intend", OTHER, [])
-    await take(account, "done", OTHER, "digest", 5.0)
+    await take(session, "intend", OTHER, [])
+    await take(session, "done", OTHER, "digest", 5.0)
     assert bench.journal.done_at(OTHER, "digest") == 5.0
     bench.machine.free()
     await intent
     assert bench.machine.settings["conf"] == "right"
-    await account.close()
+    await session.close()
     await engine.settle()
     await engine.stop()
 
@@ -113,18 +113,18 @@ async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench
 @in_virtual_time
 async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
     """The engine's own intent stays, and its own change counts once."""
-    engine, account = await calm(bench)
+    engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
     await asyncio.sleep(1)
-    intent = asyncio.create_task(take(account, "intend", CONF, [EDGE]))
+    intent = asyncio.create_task(take(session, "intend", CONF, [EDGE]))
     await asyncio.sleep(1)
     assert bench.journal.intended(CONF)
     if how == "the run gives up":
-        await take(account, "unchanged", CONF)
+        await take(session, "unchanged", CONF)
         await asyncio.sleep(1)
         assert bench.journal.intended(CONF)
-    await account.close()
+    await session.close()
     assert bench.journal.intended(CONF)
     intent.cancel()
     bench.machine.free()
@@ -138,15 +138,15 @@ async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(ben
 @in_virtual_time
 async def test_new_states_leave_alone_what_a_run_is_at(bench: Bench) -> None:
     """The states were edited, and both take them over at the same time."""
-    engine, account = await calm(bench)
-    await take(account, "intend", CONF, [EDGE])
+    engine, session = await calm(bench)
+    await take(session, "intend", CONF, [EDGE])
     await engine.swap(compilation(state("conf", value="new"), state("svc", watch=["conf"])))
     await asyncio.sleep(100)
     assert bench.machine.settings["conf"] == "right"
     bench.machine.settings["conf"] = "new"
-    await take(account, "changed", CONF, [EDGE])
-    await take(account, "deliver", [(EDGE, 1)])
-    await account.close()
+    await take(session, "changed", CONF, [EDGE])
+    await take(session, "deliver", [(EDGE, 1)])
+    await session.close()
     await engine.settle()
 
     assert [line for line in bench.machine.log if line.startswith(("apply", "refresh"))] == []

@@ -12,13 +12,13 @@ import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Context, Watch
 from holdfast.agent.engine.report import Notice
-from holdfast.resources.watches import Told
+from holdfast.resources.watches import CallbackWatch
 
 OPEN: dict[str, Callable[[], None]] = {}
 """Name -> what its watch calls, while it is armed."""
 
 
-class Line(Told):
+class Line(CallbackWatch):
     """Tells whoever listens."""
 
     def __init__(self, name: str, refuses: set[str]) -> None:

@@ -88,7 +88,10 @@ async def test_cancelled_wait():
 
 
 async def test_calls_that_hang_do_not_keep_others_from_being_made(threads):
-    """Each is replaced after a while, as often as there are spares; when it ends after all, its spare is there again."""
+    """Each is replaced after a while, as often as there are spares.
+
+    When it ends after all, its spare is there again.
+    """
     blocking, go = Blocking(limit=2, spare=2, long=0.001), threading.Event()
     for _ in range(2):
         hanging = [asyncio.create_task(blocking(go.wait, 20)) for _ in range(2)]

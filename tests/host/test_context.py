@@ -13,7 +13,7 @@ import structlog
 
 from effort import effort
 from holdfast.agent.host.context import file_name
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
 from holdfast.resources.context import Context
@@ -25,7 +25,7 @@ async def host(tmp_path):
     """A host with a states directory, a pillar and facts."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
-    async with Host(
+    async with LocalHost(
         states=tmp_path / "states",
         var_dir=tmp_path / "var",
         facts={"os": "Debian"},
@@ -86,11 +86,14 @@ async def test_update_is_seen_at_once(host):
     assert len(ctx.managed_below("/")) == 7
 
     host.update(pillar={"password": "opensesame"})
-    assert ctx.covered("say opensesame") == "say ********"
+    assert ctx.redacted("say opensesame") == "say ********"
 
 
 async def test_an_update_tells_who_has_read_what_it_replaces(host):
-    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last; nobody when nothing has changed."""
+    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last.
+
+    Nobody when nothing has changed.
+    """
     reads = {
         "pillar": lambda ctx: ctx.pillar,
         "grain": lambda ctx: ctx.facts["os"],
@@ -98,7 +101,7 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
         "guard of a grain": lambda ctx: ctx.call({"fun": "grains.get", "args": ["os"]}),
         "template": lambda ctx: ctx.render("x", name="x", variables={}),
         "guard": lambda ctx: ctx.call({"fun": "pillar.get", "args": ["a"]}),
-        "nothing": lambda ctx: ctx.covered("x"),
+        "nothing": lambda ctx: ctx.redacted("x"),
     }
     for name, read in reads.items():
         read(host.context(name))
@@ -213,7 +216,7 @@ async def test_log_follows_the_settings(host, tmp_path):
 async def test_what_takes_long_does_not_hold_up_what_does_not(tmp_path):
     """Looks through whole trees take every place that they have; a small file is put in place all the same."""
     free = threading.Event()
-    async with Host(states=tmp_path, var_dir=tmp_path / "var") as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
         ctx = host.context("x")
         long = [asyncio.create_task(ctx.long_blocking(free.wait)) for _ in range(4)]
         try:

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.host import flushes
-from holdfast.agent.host.host import Host
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources import paths
 from holdfast.resources.context import Report
 from holdfast.resources.paths.place import Directory
@@ -31,7 +31,7 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         sync(directory)
         said.append(f"flush {Path(directory.path).name}")
 
-    async def run(command: Command, _: object) -> None:
+    async def run(command: CommandSpec, _: object) -> None:
         said.append(f"run {command.argv[0]}")
 
     monkeypatch.setattr(Directory, "sync", noted)
@@ -40,13 +40,13 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @asynccontextmanager
-async def host(top: Path, *, durable: bool = True) -> AsyncIterator[Host]:
+async def host(top: Path, *, durable: bool = True) -> AsyncIterator[LocalHost]:
     """A real one."""
-    async with Host(states=top, var_dir=top / "var", durable=durable) as one:
+    async with LocalHost(states=top, var_dir=top / "var", durable=durable) as one:
         yield one
 
 
-async def write(one: Host, path: Path, *, leaf: bool = True) -> None:
+async def write(one: LocalHost, path: Path, *, leaf: bool = True) -> None:
     """As a resource does on which another depends, or none does."""
     ctx = one.context("x")
     ctx.report = Report(leaf=leaf)

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host import cgroups, forkserver, holds
+from holdfast.agent.host import cgroups, containment, forkserver
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
 from holdfast.agent.host.run import _all, kill_all, run
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources.errors import Overdue, Temporary
 from loop_time import callbacks
 
@@ -30,7 +30,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become ano
 
 async def sh(script: str, **options):
     """Run a shell script."""
-    return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
+    return await run(CommandSpec(("/bin/sh", "-c", script), **options), Blocking())
 
 
 @pytest.fixture(autouse=True)
@@ -67,8 +67,10 @@ def ended(pid: int) -> bool:
 async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch, hold, options):
     """For an agent of usual size: a fork of it would copy its page tables, which takes some milliseconds."""
     groups = cgroups.Cgroups(request.getfixturevalue("directory")) if hold == "cgroup" else None
-    new = {"subreaper": holds.Subreaper, "group": holds.Group}.get(hold, lambda: holds.Cgroup(groups))
-    monkeypatch.setattr(holds, "new", new)
+    new = {"subreaper": containment.Subreaper, "group": containment.ProcessGroup}.get(
+        hold, lambda: containment.Cgroup(groups)
+    )
+    monkeypatch.setattr(containment, "new", new)
     ballast = bytearray(b"x") * MEMORY
     await sh("true", **options)
     with callbacks() as taken:
@@ -82,17 +84,17 @@ async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch
     assert min(longest) < 0.001
 
 
-@pytest.mark.parametrize("hold", [holds.Subreaper, holds.Group])
+@pytest.mark.parametrize("hold", [containment.Subreaper, containment.ProcessGroup])
 async def test_a_program_that_cannot_be_executed_yet_holds_up_nothing(monkeypatch, tmp_path, hold):
     """A lease on the program, a file system that does not answer: also where the agent's own user runs it, with and without a subreaper."""
-    monkeypatch.setattr(holds, "new", hold)
+    monkeypatch.setattr(containment, "new", hold)
     program, asked = tmp_path / "program", asyncio.Event()
     program.write_text("#!/bin/sh\n")
     program.chmod(0o755)
     asyncio.get_running_loop().add_signal_handler(signal.SIGIO, asked.set)
     with program.open("rb+") as file:
         fcntl.fcntl(file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
-        task = asyncio.create_task(run(Command((str(program),), timeout=0.3), Blocking()))
+        task = asyncio.create_task(run(CommandSpec((str(program),), timeout=0.3), Blocking()))
         await asked.wait()
         with pytest.raises(Overdue):
             await task
@@ -161,11 +163,11 @@ import asyncio, os, signal
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.forkserver import server
 from holdfast.agent.host.run import _all, kill_all, run
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.starting import CommandSpec
 def begun(pid):
     print(server._process.pid, pid, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
-asyncio.run(run(Command(("sleep", "60"), on_start=begun), Blocking()))
+asyncio.run(run(CommandSpec(("sleep", "60"), on_start=begun), Blocking()))
 """
     done = subprocess.run([sys.executable, "-c", agent], stdout=subprocess.PIPE, check=False, timeout=60)
     first, command = map(int, done.stdout.split())

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host.pathnodes import NOTHING, Node, seal
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.path_nodes import NOTHING, PathNode, seal
+from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.agent.host.sweep import SLICES, Sweep
 from holdfast.resources.kinds.file.append import Append
 from holdfast.resources.kinds.file.managed import Managed
@@ -73,7 +73,10 @@ def names(tmp_path: Path) -> tuple[Path, Path]:
     ],
 )
 async def test_a_change_through_another_hard_link_is_heard(watcher, names, change):
-    """Content and metadata, once; also when no second name is left, and when size and modification time are as before."""
+    """Content and metadata, once.
+
+    Also when no second name is left, and when size and modification time are as before.
+    """
     here, there = names
     heard = Heard(watcher, here)
 
@@ -204,10 +207,10 @@ async def test_each_of_many_files_is_looked_at(watcher, tmp_path):
 
 async def test_a_new_file_is_looked_at_within_one_round(tmp_path):
     """Also when the round has begun before it was there."""
-    file, changed, calls = Node("f", None), asyncio.Event(), 0
+    file, changed, calls = PathNode("f", None), asyncio.Event(), 0
     file.path, file.seal = str(tmp_path), 1
 
-    def nodes() -> list[Node]:
+    def nodes() -> list[PathNode]:
         nonlocal calls
         calls += 1
         return [file] if calls > 1 else []

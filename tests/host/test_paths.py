@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from holdfast.agent.health import Health
-from holdfast.agent.host.paths import PathWatcher
-from holdfast.agent.host.pathtree import HOPS
+from holdfast.agent.host.path_tree import HOPS
+from holdfast.agent.host.path_watcher import PathWatcher
 
 
 class Listener:
@@ -162,7 +162,10 @@ async def test_parent_moved_away_and_back(watcher, tmp_path):
 
 
 async def test_a_deleted_directory_that_someone_still_uses(watcher, tmp_path):
-    """A directory that is some process's working directory lives on in the kernel; its successor is followed all the same."""
+    """A directory that is some process's working directory lives on in the kernel.
+
+    Its successor is followed all the same.
+    """
     target = tmp_path / "a" / "f"
     target.parent.mkdir()
     holder = os.open(target.parent, os.O_RDONLY)
@@ -358,7 +361,7 @@ EXHAUSTED = """
     import asyncio, os, resource, sys
     from pathlib import Path
     from holdfast.agent.health import Health
-    from holdfast.agent.host.paths import PathWatcher
+    from holdfast.agent.host.path_watcher import PathWatcher
 
     async def main(top):
         {limit}

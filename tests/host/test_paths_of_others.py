@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from holdfast.agent.health import Health
-from holdfast.agent.host import inotify, pathtree
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host import inotify, path_tree
+from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.resources.paths import mounts
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
@@ -85,7 +85,10 @@ def link(place: Path, target: str | Path, uid: int = USER) -> Path:
 
 
 async def test_what_a_users_link_leads_to_is_not_watched(watcher, tmp_path, home):
-    """A user's link to a directory of root's is watched, and what is behind it is not; one that replaces it and may be followed is."""
+    """A user's link to a directory of root's is watched, and what is behind it is not.
+
+    One that replaces it and may be followed is.
+    """
     secret = tmp_path / "secret"
     secret.mkdir()
     own = given(home / "own")
@@ -174,14 +177,17 @@ async def unbounded(health: Health) -> None:
 
 
 async def test_directories_of_a_user_are_bounded(watcher, health, home, monkeypatch):
-    """Of too many directories only some are watched, those made later included; health says so until there are fewer."""
-    monkeypatch.setattr(pathtree, "WATCHES", 20)
+    """Of too many directories only some are watched, those made later included.
+
+    Health says so until there are fewer.
+    """
+    monkeypatch.setattr(path_tree, "WATCHES", 20)
     for n in range(15):
         (given(home / f"d{n}") / "inside").mkdir()
     listener = Listener(watcher, home, recursive=True)
 
     text = bounded(health)
-    assert f"all that is below {home}" in text
+    assert f"everything below {home}" in text
     assert "more than 20 directories" in text
     assert watcher.kernel_watches == len(home.parts) + 20
     for n in range(15, 60):
@@ -204,7 +210,7 @@ async def test_directories_of_a_user_are_bounded(watcher, health, home, monkeypa
 
 async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypatch):
     """A watch that is closed is not told of any more."""
-    monkeypatch.setattr(pathtree, "WATCHES", 3)
+    monkeypatch.setattr(path_tree, "WATCHES", 3)
     for n in range(5):
         given(home / f"d{n}")
     listener = Listener(watcher, home, recursive=True)
@@ -217,8 +223,8 @@ async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypa
 
 async def test_directories_of_root_are_not_bounded(watcher, health, tmp_path, monkeypatch):
     """Where only root can make directories, all of them are watched, however many and wherever there are others' directories."""
-    monkeypatch.setattr(pathtree, "WATCHES", 3)
-    monkeypatch.setattr(pathtree, "ENTRIES", 3)
+    monkeypatch.setattr(path_tree, "WATCHES", 3)
+    monkeypatch.setattr(path_tree, "ENTRIES", 3)
     for n in range(10):
         (tmp_path / "top" / f"d{n}" / "e").mkdir(parents=True)
     given(tmp_path / "top" / "d0" / "home")
@@ -232,7 +238,7 @@ async def test_entries_looked_at_are_bounded(watcher, health, home, monkeypatch)
     """A look at a user's tree ends after so many entries, also while it is polled."""
     for n in range(50):
         given(home / f"d{n}")
-    monkeypatch.setattr(pathtree, "ENTRIES", 10)
+    monkeypatch.setattr(path_tree, "ENTRIES", 10)
 
     Listener(watcher, home, recursive=True)
 
@@ -242,10 +248,10 @@ async def test_entries_looked_at_are_bounded(watcher, health, home, monkeypatch)
 
 async def test_polled_entries_are_bounded(watcher, health, home, monkeypatch):
     """Where the kernel refuses watches, only so many entries of a user's tree are compared."""
-    monkeypatch.setattr(pathtree, "WATCHES", 30)
-    real, seen = inotify.Kernel.attach, []
+    monkeypatch.setattr(path_tree, "WATCHES", 30)
+    real, seen = inotify.SharedInotify.attach, []
 
-    def attach(kernel: inotify.Kernel, node: Any, *, follow: bool) -> None:
+    def attach(kernel: inotify.SharedInotify, node: Any, *, follow: bool) -> None:
         if node.path.startswith(str(home)):
             kernel.detach(node)
             raise OSError(errno.ENOSPC, "No space left on device")
@@ -255,8 +261,8 @@ async def test_polled_entries_are_bounded(watcher, health, home, monkeypatch):
         seen.append(path)
         return ()
 
-    monkeypatch.setattr(inotify.Kernel, "attach", attach)
-    monkeypatch.setattr(pathtree, "signature", signature)
+    monkeypatch.setattr(inotify.SharedInotify, "attach", attach)
+    monkeypatch.setattr(path_tree, "signature", signature)
     for n in range(10):
         directory = given(home / f"d{n}")
         for m in range(20):
@@ -281,9 +287,9 @@ async def test_trees_beyond_the_longest_path(watcher, health, home):
     try:
         listener = Listener(watcher, home, recursive=True)
 
-        assert f"more than {pathtree.LONGEST} characters" in bounded(health)
+        assert f"more than {path_tree.LONGEST} characters" in bounded(health)
         assert [each.code for each in health.conditions] == ["watch-bounded"]
-        assert watcher.kernel_watches <= len(home.parts) + pathtree.LONGEST // 201  # names of 200 characters
+        assert watcher.kernel_watches <= len(home.parts) + path_tree.LONGEST // 201  # names of 200 characters
         (home / ("d" * 200) / "f").write_text("x")
         assert await listener.heard()
     finally:
@@ -292,7 +298,7 @@ async def test_trees_beyond_the_longest_path(watcher, health, home):
 
 async def test_names_that_are_no_text(watcher, health, home, monkeypatch):
     """Directories with names that are no UTF-8 are watched like others, and health names them in characters that can be printed."""
-    monkeypatch.setattr(pathtree, "WATCHES", 1)
+    monkeypatch.setattr(path_tree, "WATCHES", 1)
     odd = given(home / os.fsdecode(b"\xff\x1b[31m\n"))
     given(odd / "a")
     given(odd / "b")
@@ -308,10 +314,10 @@ async def test_names_that_are_no_text(watcher, health, home, monkeypatch):
 async def test_a_flood_of_renames_is_one_look(watcher, home, monkeypatch):
     """A thing that is replaced again and again is looked at once for all events that come together."""
     looks = []
-    real = pathtree.Tree.look
+    real = path_tree.PathTree.look
     given(home / "top")
     listener = Listener(watcher, home, recursive=True)
-    monkeypatch.setattr(pathtree.Tree, "look", lambda tree, node: (looks.append(node.path), real(tree, node)))
+    monkeypatch.setattr(path_tree.PathTree, "look", lambda tree, node: (looks.append(node.path), real(tree, node)))
 
     for _ in range(300):
         (home / "top").rename(home / "away")
@@ -337,13 +343,13 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
             return real(path, *args, **options)
 
         monkeypatch.setattr(os, name, call)
-    real_attach = inotify.Kernel.attach
+    real_attach = inotify.SharedInotify.attach
 
-    def attach(kernel: inotify.Kernel, node: Any, *, follow: bool) -> None:
+    def attach(kernel: inotify.SharedInotify, node: Any, *, follow: bool) -> None:
         asked.add(node.path)
         real_attach(kernel, node, follow=follow)
 
-    monkeypatch.setattr(inotify.Kernel, "attach", attach)
+    monkeypatch.setattr(inotify.SharedInotify, "attach", attach)
     yield asked
     monkeypatch.undo()
 
@@ -376,7 +382,7 @@ async def test_a_file_system_of_roots_is_asked(watcher, home, monkeypatch):
 HUNG = """
     import asyncio, ctypes, os, sys
     from pathlib import Path
-    from holdfast.agent.host.paths import PathWatcher
+    from holdfast.agent.host.path_watcher import PathWatcher
 
     libc = ctypes.CDLL(None, use_errno=True)
     top = Path(sys.argv[1])
@@ -437,7 +443,10 @@ HUNG = """
 
 
 def test_a_hung_file_system(tmp_path, home):
-    """A FUSE server that never answers holds nothing up; its mount and its end are events, and then all is watched again."""
+    """A FUSE server that never answers holds nothing up.
+
+    Its mount and its end are events, and then all is watched again.
+    """
     if subprocess.run(["unshare", "-m", "test", "-c", "/dev/fuse"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no FUSE or no mount namespaces here")
     given(home / "mount")

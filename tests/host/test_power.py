@@ -117,7 +117,10 @@ async def test_a_shutdown_begins_and_is_called_off(system, following):
 
 
 async def test_a_shutdown_past_logind_is_noticed(system, following):
-    """`systemctl reboot` without logind, or Ctrl-Alt-Del: there is a job for shutdown.target. Other jobs mean nothing."""
+    """`systemctl reboot` without logind, or Ctrl-Alt-Del: there is a job for shutdown.target.
+
+    Other jobs mean nothing.
+    """
     system.job("JobNew", "cron.service")
     system.state = "stopping"
     system.job("JobNew", power.SHUTDOWN)

@@ -17,14 +17,14 @@ import pytest
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.outputs import EVENTS
 from holdfast.agent.host.run import run
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources.errors import Overdue, Permanent, Temporary
 from loop_time import callbacks
 
 
 async def sh(script: str, **options):
     """Run a shell script."""
-    return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
+    return await run(CommandSpec(("/bin/sh", "-c", script), **options), Blocking())
 
 
 @pytest.fixture(autouse=True)
@@ -67,15 +67,18 @@ async def test_killed_by_a_signal_is_said_by_name():
     ("command", "told"),
     [
         (
-            Command(("no-such-command-here",)),
+            CommandSpec(("no-such-command-here",)),
             "cannot run no-such-command-here: No such file or directory; is it installed?",
         ),
-        (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
-        (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
-        (Command(("true", "a\0b")), "cannot run true: embedded null byte"),
-        (Command(("true",), user="no-such-user"), "cannot run true as no-such-user: there is no such user"),
-        (Command(("true",), group="no-such-group"), "cannot run true as group no-such-group: there is no such group"),
-        (Command(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
+        (CommandSpec(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
+        (CommandSpec(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
+        (CommandSpec(("true", "a\0b")), "cannot run true: embedded null byte"),
+        (CommandSpec(("true",), user="no-such-user"), "cannot run true as no-such-user: there is no such user"),
+        (
+            CommandSpec(("true",), group="no-such-group"),
+            "cannot run true as group no-such-group: there is no such group",
+        ),
+        (CommandSpec(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
     ],
 )
 async def test_what_cannot_be_started_says_why(command, told):
@@ -93,7 +96,7 @@ async def test_what_lacks_descriptors_is_tried_again():
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
         with pytest.raises(Temporary, match="Too many open files"):
-            await run(Command(("true",)), blocking)
+            await run(CommandSpec(("true",)), blocking)
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -134,7 +137,10 @@ async def test_output_is_bounded():
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "tr '\\0' x </dev/zero"])
 async def test_flood_of_a_command_whose_lines_are_events(script):
-    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept. It takes the second that the command has."""
+    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept.
+
+    It takes the second that the command has.
+    """
     events = []
     with callbacks() as taken, pytest.raises(Overdue):
         await sh(f"exec {script}", timeout=1.0, limit=4096, on_line=lambda: events.append(1))
@@ -163,7 +169,10 @@ async def test_first_line_is_an_event_at_once():
 
 
 async def test_flood_that_is_dropped_leaves_the_loop_free():
-    """A command that writes without end has its output drained, without keeping the agent busy. It takes the second that the command has."""
+    """A command that writes without end has its output drained, without keeping the agent busy.
+
+    It takes the second that the command has.
+    """
     with callbacks() as taken, pytest.raises(Overdue):
         await sh("exec yes", timeout=1.0)
 
@@ -284,7 +293,7 @@ async def test_the_loop_stays_free_while_a_command_runs():
 
 async def test_python_as_a_command():
     """Any argument list will do, with spaces and quotes untouched."""
-    done = await run(Command((sys.executable, "-c", "import sys; print(sys.argv[1:])", "a b", "'\"$x")), Blocking())
+    done = await run(CommandSpec((sys.executable, "-c", "import sys; print(sys.argv[1:])", "a b", "'\"$x")), Blocking())
     assert done.stdout == "['a b', '\\'\"$x']\n"
 
 

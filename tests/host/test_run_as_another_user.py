@@ -16,7 +16,7 @@ import pytest
 from holdfast.agent.host import starting
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.run import run
-from holdfast.agent.host.starting import Command
+from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources import paths
 from holdfast.resources.accounts import account
 from holdfast.resources.errors import Permanent, Temporary
@@ -28,7 +28,7 @@ USER = "daemon"
 
 async def sh(script: str, **options):
     """Run a shell script."""
-    return await run(Command(("/bin/sh", "-c", script), **options), Blocking())
+    return await run(CommandSpec(("/bin/sh", "-c", script), **options), Blocking())
 
 
 @pytest.fixture(autouse=True)
@@ -90,15 +90,15 @@ async def test_home_and_directory_of_the_user(place, monkeypatch):
     ("command", "told"),
     [
         (
-            Command(("no-such-command-here",)),
+            CommandSpec(("no-such-command-here",)),
             "cannot run no-such-command-here: No such file or directory; is it installed?",
         ),
-        (Command(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
-        (Command(("true",), cwd="/a\0b"), "cannot run true: embedded null byte"),
-        (Command(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
-        (Command(("passwd",), env={"PATH": "/nowhere:/etc:/nowhere"}), "cannot run passwd: Permission denied"),
-        (Command(("true", "a\0b")), "cannot run true: embedded null byte"),
-        (Command(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
+        (CommandSpec(("true",), cwd="/no/such/dir"), "cannot run true: /no/such/dir: No such file or directory"),
+        (CommandSpec(("true",), cwd="/a\0b"), "cannot run true: embedded null byte"),
+        (CommandSpec(("/etc/passwd",)), "cannot run /etc/passwd: Permission denied"),
+        (CommandSpec(("passwd",), env={"PATH": "/nowhere:/etc:/nowhere"}), "cannot run passwd: Permission denied"),
+        (CommandSpec(("true", "a\0b")), "cannot run true: embedded null byte"),
+        (CommandSpec(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
     ],
 )
 async def test_what_cannot_be_started_says_why(command, told):
@@ -118,7 +118,7 @@ async def test_programs_are_looked_for_in_path(place):
     tool.chmod(0o755)
     env = {"PATH": "/nowhere::/usr/bin"}
 
-    assert (await run(Command(("tool",), cwd=str(place), env=env, user=USER), Blocking())).stdout == "mine\n"
+    assert (await run(CommandSpec(("tool",), cwd=str(place), env=env, user=USER), Blocking())).stdout == "mine\n"
 
 
 async def test_nothing_of_the_agent_is_inherited():
@@ -168,7 +168,7 @@ async def held(place):
 
 async def test_user_who_holds_up_the_start_holds_up_nothing_else(place, held):
     """The event loop goes on, and the time that the command has is kept."""
-    task = asyncio.create_task(run(Command((str(place / "users/held"),), user=USER, timeout=0.5), Blocking()))
+    task = asyncio.create_task(run(CommandSpec((str(place / "users/held"),), user=USER, timeout=0.5), Blocking()))
     await held.asked.wait()
 
     with pytest.raises(Temporary, match=r"still ran after 0.5 s and was killed"):
@@ -181,7 +181,7 @@ async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(pla
     loop.add_signal_handler(signal.SIGTERM, told.set)
     try:
         task = asyncio.create_task(
-            run(Command((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pid.set_result), Blocking())
+            run(CommandSpec((str(place / "users/held"),), user=USER, timeout=0.5, on_start=pid.set_result), Blocking())
         )
         await held.asked.wait()
         os.kill(await pid, signal.SIGTERM)

@@ -16,9 +16,9 @@ import pytest
 
 from holdfast.agent.host import sources
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.edition import Editor, Key
-from holdfast.agent.host.host import Host
-from holdfast.agent.host.kept import Store
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.host.source_snapshot import SnapshotBuilder, SourceKey
+from holdfast.agent.host.source_store import SourceStore
 from holdfast.agent.host.sources import Sources
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent, Temporary
@@ -84,17 +84,17 @@ async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch)
     threads = {"put": [], "get": []}
 
     def note(name):
-        real = getattr(Store, name)
+        real = getattr(SourceStore, name)
 
         def noting(*args):
             threads[name].append(threading.current_thread())
             return real(*args)
 
-        monkeypatch.setattr(Store, name, noting)
+        monkeypatch.setattr(SourceStore, name, noting)
 
     note("put")
     note("get")
-    async with tree.taken_over((), tree.states, Store(str(tmp_path))):
+    async with tree.taken_over((), tree.states, SourceStore(str(tmp_path))):
         assert await tree.read("salt://app/conf", user="a") == b"conf"
         (tree.states / "app/conf").write_text("another")
         assert await tree.read("salt://app/conf", user="a") == b"conf"
@@ -106,20 +106,20 @@ async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch)
 
 async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
     """A state that runs meanwhile, and reads what it has not read before, does not keep the states from being taken over."""
-    store = Store(str(tmp_path))
+    store = SourceStore(str(tmp_path))
     async with tree.taken_over((), tree.states, store) as first:
         await tree.read("salt://app/conf", user="a")
         await tree.read("salt://app/conf", user="b")
 
     def open_while_another_state_reads(path, trusted):
-        first.read(Key("app/conf"), "c", lambda: sources.opened(path, trusted))
+        first.read(SourceKey("app/conf"), "c", lambda: sources.opened(path, trusted))
         return sources.opened(path, trusted)
 
     calls = [SimpleNamespace(identity=name, resource=None) for name in "ab"]
-    edition = Editor(str(tree.states), store, first, None, open_while_another_state_reads).edition(
+    snapshot = SnapshotBuilder(str(tree.states), store, first, None, open_while_another_state_reads).snapshot(
         calls, lambda _: None
     )
-    assert edition.pins.keys() == {Key("app/conf")}
+    assert snapshot.pins.keys() == {SourceKey("app/conf")}
 
 
 async def test_local_forms(tree, tmp_path):
@@ -179,7 +179,10 @@ async def test_fifo_put_there_meanwhile_does_not_block(tmp_path, monkeypatch):
 
 
 async def test_http(tree, web, monkeypatch):
-    """A page; a missing one is for good, a busy server is not; a password in the query is not shown; size is limited."""
+    """A page. A missing one is for good, a busy server is not. A password in the query is not shown.
+
+    Size is limited.
+    """
     assert await tree.read(f"{web}/page") == b"page"
     with pytest.raises(Permanent, match=r"/none: the server says 404 Not Found"):
         await tree.read(f"{web}/none?token=secret")
@@ -198,7 +201,10 @@ async def test_no_server(tree):
 
 @pytest.mark.parametrize("where", ["app/conf", "app", "."])
 async def test_what_others_may_write_is_no_source(tree, tmp_path, where):
-    """A file of the states directory is held to what a state file is, and so are the directories above it; others are not."""
+    """A file of the states directory is held to what a state file is, and so are the directories above it.
+
+    Others are not.
+    """
     path = tmp_path / "states" / where
     path.chmod(0o777)
     with pytest.raises(Permanent, match=r"cannot read salt://app/conf: .*anyone may write it; chmod o-w") as refusal:
@@ -219,7 +225,7 @@ async def test_what_belongs_to_others_is_no_source(tree, tmp_path):
 async def test_slow_downloads_do_not_hold_up_the_disk(tmp_path):
     """While every place for a download is taken by a server that does not answer, a file is put in place durably."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        async with Host(states=tmp_path, var_dir=tmp_path / "var") as host:
+        async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
             ctx = host.context("x")
             url = f"http://127.0.0.1:{silent.getsockname()[1]}/"
             waiting = [asyncio.create_task(ctx.source(url)) for _ in range(8)]

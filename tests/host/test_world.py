@@ -13,18 +13,18 @@ import pytest
 
 from holdfast import Permanent, Temporary
 from holdfast.agent.host import world
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.world import LIMIT
 
 
 @pytest.fixture
 async def host(tmp_path: Path):
     """A host whose agent keeps its things in a directory of the test's."""
-    async with Host(states=tmp_path, var_dir=tmp_path, facts={"id": "web1"}, durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path, facts={"id": "web1"}, durable=False) as host:
         yield host
 
 
-async def test_strings_are_set_read_and_removed(host: Host, tmp_path: Path):
+async def test_strings_are_set_read_and_removed(host: LocalHost, tmp_path: Path):
     """And nobody else may read the file."""
     world = host.world
     assert await world.string("color") is None
@@ -36,7 +36,7 @@ async def test_strings_are_set_read_and_removed(host: Host, tmp_path: Path):
     assert (tmp_path / "world.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_each_host_has_its_place_in_a_host_map(host: Host):
+async def test_each_host_has_its_place_in_a_host_map(host: LocalHost):
     """Here under its own name."""
     world = host.world
     await world.set_host("addresses", "10.0.0.1")
@@ -46,7 +46,7 @@ async def test_each_host_has_its_place_in_a_host_map(host: Host):
     assert await world.hosts("addresses") == {}
 
 
-async def test_a_watch_tells_of_its_own_key_only(host: Host):
+async def test_a_watch_tells_of_its_own_key_only(host: LocalHost):
     """Whoever changed it; and of each other value once."""
     world = host.world
     watch, hosts = world.watch_string("color"), world.watch_hosts("addresses")
@@ -62,7 +62,7 @@ async def test_a_watch_tells_of_its_own_key_only(host: Host):
     await asyncio.wait_for(also, 10)
 
 
-async def test_a_change_of_another_process_is_seen(host: Host, tmp_path: Path):
+async def test_a_change_of_another_process_is_seen(host: LocalHost, tmp_path: Path):
     """A one-shot run beside the agent."""
     await host.world.set_string("color", "red")
     watch = host.world.watch_string("color")
@@ -79,7 +79,7 @@ async def test_a_change_of_another_process_is_seen(host: Host, tmp_path: Path):
     assert await host.world.string("color") == "blue"
 
 
-async def test_changes_at_once_are_all_kept(host: Host):
+async def test_changes_at_once_are_all_kept(host: LocalHost):
     """None is lost between reading and writing."""
     await asyncio.gather(*(host.world.set_string(f"key{n}", str(n)) for n in range(20)))
 
@@ -87,13 +87,13 @@ async def test_changes_at_once_are_all_kept(host: Host):
 
 
 @pytest.mark.parametrize("key", ["", "x" * 300])
-async def test_names_are_bounded(host: Host, key: str):
+async def test_names_are_bounded(host: LocalHost, key: str):
     """An empty one says nothing, a long one too much."""
     with pytest.raises(Permanent, match="a name has 1 to 256 characters"):
         await host.world.set_string(key, "x")
 
 
-async def test_what_is_no_text_is_refused(host: Host):
+async def test_what_is_no_text_is_refused(host: LocalHost):
     """Nobody could read it again: bytes of a file name, perhaps, that are not UTF-8."""
     with pytest.raises(Permanent, match="it is no text"):
         await host.world.set_string("x", "a\udcff")
@@ -104,7 +104,7 @@ async def test_what_is_no_text_is_refused(host: Host):
     assert await host.world.string("x") == "grün \U0001f331\n\0"
 
 
-async def test_all_of_it_is_bounded(host: Host):
+async def test_all_of_it_is_bounded(host: LocalHost):
     """What is too large is refused, and nothing has changed."""
     with pytest.raises(Permanent, match="may have"):
         await host.world.set_string("x", "x" * LIMIT)
@@ -126,22 +126,22 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
-async def test_a_file_that_somebody_else_has_written_is_refused(host: Host, tmp_path: Path, text: str):
+async def test_a_file_that_somebody_else_has_written_is_refused(host: LocalHost, tmp_path: Path, text: str):
     """With what can be done about it."""
     (tmp_path / "world.json").write_text(text, errors="surrogateescape")
 
     for use in (host.world.string("x"), host.world.hosts("x"), host.world.set_string("y", "z")):
-        with pytest.raises(Permanent, match="remove it to begin anew"):
+        with pytest.raises(Permanent, match="remove it to start again"):
             await use
 
 
-async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: Host, tmp_path: Path):
+async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: LocalHost, tmp_path: Path):
     """Whoever watches begins it again; a file that is removed holds nothing."""
     await host.world.set_string("color", "red")
     watch = host.world.watch_string("color")
     await anext(watch)
     (tmp_path / "world.json").write_text("{")
-    with pytest.raises(Permanent, match="remove it to begin anew"):
+    with pytest.raises(Permanent, match="remove it to start again"):
         await asyncio.wait_for(anext(watch), 10)
 
     (tmp_path / "world.json").unlink()
@@ -153,7 +153,7 @@ async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: Host, 
 
 
 async def test_a_lock_that_another_process_does_not_give_back_is_not_waited_for_for_ever(
-    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """And no thread waits for it: there are only a few of them."""
     monkeypatch.setattr(world, "PATIENCE", 0.2)

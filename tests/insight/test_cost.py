@@ -26,7 +26,10 @@ async def pair(machine: Machine) -> tuple[tuple[Watched, Engine], tuple[Watched,
 
 @in_virtual_time
 async def test_a_scrape_a_frame_and_a_short_status_cost_the_same_in_a_large_graph(bench: Watched) -> None:
-    """Ten times as many resources, all of them right: less than twice the time. It takes seconds: thousands of resources converge first."""
+    """Ten times as many resources, all of them right: less than twice the time.
+
+    It takes seconds: thousands of resources converge first.
+    """
     (small, few), (large, many) = await pair(bench.machine)
 
     def scrapes(bench: Watched, engine: Engine) -> None:

@@ -49,7 +49,10 @@ async def test_counts_pass_and_repairs(bench: Watched) -> None:
 
 @in_virtual_time
 async def test_each_resource_counts_once_by_the_word_of_its_row(bench: Watched) -> None:
-    """Also one that has failed, or is blocked, and is to be looked at again or runs; and one that waits for its time."""
+    """Also one that has failed, or is blocked, and is to be looked at again or runs.
+
+    And one that waits for its time.
+    """
     bench.machine.broken |= {name: Permanent("no") for name in ("bad", "held")}
     often = state("often", meta={"rerun": 60.0}, kind="zaction.run")
     engine = await bench.converged(state("a"), state("bad"), state("c", require=["bad"]), state("held"), often)

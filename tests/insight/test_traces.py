@@ -12,7 +12,7 @@ import pytest
 
 from engine_bench import in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.control.schema import ControlError, Request
+from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.graph import Graph
 from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted
@@ -23,7 +23,7 @@ from watched_bench import Watched
 
 def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str, Any]:
     """What `holdfast trace` gives."""
-    return json.loads(json.dumps(bench.insight.answer(Request("trace", number=number), engine.view)))
+    return json.loads(json.dumps(bench.insight.answer(ControlRequest("trace", number=number), engine.view)))
 
 
 def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ async def test_passes_are_found_by_number(bench: Watched) -> None:
 
     assert trace(bench, engine)["otherData"]["cause"] == "drift"
     assert trace(bench, engine, 1)["otherData"]["cause"] == "start"
-    with pytest.raises(ControlError, match=r"pass 9 is not kept; there are 1, 2"):
+    with pytest.raises(ControlError, match=r"pass 9 is not kept; available: 1, 2"):
         trace(bench, engine, 9)
     await engine.stop()
 

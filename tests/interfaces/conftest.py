@@ -36,7 +36,10 @@ class Log:
 
 @dataclass
 class FakeHost:
-    """A host without a machine. `answers` gives stdout (or retcode, stdout and stderr) by the beginning of the command line."""
+    """A host without a machine.
+
+    `answers` gives stdout (or retcode, stdout and stderr) by the beginning of the command line.
+    """
 
     facts: Mapping[str, Any] = field(default_factory=lambda: dict(DEBIAN))
     log: Log = field(default_factory=Log)

@@ -61,7 +61,10 @@ def test_database_is_read_with_all_its_states():
 
 
 def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch):
-    """No command; a list is read again when it has changed, or when something new is asked for. What all hosts have is nobody's."""
+    """No command; a list is read again when it has changed, or when something new is asked for.
+
+    What all hosts have is nobody's.
+    """
     info = tmp_path / "info"
     info.mkdir()
     (info / "base-files.list").write_text("/.\n/etc\n")
@@ -83,7 +86,10 @@ def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch)
 
 
 def test_a_package_has_files_of_others_from_its_source(tmp_path):
-    """What it depends on, near or far, or only in one of several ways; not what is made from another source. Without a database: nothing more."""
+    """What it depends on, near or far, or only in one of several ways; not what is made from another source.
+
+    Without a database: nothing more.
+    """
     paragraphs = [
         "Package: nginx-light\nSource: nginx (1.2)\nDepends: libc6 (>= 2), nginx-core | nginx-full, iproute2:any",
         "Package: nginx-core\nSource: nginx\nPre-Depends: nginx-common (= 1.2)",
@@ -109,7 +115,10 @@ def test_policy_gives_candidate_and_versions():
 
 def test_plan_is_read_from_a_simulation():
     """New, changed and removed packages."""
-    plan = "NOTE: ...\nInst new (2.0 Debian:12 [all])\nInst old [1.0] (1.1 Debian:12 [amd64]) []\nRemv gone [3.0]\nPurg dust [4.0]\nConf new (2.0)\n"
+    plan = (
+        "NOTE: ...\nInst new (2.0 Debian:12 [all])\nInst old [1.0] (1.1 Debian:12 [amd64]) []\n"
+        "Remv gone [3.0]\nPurg dust [4.0]\nConf new (2.0)\n"
+    )
 
     assert _dpkg.planned(plan) == {
         "new": {"old": "", "new": "2.0"},
@@ -161,7 +170,7 @@ async def test_a_lock_that_others_are_always_quicker_to_take_is_temporary(host, 
     host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
 
     async with asyncio.timeout(5):
-        with pytest.raises(Temporary, match="others were quicker to lock it"):
+        with pytest.raises(Temporary, match="other programs locked it first"):
             await apt.Apt(host).refresh(force=True)
     assert len(host.ran) > 1
 
@@ -176,7 +185,8 @@ async def test_install_is_one_transaction_with_the_options_asked_for(host):
 
     (asked,) = (line for line in host.ran if " install " in line)
     assert asked.endswith(
-        "install --allow-unauthenticated --target-release=backports --no-install-recommends --allow-downgrades a b=1.0 /tmp/c.deb"
+        "install --allow-unauthenticated --target-release=backports --no-install-recommends --allow-downgrades a "
+        "b=1.0 /tmp/c.deb"
     )
 
 
@@ -227,7 +237,10 @@ async def test_unknown_package_gets_the_nearest_name(host):
 
 def test_complaint_quotes_the_script_that_failed():
     """What a package's script said comes first, apt's own summary last; chatter is left out."""
-    out = "Setting up other (1)\nfine\nSetting up toy (1)\nno disk\ndpkg: error processing package toy (--configure):\n status 1\nErrors were encountered\n"
+    out = (
+        "Setting up other (1)\nfine\nSetting up toy (1)\nno disk\n"
+        "dpkg: error processing package toy (--configure):\n status 1\nErrors were encountered\n"
+    )
     done = Completed(("apt-get",), 1, 100, out, "W: chatter\nE: Sub-process dpkg returned an error code (1)\n")
 
     assert _complaints.complaint(done).startswith("no disk; dpkg: error processing package toy (--configure):")
@@ -236,7 +249,10 @@ def test_complaint_quotes_the_script_that_failed():
     assert "fine" not in _complaints.complaint(done)
 
 
-PTY = "Setting up toy (1)\r\nno disk\r\ndpkg: error processing package toy (--configure):\r\n status 1\r\nErrors were encountered\r\n"
+PTY = (
+    "Setting up toy (1)\r\nno disk\r\n"
+    "dpkg: error processing package toy (--configure):\r\n status 1\r\nErrors were encountered\r\n"
+)
 """What dpkg writes to the terminal that apt gives it."""
 SUB = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
 
@@ -245,7 +261,10 @@ def test_complaint_of_a_terminal_has_no_carriage_returns():
     """The error and its second line are one; the percents of a look at the database are not among the words."""
     out = f"(Reading database ... \r(Reading database ... 5%\r\n(Reading database ... 100%\r\n{PTY}"
 
-    text = "no disk; dpkg: error processing package toy (--configure): status 1; Sub-process /usr/bin/dpkg returned an error code (1)"
+    text = (
+        "no disk; dpkg: error processing package toy (--configure): status 1; "
+        "Sub-process /usr/bin/dpkg returned an error code (1)"
+    )
     assert _complaints.complaint(Completed(("apt-get",), 1, 100, out, SUB)) == text
 
 
@@ -358,7 +377,10 @@ async def test_a_watch_tells_of_its_own_packages_alone(host, events):
 
 
 async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
-    """A package whose configuration fails is half-configured before and after each attempt: its own attempts do not wake it."""
+    """A package whose configuration fails is half-configured before and after each attempt.
+
+    Its own attempts do not wake it.
+    """
     provider = apt.Apt(host)
     watch = provider.watch(["half"])
     await anext(watch)
@@ -381,7 +403,10 @@ async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
 
 def locked(path: Path) -> subprocess.Popen[str]:
     """A process that holds a lock until its standard input ends."""
-    code = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+    code = (
+        "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
+        "print('held', flush=True); sys.stdin.read()"
+    )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
@@ -390,7 +415,10 @@ def locked(path: Path) -> subprocess.Popen[str]:
 
 
 async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypatch):
-    """Packages that are not installed, or are not as before, with what they ship, until the lock is given up; not what only our own commands change."""
+    """Packages that are not installed, or are not as before, with what they ship, until the lock is given up.
+
+    Not what only our own commands change.
+    """
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "bash.list").write_text("/.\n/bin\n/bin/bash\n")
     (tmp_path / "info" / "base-files:.list").write_text("/.\n/bin\n")
@@ -430,7 +458,10 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
 
 @pytest.fixture
 def others(host, events, tmp_path, monkeypatch):
-    """Whoever holds a lock below `tmp_path` counts as somebody else; his packages are listed, registered and diverted there."""
+    """Whoever holds a lock below `tmp_path` counts as somebody else.
+
+    His packages are listed, registered and diverted there.
+    """
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "base-files.list").write_text("/.\n/etc\n/etc/default\n")
     monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
@@ -444,10 +475,14 @@ async def held(others: _locks.Others, *paths: str) -> list[str]:
 
 
 async def test_files_that_ucf_keeps_are_held_with_their_package(host, others, tmp_path):
-    """Also one that is registered or forgotten while it is held; what is no entry is skipped, and entries of other packages are not held."""
+    """Also one that is registered or forgotten while it is held.
+
+    What is no entry is skipped, and entries of other packages are not held.
+    """
     registry = tmp_path / "registry"
     registry.write_text(
-        "bash \t /etc/default/bash\nvim \t /etc/vimrc\nbash\n\x00\nbash relative\n /etc/nobody\nbash \t /etc/with space\n"
+        "bash \t /etc/default/bash\nvim \t /etc/vimrc\nbash\n\x00\nbash relative\n /etc/nobody\nbash \t /etc/with "
+        "space\n"
     )
     asked = ("/etc/default/bash", "/etc/vimrc", "/etc/with space", "relative", "/etc/nobody", "/etc/new")
     with locked(tmp_path / "lock") as process:
@@ -480,7 +515,10 @@ async def test_what_a_package_ships_anew_is_held_from_when_it_is_unpacked(host, 
 
 
 async def test_diverted_files_are_held_with_both_packages(host, others, tmp_path):
-    """The one that ships the file, whose place is elsewhere now, and the one that has it diverted and moves both. What others divert is not."""
+    """The one that ships the file, whose place is elsewhere now, and the one that has it diverted and moves both.
+
+    What others divert is not.
+    """
     diversions = (
         "/bin/sh\n/bin/sh.bash\nbash\n",
         "/usr/bin/vim\n/usr/bin/vim.local\n:\n",

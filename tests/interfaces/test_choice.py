@@ -42,7 +42,7 @@ def test_operators_word_comes_first(host, providers):
     plant("ash", priority=1)
 
     assert registry.bind("plants", host, "oak").provider.tool == "oak"
-    with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider, only ash, oak"):
+    with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider; available: ash, oak"):
         registry.bind("plants", host, "elm")
 
 
@@ -52,7 +52,7 @@ def test_tie_is_an_error(host, providers):
     plant("ash")
 
     with pytest.raises(
-        Permanent, match=r"ash and oak fit equally well; say which in agent\.yaml, `providers: {plants: "
+        Permanent, match=r"ash and oak fit equally well; choose one in agent\.yaml, `providers: {plants: "
     ):
         registry.bind("plants", host)
 
@@ -67,7 +67,8 @@ def test_refusals_have_reasons(host, providers):
         registry.bind("plants", host)
     assert str(refusal.value) == (
         "cannot manage plants here: no tool for that works on this host "
-        "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: os_family is Debian, not RedHat or Suse)"
+        "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: "
+        "os_family is Debian, not RedHat or Suse)"
     )
 
 

@@ -136,7 +136,10 @@ async def test_signals_come_to_those_who_asked(bus, daemon):
 
 
 async def test_signal_of_a_user_to_the_agent_alone_is_dropped(bus, daemon):
-    """The bus checks no rule for a signal that has a destination: whoever is on the bus could say that the system goes down."""
+    """The bus checks no rule for a signal that has a destination.
+
+    Whoever is on the bus could say that the system goes down.
+    """
     async with aclosing(bus.signals(CHANGED)) as signals:
         assert await next_of(signals) is None
         await daemon.emit("/thing/a", "forged", destination=bus._bus.unique_name)
@@ -191,7 +194,7 @@ ALL = (CHANGED, Match("", "org.example.Thing", "Added"), Match("", "org.example.
 
 
 async def rules_asked_for(bus, monkeypatch):
-    """The rules that the bus, connected to already, is asked for from now on, each with a moment in which others have their turn."""
+    """The rules requested from the connected bus from now on; after each, other tasks run."""
     asked, call = [], bus.call
     await call(*DAEMON, "GetId")
 
@@ -206,7 +209,7 @@ async def rules_asked_for(bus, monkeypatch):
 
 
 async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
-    """Whoever comes while the first one is still asking waits for what is asked, and no rule is forgotten or asked for twice."""
+    """Concurrent callers wait for the first request; no rule is forgotten or requested twice."""
     asked = await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(*ALL)) as one, aclosing(bus.signals(*ALL)) as two:
         await asyncio.gather(next_of(one), next_of(two))
@@ -230,7 +233,10 @@ async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, dae
 
 
 async def test_no_rule_is_asked_for_twice_by_whoever_comes_before_the_connection(bus, daemon, monkeypatch):
-    """The connection is made with the rules that are wanted by then; the bus counts them, and would keep the second for ever."""
+    """The connection is made with the rules that are wanted by then.
+
+    The bus counts them, and would keep the second for ever.
+    """
     asked = []
     monkeypatch.setattr(
         dbus, "message", lambda *parts: asked.extend(parts[5] if parts[3] == "AddMatch" else ()) or message(*parts)

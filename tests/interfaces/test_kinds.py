@@ -69,7 +69,8 @@ class Services:
             self.calls.append(verb)
             effects = {
                 "start": {"active": True, "state": "active"}, "stop": {"active": False, "state": "inactive"},
-                "enable": {"enabled": True}, "disable": {"enabled": False}, "mask": {"masked": True}, "unmask": {"masked": False},
+                "enable": {"enabled": True}, "disable": {"enabled": False},
+                "mask": {"masked": True}, "unmask": {"masked": False},
             }  # fmt: skip
             self.now |= {} if test else effects.get(verb, {})
             return ChangeSet(changes={name: {}})
@@ -241,7 +242,10 @@ async def test_service_that_ends_within_its_delay_is_an_error(tmp_path):
 
 
 async def test_service_that_comes_back_within_its_delay_is_an_error(tmp_path):
-    """`init_delay` gives it time to be started again, by a stop that was needed as by a refresh; without it nobody waits."""
+    """`init_delay` gives it time to be started again, by a stop that was needed as by a refresh.
+
+    Without it nobody waits.
+    """
 
     class Stubborn(Services):
         async def stop(self, name: str, **_: Any) -> ChangeSet:
@@ -278,7 +282,8 @@ def people(user: User | None, *groups: str) -> dict[str, Any]:
 
 
 ALICE = User(
-    name="alice", uid=1000, gid=100, primary_group="users", groups=("adm", "sudo"), home="/home/alice", shell="/bin/sh", password="$6$s$h", locked=False,
+    name="alice", uid=1000, gid=100, primary_group="users", groups=("adm", "sudo"), home="/home/alice",
+    shell="/bin/sh", password="$6$s$h", locked=False,
     extra={"expire": None, "roomnumber": None},
 )  # fmt: skip
 

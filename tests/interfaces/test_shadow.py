@@ -9,7 +9,10 @@ import pytest
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.providers import _etc, shadow
 
-PASSWD = "root:x:0:0:root:/root:/bin/bash\n# note\nalice:x:1000:100:Alice,R1,,555,more,still:/home/alice:/bin/sh\n+::::::\nbroken:x\n"
+PASSWD = (
+    "root:x:0:0:root:/root:/bin/bash\n# note\n"
+    "alice:x:1000:100:Alice,R1,,555,more,still:/home/alice:/bin/sh\n+::::::\nbroken:x\n"
+)
 GROUP = "root:x:0:\nusers:x:100:\nsudo:x:27:bob,alice\n"
 SHADOW = "root:*:19000:0:99999:7:::\nalice:!$6$x$y:19001:0:90:7:3:20000:\n"
 WHOLE = {"passwd": PASSWD, "group": GROUP, "shadow": SHADOW}
@@ -42,7 +45,7 @@ def test_accounts_are_read_whole(etc):
 
 
 def test_nobody_can_hide_or_do_harm_by_a_line(etc):
-    """A user may put odd line breaks into their own comment (chfn), and an editor may leave a line without its number."""
+    """Users may put odd line breaks into comments (chfn), and an editor may leave a line without its number."""
     (etc / "passwd").write_text(
         PASSWD + "eve:x:1001:100:a\u2028b\x85c\rd:/home/eve:/bin/sh\nhalf:x::100::/:/bin/sh\n", newline=""
     )

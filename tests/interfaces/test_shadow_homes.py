@@ -16,7 +16,10 @@ UID, OWN = 12345, 12346
 
 @pytest.fixture
 def users(host, tmp_path, monkeypatch):
-    """The accounts of a small host: `app`, whose home lies in a user's directory, and `own`, whose home is as it should be."""
+    """The accounts of a small host.
+
+    `app`, whose home lies in a user's directory, and `own`, whose home is as it should be.
+    """
     (tmp_path / "etc").mkdir()
     lines = [f"app:x:{OWN}:{OWN}::{tmp_path}/users/app:/bin/sh\n", f"own:x:{OWN}:{OWN}::{tmp_path}/home/own:/bin/sh\n"]
     (tmp_path / "etc/passwd").write_text("".join(lines))
@@ -32,7 +35,10 @@ def users(host, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("home", ["users/new", "users/a/b/new", "users/app", "home/link", "tmp/new"])
 async def test_home_is_not_made_where_others_could_exchange_it(host, users, tmp_path, home):
-    """In another's directory, or in one that is missing there, behind a link, or where anybody makes entries: useradd is not run."""
+    """In another's directory, or in one that is missing there, behind a link, or where anybody makes entries.
+
+    Useradd is not run.
+    """
     (tmp_path / "home/link").symlink_to(tmp_path / "users/new")
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
@@ -88,7 +94,8 @@ async def test_home_that_others_could_exchange_is_not_removed(host, users, tmp_p
     """Only the account may be; and the home of one who has it below root's directory."""
     with pytest.raises(
         Permanent,
-        match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: {tmp_path}/users belongs",
+        match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: "
+        f"{tmp_path}/users belongs",
     ):
         await users.remove("app", remove_home=True)
     assert host.ran == []

@@ -17,7 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.paths import mounts
@@ -70,7 +70,7 @@ async def call(base: Path, child: int) -> None:
     """Call all kinds until the child has ended."""
     longest, where = 0.0, ""
     made = resources(str(base / "home"))
-    async with Host(states=base / "states", var_dir=base / "var", durable=False) as host:
+    async with LocalHost(states=base / "states", var_dir=base / "var", durable=False) as host:
         for number in itertools.count():
             if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - it does not wait
                 break

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 
 from holdfast.agent import facts
 from holdfast.agent.health import Health
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
 
@@ -42,7 +42,7 @@ def log(_: Any, method: str, event: dict[str, Any]) -> Any:
     raise structlog.DropEvent
 
 
-async def answer(host: Host, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
+async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
     """Do what one request says."""
     do, arguments = request["do"], request.get("arguments", {})
     if do == "call":
@@ -74,7 +74,7 @@ async def watch(resource: Any, ctx: Any, number: str) -> None:
             await asyncio.sleep(0.05)
 
 
-async def handle(host: Host, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> None:
+async def handle(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> None:
     """Answer one request, whatever comes of it."""
     try:
         tell(id=request["id"], result=await answer(host, watches, request))
@@ -92,7 +92,7 @@ async def main() -> None:
     reader = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with tempfile.TemporaryDirectory() as directory:
-        async with Host(
+        async with LocalHost(
             states=Path(directory), var_dir=Path(directory), facts=facts.Parts(Path("/")).read(), health=health
         ) as host:
             watches: dict[str, asyncio.Task[None]] = {}

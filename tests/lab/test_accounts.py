@@ -118,9 +118,9 @@ def test_groups_are_exact_or_added_to(host: Host, driver: Driver):
 def test_numbers_are_only_changed_when_allowed(host: Host, driver: Driver):
     """Another uid or primary group is refused, with the argument that would allow it."""
     driver.apply("user.present", "alice", uid=2001)
-    with pytest.raises(Failed, match="cannot change the uid of alice from 2001 to 2002: say allow_uid_change: true"):
+    with pytest.raises(Failed, match="cannot change the uid of alice from 2001 to 2002: set allow_uid_change: true"):
         driver.plan("user.present", "alice", uid=2002)
-    with pytest.raises(Failed, match="say allow_gid_change: true"):
+    with pytest.raises(Failed, match="set allow_gid_change: true"):
         driver.apply("user.present", "alice", gid="users")
 
     driver.apply("user.present", "alice", uid=2002, allow_uid_change=True, gid="users", allow_gid_change=True)

@@ -154,8 +154,8 @@ def test_failed_start_is_explained(host: Host, driver: Driver):
 
     for name, why in {
         "fails": r"cannot start fails: failed, exit-code, status 4; its journal says:(.|\n)*no such luck",
-        "once": r"cannot keep once running: it came to its end by itself; for a one-time task its unit needs RemainAfterExit=yes",
-        "cron": r"cannot start cron: it is masked; say `unmask: true`",
+        "once": r"cannot keep once running: it ended by itself; for a one-time task its unit needs RemainAfterExit=yes",
+        "cron": r"cannot start cron: it is masked; set `unmask: true`",
         "dbuss": r"cannot start dbuss: there is no unit dbuss.service, did you mean dbus\?",
     }.items():
         with pytest.raises(Failed, match=why):

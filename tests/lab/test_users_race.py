@@ -24,7 +24,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
 
@@ -264,7 +264,7 @@ async def test_no_exchange_leads_anything_outside(ground: Ground, kind: str) -> 
     model = registry.find(f"file.{kind}")
     succeeded, refused, bugs = 0, {}, {}
     start, spent = time.monotonic(), time.process_time()
-    async with Host(states=ground.base / "states", var_dir=ground.base / "var", durable=False) as host:
+    async with LocalHost(states=ground.base / "states", var_dir=ground.base / "var", durable=False) as host:
         with ground.attacked():
             first = ground.exchanges()
             for number in itertools.count():

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.states.data import Request
 from holdfast.states.errors import Problem
-from holdfast.states.lint.inspect import Report, inspect
+from holdfast.states.lint.inspect import LintReport, inspect
 
 HOST = {"id": "web1", "os": "Debian", "os_family": "Debian"}
 """Grains of the host that trees are looked at for."""
@@ -29,10 +29,10 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 
 @pytest.fixture
-def look(tmp_path: Path) -> Callable[..., Report]:
+def look(tmp_path: Path) -> Callable[..., LintReport]:
     """Look at a mapping of file names to texts (or one text, as `site.sls`)."""
 
-    def run(files: Mapping[str, str] | str, *sls: str, ignore: tuple[str, ...] = (), **more: Any) -> Report:
+    def run(files: Mapping[str, str] | str, *sls: str, ignore: tuple[str, ...] = (), **more: Any) -> LintReport:
         root = tmp_path / "states"
         root.mkdir(exist_ok=True)
         write(root, {"site.sls": files} if isinstance(files, str) else files)

@@ -13,8 +13,13 @@ from holdfast.states.codes import CODES, LINT, demand_warning
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
-RAISERS = [*ROOT.glob("states/**/*.py"), ROOT / "agent/tree.py", ROOT / "agent/settings.py", ROOT / "agent/facts.py"]
-RAISERS += [ROOT / "agent/places.py", ROOT / "agent/cli/options.py", ROOT / "agent/cli/check.py"]
+RAISERS = [
+    *ROOT.glob("states/**/*.py"),
+    ROOT / "agent/configuration.py",
+    ROOT / "agent/settings.py",
+    ROOT / "agent/facts.py",
+]
+RAISERS += [ROOT / "agent/paths.py", ROOT / "agent/cli/options.py", ROOT / "agent/cli/check.py"]
 NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed"}
 """What is written like a code, and is none."""
 

@@ -41,7 +41,10 @@ def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
         {
             "a.sls": "x: [\n",
             "b.sls": "y:\n  test.nop:\n    - {{ gone }}\n",
-            "c.sls": "z:\n  cmd.run:\n    - nmae: make\n    - creates: /x\n    - require: [{test: x}]\nw:\n  file.mangaed: []\n",
+            "c.sls": (
+                "z:\n  cmd.run:\n    - nmae: make\n    - creates: /x\n"
+                "    - require: [{test: x}]\nw:\n  file.mangaed: []\n"
+            ),
             "d.sls": "t:\n  test.show_notification: []\n",
         }
     )
@@ -60,7 +63,10 @@ def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
         {
             "a.sls": "x: [\n",
             "b.sls": "{{ gone }}\n",
-            "c.sls": "z:\n  file.managed:\n    - name: /x\n    - tmp_dir: /y\n    - template: jinja\nw:\n  cmd.run:\n    - name: make\n",
+            "c.sls": (
+                "z:\n  file.managed:\n    - name: /x\n    - tmp_dir: /y\n"
+                "    - template: jinja\nw:\n  cmd.run:\n    - name: make\n"
+            ),
             "d.sls": "u:\n  cmd.run:\n    - name: make\n    - creates: /x\n    - env: [{DB_PASSWORD: hunter2}]\n",
             "e.sls": "v:\n  file.managed:\n    - name: /z\n    - source: salt://nowhere\n",
         }

@@ -48,7 +48,7 @@ FOUND = [
         state("test.nop", "require: [{test: bad}]", "onfail: [{test: bad}]") + BAD,
         "requisite-never",
         4,
-        "waits for the failure",
+        "also waits for its failure",
     ),
     (state("test.nop", "watch: [{test: loud}]", "onfail: [{test: loud}]") + LOUD, "requisite-never", 4, ""),
     (
@@ -156,7 +156,7 @@ FOUND = [
         state("file.directory", "user: app", id_="/srv/app") + state("file.recurse", "source: /x", id_="/srv/app/etc"),
         "owner-undeclared",
         5,
-        "/srv/app/etc will be root's",
+        "/srv/app/etc will belong to root",
     ),
     (
         state("user.present", "home: /var/lib/app/", id_="app")
@@ -170,7 +170,7 @@ FOUND = [
     (state("cmd.script", "source: /x"), "action-unguarded", 2, "each 'holdfast apply' runs it"),
     (state("cmd.run", "name: make", "watch: [{test: loud}]") + LOUD, "action-unguarded", 2, "onchanges"),
     # what the compiler has noted
-    (state("test.nop", "order: never"), "order-word", 3, "means nothing"),
+    (state("test.nop", "order: never"), "order-word", 3, "is not valid"),
     (state("test.nop", "require: [{test: ~}]"), "requisite-empty", 3, "names nothing"),
 ]
 

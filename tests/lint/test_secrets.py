@@ -23,7 +23,10 @@ def env(line: str) -> str:
         (env("API_KEY: hunter2"), 5, "hunter2"),
         (env("password: 'hunter2'"), 5, "hunter2"),
         (
-            "f:\n  file.managed:\n    - name: /f\n    - template: jinja\n    - source: /f\n    - context:\n        db: {token: hunter2}\n",
+            (
+                "f:\n  file.managed:\n    - name: /f\n    - template: jinja\n    - source: /f\n"
+                "    - context:\n        db: {token: hunter2}\n"
+            ),
             7,
             "hunter2",
         ),
@@ -52,7 +55,7 @@ def test_hash_is_not_called_plain_text(text, kind, warnings):
     """It is none; what is wrong is where it stands."""
     (warning,) = warnings(text.format(f"${kind}$salt$digest"))
 
-    assert warning.message.startswith("the hash of 'password' stands in a state file")
+    assert warning.message.startswith("a state file contains the hash of 'password'")
     assert "digest" not in str(warning)
 
 

@@ -44,7 +44,10 @@ def test_comment_silences_nothing_else(text, warnings):
 
 def test_list_as_deep_as_its_key_belongs_to_it(warnings):
     """YAML lets a list stand so."""
-    text = "a:\n  test.nop:\n  - watch: # holdfast: ignore watch-never\n    - test: b\n    - test: c\nb: test.nop\nc: test.nop\n"
+    text = (
+        "a:\n  test.nop:\n  - watch: # holdfast: ignore watch-never\n    - test: b\n"
+        "    - test: c\nb: test.nop\nc: test.nop\n"
+    )
 
     assert warnings(text) == []
 

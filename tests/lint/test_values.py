@@ -24,7 +24,10 @@ def managed(*lines: str) -> str:
         ),
         ("{% set owner = salt['pillar.get']('a:b', none) %}\n" + managed("name: /f", "user: '{{ owner }}'"), 6, "user"),
         (
-            "{% set x = pillar.get('x') %}\nc:\n  cmd.run:\n    - name: /bin/make\n    - env:\n      - A: {{ x }}\n    - creates: /x\n",
+            (
+                "{% set x = pillar.get('x') %}\nc:\n  cmd.run:\n    - name: /bin/make\n"
+                "    - env:\n      - A: {{ x }}\n    - creates: /x\n"
+            ),
             6,
             "A",
         ),

@@ -1,4 +1,7 @@
-"""Where a path leads, and where it must not: links of users, of root, chains that change, and what is remembered of them."""
+"""Where a path leads, and where it must not.
+
+Links of users, of root, chains that change, and what is remembered of them.
+"""
 
 from __future__ import annotations
 
@@ -130,7 +133,7 @@ def test_root_s_links_are_followed(top):
 def test_root_s_link_in_a_user_s_directory_may_be_the_user_s_choice(top):
     """He can move one there that was made for something else."""
     link(top / "home/u/l", top / "etc/f", 0)
-    with pytest.raises(Unsafe, match="may be anybody's"):
+    with pytest.raises(Unsafe, match="may be any user's"):
         paths.at(str(top / "home/u/l"), follow=True)
 
 
@@ -254,7 +257,7 @@ def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
     paths.at(str(top / "etc/d/f"))
     assert str(top / "etc/d") in walk._known
     now[0] = walk.AGE + 1
-    assert walk._remembered(str(top / "etc/d")) is None
+    assert walk._cached(str(top / "etc/d")) is None
 
     monkeypatch.setattr(walk, "KNOWN", 3)
     for name in "abcdef":
@@ -308,7 +311,10 @@ def test_parents_are_made_as_they_are_declared(top):
 
 
 def test_only_what_root_alone_could_write_is_trusted(top):
-    """The file, and all directories on the way, links' targets included; the message names the component and the cure."""
+    """The file, and all directories on the way, links' targets included.
+
+    The message names the component and the cure.
+    """
     assert paths.read_trusted(str(top / "etc/f")) == b"etc/f"
     with pytest.raises(
         Unsafe, match=rf"cannot trust {top}/home/u/f: {top}/home/u: it belongs to uid {USER}, .*chown 0 {top}/home/u"
@@ -335,7 +341,10 @@ def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
 
 
 def test_the_mount_table_is_understood(tmp_path, monkeypatch):
-    """Only FUSE file systems that somebody else than root has mounted are a user's; blanks in paths are written out there."""
+    """Only FUSE file systems that somebody else than root has mounted are a user's.
+
+    Blanks in paths are written out there.
+    """
     table = tmp_path / "mountinfo"
     table.write_text(
         "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n"

@@ -122,7 +122,10 @@ def test_the_nearest_values_that_never_fall(values: list[float]) -> None:
 
 @pytest.mark.parametrize("shape", ["tree", "wide", "chain", "fan", "full"])
 def test_a_thousand_nodes_take_little_whatever_their_shape(shape: str) -> None:
-    """Half a second on a quiet machine; a full graph of three hundred nodes, too, whose edges would bend a million times."""
+    """Half a second on a quiet machine.
+
+    A full graph of three hundred nodes, too, whose edges would bend a million times.
+    """
     draw = random.Random(1)
     edges = {
         "tree": [(draw.randrange(max(0, key - 10), key), key) for key in range(1, 1000)],

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.pictures.drawing import FILLS, STROKES, Drawing, Edge, Node, stroke
+from holdfast.agent.pictures.drawing import FILLS, STROKES, Drawing, DrawnEdge, DrawnNode, stroke
 from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid, quoted
 
@@ -30,9 +30,10 @@ def labels(root: ET.Element) -> list[str]:
 def pair(kind: str = "require", **states: str) -> Drawing:
     """Two resources and one edge."""
     nodes = [
-        Node(f"test.nop[{name}]", "test.nop", "web", state) for name, state in (states or {"a": "", "b": ""}).items()
+        DrawnNode(f"test.nop[{name}]", "test.nop", "web", state)
+        for name, state in (states or {"a": "", "b": ""}).items()
     ]
-    return Drawing(nodes, [Edge(nodes[0].identity, nodes[1].identity, kind)])
+    return Drawing(nodes, [DrawnEdge(nodes[0].identity, nodes[1].identity, kind)])
 
 
 def test_resources_edges_and_legend() -> None:
@@ -61,7 +62,7 @@ def test_two_requisites_of_one_pair_are_one_line() -> None:
 def test_long_names_are_short_on_the_box_and_whole_in_the_tooltip() -> None:
     """Both ends are kept."""
     name = "/srv/" + "x" * 300 + "/index.html"
-    root = picture(Drawing([Node(f"file.managed[{name}]", "file.managed", "web")], []))
+    root = picture(Drawing([DrawnNode(f"file.managed[{name}]", "file.managed", "web")], []))
 
     assert any(text.startswith("/srv/") and text.endswith("index.html") and len(text) <= 40 for text in labels(root))
     assert any(name in (element.text or "") for element in root.iter(f"{SVG}title"))
@@ -70,7 +71,9 @@ def test_long_names_are_short_on_the_box_and_whole_in_the_tooltip() -> None:
 
 def test_names_stay_names() -> None:
     """In no form does a name become markup, an attribute, or another statement."""
-    drawing = Drawing([Node(EVIL, "a", EVIL, "ok"), Node("b[b]", "b", "s")], [Edge(EVIL, "b[b]", "require")])
+    drawing = Drawing(
+        [DrawnNode(EVIL, "a", EVIL, "ok"), DrawnNode("b[b]", "b", "s")], [DrawnEdge(EVIL, "b[b]", "require")]
+    )
     root = picture(drawing, EVIL)
     text = list(mermaid(drawing))
 
@@ -103,7 +106,7 @@ def test_graphviz_reads_back_what_was_quoted(text: str) -> None:
 @given(st.text(), st.text())
 def test_any_name_makes_a_picture_that_can_be_parsed(name: str, sls: str) -> None:
     """Also one that XML cannot hold."""
-    picture(Drawing([Node(f"a.b[{name}]", "a.b", sls)], []), name)
+    picture(Drawing([DrawnNode(f"a.b[{name}]", "a.b", sls)], []), name)
 
 
 @pytest.mark.parametrize("kind", ["watch_any", "onfail_all", "require_any", "unheard_of"])

@@ -4,7 +4,7 @@ import tracemalloc
 
 import pytest
 
-from holdfast.agent.host.paths import PathWatcher
+from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 

@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parents[2]
 COVERED = ("agent", "resources", "states")
 APART = "resources/expressions.py"
 MATCHING = frozenset(["compile", "findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"])
-EDITS = "an edit is made within `patience`, and by a process of its own when that is over"
+EDITS = "an edit is made within `cpu_timeout`, and by a process of its own when that time is over"
 EXCEPTIONS = {
     "resources/kinds/file/block.py: _with_block": EDITS,
     "resources/kinds/file/line.py: holds": EDITS,

@@ -1,7 +1,9 @@
-"""A user who owns a directory on the way exchanges each component before each system call of each kind: nothing outside changes.
+"""A user who owns a directory on the way exchanges each component before each system call of each kind.
 
-No luck is needed: a run makes the same calls each time, and every exchange is tried before every one of them. That is some ten thousand
-runs, and most of a minute.
+Nothing outside changes.
+
+No luck is needed: a run makes the same calls each time, and every exchange is tried before each of them. That is some
+ten thousand runs, and most of a minute.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.host import files
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.traits import Reversible
@@ -34,7 +36,7 @@ SECRET = "the secret of root"
 
 
 class Scene:
-    """A directory of root's with what must stay as it is, and beside it one of the user's, with the managed path in it."""
+    """A directory of root's that must not change, and beside it one of the user's, with the managed path in it."""
 
     def __init__(self, top: Path) -> None:
         self.outside, self.home = top / "outside", top / "home"
@@ -71,7 +73,7 @@ class Scene:
     def demand_untouched(self, top: Path) -> None:
         """Nothing outside has changed, nothing is left behind, and the user can read no secret.
 
-        Of root's directory that the user moved, the very file that is managed may be replaced or removed, or made, and nothing else.
+        In root's directory that the user moved, only the managed file itself may be replaced, removed or created.
         """
         assert state_of(self.outside) == self.outside_before
         (kept,) = self.home.rglob("kept")
@@ -185,7 +187,7 @@ async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adver
     resource = cls.declare(os.path.normpath(top / "home" / name) if kind.startswith("file.") else name, **given)
     paths.forget()
     files._swept.clear()
-    async with Host(states=top / "source", var_dir=top / "var", durable=False) as host:
+    async with LocalHost(states=top / "source", var_dir=top / "var", durable=False) as host:
         ctx = host.context("x")
         _ = ctx.var_dir
         with adversary.at_work():
@@ -209,7 +211,10 @@ def memory() -> Iterator[Path]:
     ("kind", "name", "arguments"), KINDS, ids=[f"{number}-{kind}" for number, (kind, _, _) in enumerate(KINDS)]
 )
 def test_no_exchange_at_any_moment_changes_anything_outside(memory, kind, name, arguments):
-    """Each exchange before each call; and without one the kind does its work, so that the calls are those of a real run."""
+    """Each exchange before each call.
+
+    And without one the kind does its work, so that the calls are those of a real run.
+    """
 
     def one(number: int, attack: str | None) -> tuple[bool, int]:
         top = memory / f"{number}-{attack}".replace(" ", "-").replace("'", "")

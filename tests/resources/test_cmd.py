@@ -8,7 +8,7 @@ import time
 import pytest
 from pydantic import ValidationError
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.traits import Refreshable
@@ -18,11 +18,11 @@ from holdfast.resources.traits import Refreshable
 async def host(tmp_path):
     """The real host."""
     (tmp_path / "states").mkdir()
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 
-async def run(host: Host, kind: str, name: str, **arguments):
+async def run(host: LocalHost, kind: str, name: str, **arguments):
     """The context of one run that did something."""
     ctx = host.context(f"{kind}[x]")
     assert await registry.find(kind).declare(name, **arguments).check_apply(ctx, True) is False

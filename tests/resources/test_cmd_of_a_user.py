@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds import cmd
+from holdfast.resources.kinds import _commands
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
@@ -21,7 +21,7 @@ UID = 12345
 async def host(tmp_path):
     """The real host."""
     (tmp_path / "states").mkdir()
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 
@@ -36,7 +36,7 @@ def script(tmp_path) -> str:
     return str(path)
 
 
-async def run(host: Host, name: str, **arguments) -> str:
+async def run(host: LocalHost, name: str, **arguments) -> str:
     """What a script said."""
     ctx = host.context("cmd.script[x]")
     await registry.find("cmd.script").declare(name, **arguments).check_apply(ctx, True)
@@ -65,9 +65,9 @@ async def test_script_is_given_away_when_it_is_complete(monkeypatch, tmp_path):
         seen.append((Path(f"/proc/self/fd/{descriptor}").read_text(), os.fstat(descriptor).st_uid, uid))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cmd.os, "fchown", fchown)
+    monkeypatch.setattr(_commands.os, "fchown", fchown)
     with pytest.raises(KeyboardInterrupt):
-        cmd.written(b"echo", str(tmp_path), UID)
+        _commands.written(b"echo", str(tmp_path), UID)
 
     assert seen == [("echo", 0, UID)]
     assert list(tmp_path.iterdir()) == []
@@ -79,7 +79,7 @@ async def test_script_is_not_written_where_another_could_exchange_it(tmp_path):
     with pytest.raises(
         Permanent, match=f"cannot trust {tmp_path}/holdfast-script-[0-9a-f]*: {tmp_path}: anyone may write it"
     ):
-        cmd.written(b"echo", str(tmp_path), UID)
+        _commands.written(b"echo", str(tmp_path), UID)
     assert list(tmp_path.iterdir()) == []
 
 

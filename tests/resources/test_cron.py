@@ -99,7 +99,10 @@ async def test_undone_the_crontab_is_as_before(ctx, before, state):
 
 @pytest.mark.parametrize("words", [OWN, SALT], ids=["own", "Salt's"])
 async def test_a_crontab_keeps_the_words_that_it_has(ctx, words):
-    """Jobs under Salt's marks are the same jobs; nothing is written twice, and the crontab does not get a second line of ours."""
+    """Jobs under Salt's marks are the same jobs.
+
+    Nothing is written twice, and the crontab does not get a second line of ours.
+    """
     ctx.tab = before = f"{words.tag}\n# {words.mark}x\n5 * * * * /bin/x\n"
 
     assert await Present.declare("/bin/x", identifier="x", minute=5).check_apply(ctx, True)
@@ -127,14 +130,20 @@ async def test_marks_of_both_in_one_crontab_are_understood(ctx):
 
 def test_a_job_needs_its_user_cron_and_what_it_runs():
     """So that it is not started before its script is there, though no state says so."""
-    needs = {(need.type, need.value) for need in Present.declare("sh /opt/x --all", user="app").needs()}
+    needs = {
+        (dependency.type, dependency.value)
+        for dependency in Present.declare("sh /opt/x --all", user="app").dependencies()
+    }
 
     assert needs == {("user", "app"), ("pkg", "cron"), ("path", "/opt/x")}
 
 
 def test_a_crontab_that_is_not_changed_keeps_each_byte():
     """Whatever is in it: what is not understood as well."""
-    text = f"#!x\n\n  5 1 * * 1-5\t/bin/a  \n{TAG}\n# a\n\nA = 'b c'\n#DISABLED#no job\n@x\n#DISABLED#@daily  y % z\n\n# end\n"
+    text = (
+        f"#!x\n\n  5 1 * * 1-5\t/bin/a  \n{TAG}\n# a\n\nA = 'b c'\n"
+        "#DISABLED#no job\n@x\n#DISABLED#@daily  y % z\n\n# end\n"
+    )
 
     assert Crontab.read(text).text() == text
 

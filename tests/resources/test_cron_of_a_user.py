@@ -25,11 +25,14 @@ MANY = 1 << 18
     ids=["blanks in a job", "blanks in a value", "blanks around =", "no job", "comments and blank lines"],
 )
 def test_any_text_is_understood_in_little_time(text, jobs, variables):
-    """What a user writes into the crontab does not keep the agent busy: time grows with the length, not with its square."""
+    """What a user writes into the crontab does not keep the agent busy.
+
+    Time grows with the length, not with its square.
+    """
     tab = Crontab.read(f"{OWN.tag}\n{text}")
 
-    kinds = [type(part.meaning).__name__ for part in tab.parts]
-    assert (kinds.count("Job"), kinds.count("Variable")) == (jobs, variables)
+    kinds = [type(part.meaning).__name__ for part in tab.sections]
+    assert (kinds.count("CronJob"), kinds.count("Variable")) == (jobs, variables)
     assert tab.text().count("\n") == text.count("\n") + 1
 
 

@@ -1,4 +1,7 @@
-"""Edits under bad conditions, on the real host: expressions that never end, files that others write meanwhile, files too large."""
+"""Edits under bad conditions, on the real host.
+
+Expressions that never end, files that others write meanwhile, files too large.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +12,11 @@ import time
 import pytest
 
 from effort import longest_pause
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
+from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.kinds.file import apart, edit
-from holdfast.resources.patience import Impatient, patience
+from holdfast.resources.kinds.file import edit, edit_subprocess
 
 ENDLESS = r"^(a+)+$"
 """Takes two to the power of the length of a line that has another letter at its end."""
@@ -22,7 +25,7 @@ ENDLESS = r"^(a+)+$"
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
         yield host
 
 
@@ -51,7 +54,7 @@ async def run(host, kind, path, **arguments):
 )
 async def test_an_expression_that_never_ends_holds_nothing_up(host, path, kind, arguments, monkeypatch):
     """It is given up, with a hint; meanwhile the loop goes round."""
-    monkeypatch.setattr(apart, "DEADLINE", 1.0)
+    monkeypatch.setattr(edit_subprocess, "DEADLINE", 1.0)
 
     async def given_up():
         with pytest.raises(Permanent, match="would take longer than 1 s; look for repetitions within repetitions"):
@@ -84,7 +87,7 @@ async def test_what_others_write_meanwhile_is_not_lost(host, path, monkeypatch):
 
     monkeypatch.setattr(replace, "edited", slow)
     ctx = host.context("file.replace[f]")
-    with pytest.raises(Temporary, match="was changed by somebody else while it was edited"):
+    with pytest.raises(Temporary, match="the file was changed by another program during the edit"):
         await replace.declare(str(path), pattern="a").check_apply(ctx, True)
 
     assert path.read_text() == "somebody else's\n"
@@ -101,26 +104,26 @@ async def test_a_huge_file_is_refused_before_it_is_read(host, path):
         await run(host, "file.append", path, text="x")
 
 
-def test_patience_ends():
-    """In the body; afterwards nothing comes any more, and in other threads nothing at all."""
-    with pytest.raises(Impatient, match=r"longer than 0\.01 s"), patience(0.01):
+def test_the_cpu_timeout_ends_an_edit():
+    """It raises within the body, not after the body, and never in other threads than the main one."""
+    with pytest.raises(CpuTimeExceeded, match=r"more than 0\.01 s of CPU time"), cpu_timeout(0.01):
         re.fullmatch(ENDLESS, "a" * 60 + "b")
-    with patience(0.01):
+    with cpu_timeout(0.01):
         pass
     until = time.process_time() + 0.05
     while time.process_time() < until:
         pass
     said = []
-    thread = threading.Thread(target=lambda: said.append(_patient()))
+    thread = threading.Thread(target=lambda: said.append(_computed()))
     thread.start()
     thread.join()
 
-    assert said == ["patient"]
+    assert said == ["computed"]
 
 
-def _patient():
-    with patience(0.01):
+def _computed():
+    with cpu_timeout(0.01):
         until = time.thread_time() + 0.05
         while time.thread_time() < until:
             pass
-    return "patient"
+    return "computed"

@@ -1,4 +1,7 @@
-"""Edits of files: whatever the text is, an edit of what was edited changes nothing, and what is not declared is kept."""
+"""Edits of files.
+
+Whatever the text is, an edit of what was edited changes nothing, and what is not declared is kept.
+"""
 
 from __future__ import annotations
 
@@ -212,9 +215,9 @@ def test_what_is_around_a_block_is_kept(text, content, start):
         ("file.keyvalue", {"key": "a", "value": 1, "count": 0}, "count 0 would remove the key"),
         ("file.keyvalue", {"key_values": {"a": 1, "a=b": 2}}, "a line for 'a=b' could be one for 'a', too"),
         ("file.comment", {"regex": "("}, "is not a regular expression: "),
-        ("file.comment", {"regex": "a", "char": " "}, "cannot be told from other text"),
+        ("file.comment", {"regex": "a", "char": " "}, "cannot be a comment sign"),
         ("file.replace", {"pattern": "a", "repl": "b", "backup": "../x"}, "is not a suffix"),
-        ("file.blockreplace", {"content": "x #-- end managed zone --"}, "content holds marker_end"),
+        ("file.blockreplace", {"content": "x #-- end managed zone --"}, "content contains marker_end"),
         (
             "file.blockreplace",
             {"append_if_not_found": True, "prepend_if_not_found": True},

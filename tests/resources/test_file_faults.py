@@ -17,7 +17,7 @@ import pytest
 
 from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.kinds.file import content, removal, trees
@@ -29,11 +29,11 @@ all(registry.kinds())  # now: an ordinary user may not be able to read our own m
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path.parent / f"{tmp_path.name}.var", durable=False) as host:
         yield host
 
 
-async def run(host: Host, kind: str, name: object, *, apply: bool = True, **arguments):
+async def run(host: LocalHost, kind: str, name: object, *, apply: bool = True, **arguments):
     """(changed, context) of one run of one resource."""
     ctx = host.context(f"{kind}[{name}]")
     resource = registry.find(kind).declare(str(name), **arguments)
@@ -42,7 +42,7 @@ async def run(host: Host, kind: str, name: object, *, apply: bool = True, **argu
 
 @contextmanager
 def somebody():
-    """Be an ordinary user for a moment, and have a directory of root's (or of a read-only mode) that everybody can pass."""
+    """Become an ordinary user, and have a directory of root's (or a read-only one) that everybody can pass."""
     top = Path(tempfile.mkdtemp(dir="/tmp"))
     top.chmod(0o755)
     real = os.geteuid()
@@ -81,12 +81,12 @@ async def test_not_ours_to_change(host):
 NAMESPACE = """
     import asyncio, sys
     from pathlib import Path
-    from holdfast.agent.host.host import Host
+    from holdfast.agent.host.host import LocalHost
     from holdfast.resources import registry
     from holdfast.resources.errors import HoldfastError
 
     async def main(top):
-        async with Host(states=Path("/"), var_dir=Path("/nonexistent"), durable={durable}) as host:
+        async with LocalHost(states=Path("/"), var_dir=Path("/nonexistent"), durable={durable}) as host:
             for kind, name, arguments in {calls}:
                 try:
                     resource = registry.find(kind).declare(f"{{top}}/{{name}}", **arguments)
@@ -400,7 +400,10 @@ async def test_declared_owner_and_mode_beat_those_of_the_source(host, tmp_path):
     [("rename", (), True), ("rename", ("true",), True), ("rename", ("false",), False), ("create", (), False)],
 )
 async def test_a_change_counts_from_when_it_may_have_happened(host, tmp_path, monkeypatch, *, step, check, touched):
-    """What fails at the very end may have replaced the file, which listeners must hear; a full disk or a check that refuses has not."""
+    """What fails at the very end may have replaced the file, which listeners must hear.
+
+    A full disk or a check that refuses has not.
+    """
 
     def fail(*_):
         raise OSError(5, "Input/output error")

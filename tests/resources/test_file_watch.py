@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 
 
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
         assert host.paths.kernel_watches == 0
 
@@ -110,7 +110,10 @@ async def test_the_source_of_a_part_is_heard(host, tmp_path, kind):
 
 
 async def test_drift_of_a_tree_is_heard_and_repaired(host, tmp_path):
-    """Damage anywhere in a directory that is kept like another, and changes of that other, are events; one run puts each right."""
+    """Damage anywhere in a directory that is kept like another, and changes of that other, are events.
+
+    One run puts each right.
+    """
     source, target = tmp_path / "source", tmp_path / "target"
     (source / "sub").mkdir(parents=True)
     (source / "sub" / "f").write_text("right")

@@ -1,4 +1,7 @@
-"""Files in directories of users: what is followed, replaced, kept, given, and what is refused, by the rules of docs/security.md."""
+"""Files in directories of users.
+
+What is followed, replaced, kept, given, and what is refused, by the rules of docs/security.md.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import paths, registry
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths.trust import ACL
@@ -42,13 +45,13 @@ def top() -> Iterator[Path]:
 
 
 @pytest.fixture
-async def host(tmp_path: Path) -> AsyncIterator[Host]:
+async def host(tmp_path: Path) -> AsyncIterator[LocalHost]:
     """A host whose states are elsewhere."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 
-async def run(host: Host, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
+async def run(host: LocalHost, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
     """Whether something had to be changed."""
     cls = registry.find(kind)
     assert cls is not None
@@ -141,7 +144,10 @@ async def test_what_he_holds_open_is_not_root_s_afterwards(host, top):
 @pytest.mark.parametrize("follow", [None, True, False])
 @pytest.mark.parametrize("safe", [True, False])
 async def test_follow_symlinks(host, top, follow, safe):
-    """Not declared: a safe link is followed, an unsafe one replaced. True: an unsafe one fails. False: always replaced."""
+    """Not declared: a safe link is followed, an unsafe one replaced. True: an unsafe one fails. False.
+
+    Always replaced.
+    """
     his(top / "u/real")
     his_link(top / "u/f", "real" if safe else "../victim")
     arguments = {} if follow is None else {"follow_symlinks": follow}
@@ -194,7 +200,10 @@ EDITS = [
 
 @pytest.mark.parametrize(("kind", "arguments"), EDITS)
 async def test_edits(host, top, kind, arguments):
-    """His own file is edited and stays his, without set-uid bits; another's, one with two links, and what an unsafe link leads to are refused."""
+    """His own file is edited and stays his, without set-uid bits.
+
+    Another's, one with two links, and what an unsafe link leads to are refused.
+    """
     his(top / "u/own", "a = 1\n", mode=0o4711)
     await run(host, kind, top / "u/own", **arguments)
     assert seen(top / "u/own")[:2] == (USER, 0o711)
@@ -270,7 +279,8 @@ async def test_a_directory_that_a_user_made_in_a_sticky_one_is_not_taken_over(ho
     os.chown(top / "tmp/d", USER, USER)
     with pytest.raises(
         Permanent,
-        match=rf"cannot give {top}/tmp/d to root: it belongs to user {USER}, and {top}/tmp/d|others may have put it there",
+        match=rf"cannot give {top}/tmp/d to root: it belongs to user {USER}, and {top}/tmp/d"
+        "|others may have put it there",
     ):
         await run(host, "file.directory", top / "tmp/d", user="root")
     assert await run(host, "file.directory", top / "tmp/d", user=USER, mode="0700")
@@ -296,13 +306,16 @@ async def test_cleaning_does_not_look_into_another_s_directory(host, top):
     (top / "u/ours").mkdir()
     (top / "u/ours/f").write_text("root's")
     host.update(managed=lambda: [str(top / "u/ours/g")])
-    with pytest.raises(Permanent, match=rf"cannot look through {top}/u/ours: it belongs to root"):
+    with pytest.raises(Permanent, match=rf"cannot walk {top}/u/ours: it belongs to root"):
         await run(host, "file.directory", top / "u", user=USER, clean=True)
     assert (top / "u/ours/f").exists()
 
 
 async def test_sources_of_users(host, top):
-    """What he could read himself is taken; a link to what he could not, or another's file, is not; a template must be root's."""
+    """What he could read himself is taken; a link to what he could not, or another's file, is not.
+
+    A template must be root's.
+    """
     his(top / "u/source", "his")
     await run(host, "file.managed", top / "etc/new", source=str(top / "u/source"))
     assert (top / "etc/new").read_text() == "his"

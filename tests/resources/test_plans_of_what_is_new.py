@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 
 TELLING = {
@@ -46,7 +46,7 @@ async def host(tmp_path):
     (tree / "file").write_text("x")
     (tmp_path / "given").write_text("x\n")
     (tmp_path / "given").chmod(0o604)
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 

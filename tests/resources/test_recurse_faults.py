@@ -11,7 +11,7 @@ import pytest
 from pydantic import ValidationError
 
 from holdfast.agent.host import files
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.testing import FakeContext
@@ -93,7 +93,7 @@ async def test_new_files_are_closed_until_they_are_done(tmp_path, monkeypatch):
         mkdir(path, mode, dir_fd=dir_fd)
         modes.append(stat.S_IMODE(os.lstat(path, dir_fd=dir_fd).st_mode))
 
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         monkeypatch.setattr(files.os, "write", watching)
         monkeypatch.setattr(os, "mkdir", making)
         resource = registry.find("file.recurse").declare(
@@ -105,8 +105,8 @@ async def test_new_files_are_closed_until_they_are_done(tmp_path, monkeypatch):
 
 
 async def test_leftovers_are_swept_from_each_directory(tmp_path):
-    """Temporaries of a killed agent go, in every directory that is written to, though these are reached by descriptors."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    """Temporary files of a killed agent are removed from each directory that is written."""
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         for name in ("a", "b"):
             for top in ("source", "target"):
                 (tmp_path / top / name).mkdir(parents=True)
@@ -127,7 +127,7 @@ async def test_a_tree_of_the_states_is_trusted_like_them(tmp_path):
     (tmp_path / "states" / "t").mkdir(parents=True)
     (tmp_path / "states" / "t" / "f").write_text("x")
     (tmp_path / "states" / "t" / "f").chmod(0o666)
-    async with Host(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path / "states", var_dir=tmp_path / "var", durable=False) as host:
         resource = registry.find("file.recurse").declare(str(tmp_path / "target"), source="salt://t")
 
         with pytest.raises(Permanent, match="cannot read salt://t/f: "):

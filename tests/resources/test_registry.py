@@ -14,7 +14,7 @@ import pytest
 
 from holdfast import Resource
 from holdfast.resources import kinds, registry
-from holdfast.resources.builtin import HOMES
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.errors import DeclarationError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -27,9 +27,13 @@ def test_a_kind_of_an_installed_distribution_is_found(tmp_path: Path) -> None:
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: zdist\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text("[holdfast.kinds]\nzdist = zdist_kinds\n")
     (tmp_path / "zdist_kinds.py").write_text(
-        "from holdfast import Resource\n\n\nclass Thing(Resource, kind='zdist.present'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
+        "from holdfast import Resource\n\n\nclass Thing(Resource, kind='zdist.present'):\n    async def "
+        "check_apply(self, ctx, apply):\n        return True\n"
     )
-    code = "from holdfast.resources import registry as r; print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
+    code = (
+        "from holdfast.resources import registry as r; "
+        "print(r.find('zdist.present').kind, r.find('zdist.absent'), 'zdist' in r.families())"
+    )
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={**os.environ, "PYTHONPATH": f"{SRC}:{tmp_path}"},
@@ -93,13 +97,14 @@ def test_the_names_of_built_in_kinds_are_all_known() -> None:
         cls.kind: cls.__module__
         for cls in subclasses(Resource)
         if cls.kind and cls.__module__.startswith(kinds.__name__)
-    } == HOMES
+    } == KIND_MODULES
 
 
 def test_a_kind_is_loaded_alone() -> None:
     """Neither names, nor one kind of a family, load the others."""
     code = (
-        "import sys; from holdfast.resources import registry as r; known = r.names(), r.families(), r.functions('file');"
+        "import sys; from holdfast.resources import registry as r; known = r.names(), r.families(), "
+        "r.functions('file');"
         "print([name for name in sys.modules if '.kinds.' in name]);"
         "r.find('file.managed'); print('holdfast.resources.kinds.file.recurse' in sys.modules)"
     )

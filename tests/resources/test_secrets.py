@@ -1,4 +1,4 @@
-"""What the pillar keeps secret is covered in all that is told, and nothing else is."""
+"""Secrets of the pillar are redacted wherever they are shown, and nothing else is redacted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import effort
-from holdfast.resources.secrets import MASK, Cover
+from holdfast.resources.secrets import MASK, Redactor
 
 KEY = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBg\n-----END PRIVATE KEY-----\n"
 PILLAR: dict[str, Any] = {
@@ -32,7 +32,7 @@ PILLAR: dict[str, Any] = {
 
 
 @pytest.mark.parametrize(
-    ("told", "covered"),
+    ("told", "redacted"),
     [
         ("+secret = correct-horse\n", f"+secret = {MASK}\n"),
         ("correct-horse-battery", MASK),
@@ -44,16 +44,19 @@ PILLAR: dict[str, Any] = {
         ("port 1234", "port 1234"),
     ],
 )
-def test_secrets_are_covered_wherever_they_stand(told: Any, covered: Any) -> None:
-    """In diffs, in what commands print, in names; the longest first; what is too short to be told from other words is left."""
-    assert Cover(PILLAR)(told) == covered
+def test_secrets_are_redacted_wherever_they_stand(told: Any, redacted: Any) -> None:
+    """In diffs, in what commands print, in names; the longest first.
+
+    What is too short to be told from other words is left.
+    """
+    assert Redactor(PILLAR)(told) == redacted
 
 
 @pytest.mark.parametrize("data", [None, {}, {"password": ""}, {"password": None}, {"port": 123456}])
 def test_without_secrets_nothing_is_covered(data: Any) -> None:
     """The very same object comes back."""
     told = {"diff": "123456"}
-    assert Cover(data)(told) is told
+    assert Redactor(data)(told) is told
 
 
 FORMS: dict[str, Any] = {
@@ -91,12 +94,15 @@ FORMS: dict[str, Any] = {
     ],
 )
 def test_secrets_are_covered_in_each_form(told: str) -> None:
-    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets; in text and deep in data."""
-    covered = Cover(FORMS)(told)
+    """Plural names, what is below them, URLs, connection strings, base64 at each of its three offsets.
 
-    assert MASK in covered
+    In text and deep in data.
+    """
+    redacted = Redactor(FORMS)(told)
+
+    assert MASK in redacted
     assert not any(
-        part in covered
+        part in redacted
         for part in (
             "hunter2",
             "aHVudGVy",
@@ -111,12 +117,12 @@ def test_secrets_are_covered_in_each_form(told: str) -> None:
             "listed",
         )
     )
-    assert Cover(FORMS)({"a": [{f"/{told}": told}]}) == {"a": [{f"/{covered}": covered}]}
+    assert Redactor(FORMS)({"a": [{f"/{told}": told}]}) == {"a": [{f"/{redacted}": redacted}]}
 
 
 def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
     """Programs that read JSON rely on the names."""
-    assert Cover({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {
+    assert Redactor({"password": "comment"})({"comment": "a comment", "/comment": 1}) == {
         "comment": f"a {MASK}",
         f"/{MASK}": 1,
     }
@@ -137,7 +143,7 @@ def test_a_password_that_is_the_name_of_a_field_renames_no_field() -> None:
 )
 def test_what_is_no_secret_is_shown(told: str) -> None:
     """User names, addresses, ports."""
-    assert Cover(FORMS)(told) == told
+    assert Redactor(FORMS)(told) == told
 
 
 def test_data_are_shown_without_what_is_secret() -> None:
@@ -150,7 +156,7 @@ def test_data_are_shown_without_what_is_secret() -> None:
         "auth_keys": {"c": True},
     }
 
-    assert Cover(FORMS).masked(data) == {
+    assert Redactor(FORMS).masked(data) == {
         "db": {"password": MASK, "port": 1},
         "secrets": {"a": {"b": MASK}},
         "x": [MASK],
@@ -160,13 +166,13 @@ def test_data_are_shown_without_what_is_secret() -> None:
 
 
 @given(st.text(min_size=6), st.text(), st.text())
-def test_what_is_written_as_json_or_by_python_concerns_the_cover(secret: str, before: str, after: str) -> None:
+def test_what_is_written_as_json_or_by_python_concerns_the_redactor(secret: str, before: str, after: str) -> None:
     """The quick look at the whole never misses what is in one of its parts."""
-    cover, data = Cover({"secret": secret}), {"a": [before + secret + after]}
+    redactor, data = Redactor({"secret": secret}), {"a": [before + secret + after]}
 
-    if cover(data["a"][0]) != data["a"][0]:
-        assert cover.concerns(repr(data))
-        assert cover.concerns(json.dumps(data))
+    if redactor(data["a"][0]) != data["a"][0]:
+        assert redactor.concerns(repr(data))
+        assert redactor.concerns(json.dumps(data))
 
 
 PARTS = [
@@ -192,18 +198,18 @@ PARTS = [
 
 
 @given(st.lists(st.sampled_from(PARTS), max_size=12).map("".join))
-def test_what_looks_like_a_connection_concerns_the_cover(text: str) -> None:
+def test_what_looks_like_a_connection_concerns_the_redactor(text: str) -> None:
     """The same of passwords that are none of the pillar's, whatever white space or quotes there are."""
-    cover, data = Cover(), [text]
+    redactor, data = Redactor(), [text]
 
-    if cover(text) != text:
-        assert cover.concerns(repr(data))
-        assert cover.concerns(json.dumps(data))
+    if redactor(text) != text:
+        assert redactor.concerns(repr(data))
+        assert redactor.concerns(json.dumps(data))
 
 
 def test_the_name_of_a_file_is_no_connection() -> None:
     """Rows that speak of /etc/passwd are not gone through, whatever else is in them."""
-    assert not Cover().concerns('{"id": "/etc/passwd", "name": "salt://a/b", "comment": "a=b, from admin@host"}')
+    assert not Redactor().concerns('{"id": "/etc/passwd", "name": "salt://a/b", "comment": "a=b, from admin@host"}')
 
 
 def test_many_secrets_cost_little_more_than_one() -> None:
@@ -214,7 +220,7 @@ def test_many_secrets_cost_little_more_than_one() -> None:
             for n in range(2000)
         ]
     )
-    few, many = (Cover({f"s{n}": {"password": f"{n:016x}"} for n in range(count)}) for count in (1, 300))
+    few, many = (Redactor({f"s{n}": {"password": f"{n:016x}"} for n in range(count)}) for count in (1, 300))
 
     assert effort(lambda: many.concerns(rows), 5, than=lambda: few.concerns(rows)) < 5
 
@@ -222,10 +228,10 @@ def test_many_secrets_cost_little_more_than_one() -> None:
 @pytest.mark.parametrize(
     "part", ["a:", "://a:", "password='", 'password="', "a.", "://", ":@", "pwd=", "aHVu", "@tcp(", "a:a@"]
 )
-def test_no_text_of_a_user_takes_long_to_cover(part: str) -> None:
+def test_no_text_of_a_user_takes_long_to_redact(part: str) -> None:
     """Time grows with the length of the text, whatever is in it."""
     text = part * (200_000 // len(part)) + " x:y@tcp( =://"
     began = time.process_time()
-    Cover(FORMS)(text)
+    Redactor(FORMS)(text)
 
     assert time.process_time() - began < 2

@@ -1,6 +1,9 @@
-"""`selinux` of managed files: labels are compared and set where SELinux is on, and refused with the reason where it is not.
+"""`selinux` of managed files.
 
-No machine of the tests has SELinux. The attribute of labels can be set all the same, by root; only the question whether SELinux is on is answered by the test.
+Labels are compared and set where SELinux is on, and refused with the reason where it is not.
+
+No machine of the tests has SELinux. Root can set the attribute of labels all the same; only whether SELinux is on is
+faked.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ import sys
 import pytest
 from pydantic import ValidationError
 
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file import label
@@ -25,7 +28,7 @@ WHOLE = {"seuser": "system_u", "serole": "object_r", "setype": "etc_t", "serange
 @pytest.fixture
 async def host(tmp_path):
     """The real host."""
-    async with Host(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         yield host
 
 

@@ -104,7 +104,10 @@ def test_names_and_values_that_cannot_be_are_refused(name, value):
 
 
 async def test_a_parameter_stays_in_the_file_that_has_it(kernel, ctx, tmp_path, monkeypatch):
-    """That of Salt would win at the next boot; what neither has goes into that of Holdfast, or where the settings say."""
+    """That of Salt would win at the next boot.
+
+    What neither has goes into that of Holdfast, or where the settings say.
+    """
     salt, own = tmp_path / "99-salt.conf", tmp_path / "99-holdfast.conf"
     monkeypatch.setattr(sysctl, "SALT_FILE", str(salt))
     monkeypatch.setattr(sysctl, "OWN_FILE", str(own))

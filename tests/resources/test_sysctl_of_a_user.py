@@ -114,7 +114,10 @@ def test_parameter_is_written_through_no_link(tmp_path, monkeypatch):
 
 
 async def test_what_is_read_is_not_shown_in_a_file_that_is_exchanged_meanwhile(tmp_path, users, monkeypatch):
-    """A user moves a file of root's to where it is read, and then puts an open one there: the new file is as closed as the one that was read."""
+    """A user moves a file of root's to where it is read, and then puts an open one there.
+
+    The new file is as closed as the one that was read.
+    """
     config = users / "k.conf"
     config.write_text("password\n")
     config.chmod(0o600)

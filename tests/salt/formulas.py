@@ -30,7 +30,7 @@ from compare import differences
 from stage import GRAINS, Job, plain_umask
 from trees import Tree
 
-from holdfast.agent.words import number_of
+from holdfast.agent.phrases import number_of
 from holdfast.resources.visible import clean
 
 LIST = Path(__file__).with_name("formulas.yaml")
@@ -151,8 +151,8 @@ def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
 
 def general(message: str, base: Path) -> str:
     """A message as it is for other states, too: X for names of resources, N for lines, no places."""
-    if message.startswith("requisites form a loop"):
-        return "requisites form a loop"
+    if message.startswith("requisites form a cycle"):
+        return "requisites form a cycle"
     placeless = re.sub(rf" \({re.escape(str(base))}[^)]*\)", "", message)
     return clean(re.sub(r"\bline \d+", "line N", re.sub(r"[\w.]+\[[^\]]*\]", "X", placeless)))
 

@@ -13,9 +13,9 @@ from stage import GRAINS, Job, Stage
 from holdfast.agent import once
 from holdfast.agent.cli.oneshot import results
 from holdfast.agent.cli.show import numbered
+from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.settings import Settings
-from holdfast.agent.tree import Compiled, Trees
 from holdfast.states.errors import CompileError, Refused
 from holdfast.states.order import rank
 
@@ -35,7 +35,7 @@ def answer(base: Path, job: Job) -> dict[str, Any]:
     except CompileError as error:
         problems = [{"code": problem.code, "message": problem.message} for problem in error.problems]
         found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems], "problems": problems}
-        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were covered
+        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were redacted
             found["low"] = sorted(refused.low, key=rank)
     finally:
         shutil.rmtree(base)
@@ -58,7 +58,7 @@ def _settings(stage: Stage, job: Job, mode: str | None) -> Settings:
 
 
 def _compile(stage: Stage, job: Job, mode: str | None) -> Compiled:
-    return Trees().compile(
+    return ConfigurationCompiler().compile(
         _settings(stage, job, mode), sls=tuple(job["sls"]), grains=json.loads(json.dumps({**GRAINS, **job["grains"]}))
     )
 

@@ -96,5 +96,5 @@ def test_messages_of_one_kind_are_counted_together() -> None:
         general("file.managed[a] and file.managed[b] (/t/ours/states/x.sls:3:1) differ", Path("/t/ours"))
         == "X and X differ"
     )
-    assert general("'name' stands twice: first in line 7", Path("/t")) == "'name' stands twice: first in line N"
-    assert general("requisites form a loop: x[a] requires x[b]", Path("/t")) == "requisites form a loop"
+    assert general("'name' is duplicated: first in line 7", Path("/t")) == "'name' is duplicated: first in line N"
+    assert general("requisites form a cycle: x[a] requires x[b]", Path("/t")) == "requisites form a cycle"

@@ -1,4 +1,7 @@
-"""Automatic edges: each rule, what turns them off, what they never do; and that they are those of a search without any index."""
+"""Automatic edges: each rule, what turns them off, what they never do.
+
+And that they are those of a search without any index.
+"""
 
 from __future__ import annotations
 
@@ -12,16 +15,19 @@ from hypothesis import strategies as st
 
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
+from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.meta import Meta
-from holdfast.resources.needs import Need, programs
 from holdfast.resources.traits import Edgeable
-from holdfast.states.automatic import automatic, interesting, packages, told
+from holdfast.states.automatic import automatic, describe, interesting, packages
 from holdfast.states.data import Call
 from holdfast.states.marks import At, Document, Spot
 
 
 def declared(*states: tuple[Any, ...]) -> list[Call]:
-    """Calls in order of execution: (kind, name), then arguments, of which `meta` and `requisites` (kind -> positions) are the call's own."""
+    """Calls in order of execution: (kind, name), then arguments; `meta` and `requisites` are those of the call.
+
+    The requisites map a kind to positions.
+    """
     return [_call(position, *state) for position, state in enumerate(states)]
 
 
@@ -208,8 +214,11 @@ def test_against_the_order_there_is_no_edge_but_a_word() -> None:
     found = automatic(calls)
 
     assert found.edges == {}
-    assert [told(calls, drop) for drop in found.dropped] == [
-        "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] (x.sls:2) comes after it: on an empty machine it fails"
+    assert [describe(calls, drop) for drop in found.dropped] == [
+        (
+            "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] "
+            "(x.sls:2) comes after it: on an empty machine it fails"
+        )
     ]
 
 
@@ -272,14 +281,14 @@ def test_what_is_asked_of_the_package_database() -> None:
 def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
     """No kind asks for what nobody can have."""
     known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
-    needs: list[Need] = [
-        need
+    dependencies: list[Dependency] = [
+        dependency
         for states in RULES.values()
         for call in declared(*states)
-        for need in getattr(call.resource, "needs", tuple)()
+        for dependency in getattr(call.resource, "dependencies", tuple)()
     ]
 
-    assert {need.type for need in needs} <= known
+    assert {dependency.type for dependency in dependencies} <= known
 
 
 def test_programs_of_a_command() -> None:
@@ -352,7 +361,7 @@ def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems
 class Needy(Edgeable, Resource, kind="zneedy.made"):
     """Does not know what it needs."""
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """Never an answer."""
         raise RuntimeError("lost")
 

@@ -1,4 +1,7 @@
-"""The case files: trees of states, and the low data and order they compile to. Salt 3007 gives the same, but for what each file excuses."""
+"""The case files: trees of states, and the low data and order they compile to.
+
+Salt 3007 gives the same, but for what each file excuses.
+"""
 
 from __future__ import annotations
 

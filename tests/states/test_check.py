@@ -102,7 +102,7 @@ def test_a_name_that_an_argument_does_not_have_is_told(problems):
     ("kind", "code", "hint"),
     [
         ("lamp.lti", "unknown-function", "did you mean lamp.lit?"),
-        ("lamp.xyzzy", "unknown-function", "there are: lamp.dark, lamp.lit"),
+        ("lamp.xyzzy", "unknown-function", "available: lamp.dark, lamp.lit"),
         ("lmap.lit", "unknown-state", "did you mean lamp?"),
         ("no-such.thing", "unknown-state", ""),
         ("../x.y", "unknown-state", ""),

@@ -1,4 +1,4 @@
-"""Commands that a template or a guard runs as another user: with his groups, his environment, his rights to the directory."""
+"""Commands of templates and guards as another user: groups, environment and access to directories of that user."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.helpers.commands import _run
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 NAME = "nobody"
@@ -17,8 +17,8 @@ NAME = "nobody"
 
 def said(command: str, **options: object) -> str:
     """What a command says."""
-    world = World({}, {}, {"template_commands": True}, "x")
-    done = _run(world, command, runas=NAME, **options)  # type: ignore[arg-type]
+    view = HostView({}, {}, {"template_commands": True}, "x")
+    done = _run(view, command, runas=NAME, **options)  # type: ignore[arg-type]
     return (done.stdout + done.stderr).strip()
 
 
@@ -47,4 +47,4 @@ def test_a_directory_that_the_user_cannot_enter_is_not_entered(tmp_path: Path):
 def test_an_unknown_user_is_an_error():
     """As one sentence."""
     with pytest.raises(ValueError, match="there is no user no-such"):
-        _run(World({}, {}, {"template_commands": True}, "x"), "true", runas="no-such")
+        _run(HostView({}, {}, {"template_commands": True}, "x"), "true", runas="no-such")

@@ -1,4 +1,4 @@
-"""Commands of templates that run out of time: they end with what they have started, and hold up the compilation no longer."""
+"""Commands of templates that time out end with their child processes, and do not delay the compilation."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.helpers.commands import _run
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 
 def test_the_process_group_is_ended(tmp_path: Path):
     """A child that keeps the output open neither goes on nor is waited for."""
-    world = World({}, {}, {"template_commands": True}, "x")
+    view = HostView({}, {}, {"template_commands": True}, "x")
     began = time.monotonic()
     with pytest.raises(ValueError, match=r"the command did not end within 0.3 s: sleep 41 & "):
-        _run(world, f"sleep 41 & echo $! >{tmp_path}/pid; wait", timeout=0.3)
+        _run(view, f"sleep 41 & echo $! >{tmp_path}/pid; wait", timeout=0.3)
 
     assert time.monotonic() - began < 20
     child = Path("/proc", (tmp_path / "pid").read_text().strip(), "stat")
@@ -26,7 +26,7 @@ def test_the_process_group_is_ended(tmp_path: Path):
 
 def test_input_and_output_are_as_ever(tmp_path: Path):
     """Also where a command does not read what it is given, and where it leaves a process without output."""
-    world = World({}, {}, {"template_commands": True}, "x")
-    assert _run(world, "cat; echo bad >&2; exit 3", stdin="fed\n").stdout == "fed\n"
-    done = _run(world, f"sleep 0.1 >{tmp_path}/out 2>&1 & exit 3", stdin="x" * (1 << 20))
+    view = HostView({}, {}, {"template_commands": True}, "x")
+    assert _run(view, "cat; echo bad >&2; exit 3", stdin="fed\n").stdout == "fed\n"
+    done = _run(view, f"sleep 0.1 >{tmp_path}/out 2>&1 & exit 3", stdin="x" * (1 << 20))
     assert (done.returncode, done.stdout, done.stderr) == (3, "", "")

@@ -44,7 +44,10 @@ def colors(compilation):
 
 
 def test_unchanged_file_is_not_rendered_again(tree):
-    """A second run renders nothing; a changed file only itself; a changed template what imports it; grains all templates."""
+    """A second run renders nothing; a changed file only itself; a changed template what imports it.
+
+    Grains all templates.
+    """
     compiler = Compiler()
 
     def renders(**grains):
@@ -162,7 +165,10 @@ def test_high_data_have_the_shape_that_salt_prints(tree):
     change(
         tree,
         "plain.sls",
-        "include: [made]\na:\n  lamp.lit:\n    - color: red\n    - names: [x, y]\n    - require: [{lamp: b}]\n  bell: [rung, {order: 5}]\n",
+        (
+            "include: [made]\na:\n  lamp.lit:\n    - color: red\n    - names: [x, y]\n"
+            "    - require: [{lamp: b}]\n  bell: [rung, {order: 5}]\n"
+        ),
     )
 
     high = Compiler().compile(Request(tree, ("plain",), grains={"os": "Debian"}, trusted_uids=ME)).high
@@ -196,9 +202,10 @@ def test_five_thousand_states_compile_in_less_than_twice_pyyamls_loading(tree):
     def text(count):
         return (
             "".join(
-                f"/srv/file-{number}:\n  lamp.lit:\n    - color: text {number}\n    - size: 3\n    - tags: [x]\n    - require:\n      - lamp: /srv/file-{number // 2}x\n".replace(
-                    f"{number // 2}x", f"{number // 2}" if number else "none"
-                )
+                (
+                    f"/srv/file-{number}:\n  lamp.lit:\n    - color: text {number}\n    - size: 3\n"
+                    f"    - tags: [x]\n    - require:\n      - lamp: /srv/file-{number // 2}x\n"
+                ).replace(f"{number // 2}x", f"{number // 2}" if number else "none")
                 for number in range(1, count)
             )
             + "/srv/file-0: lamp.lit\n"

@@ -1,4 +1,4 @@
-"""Composites in the compiler: where parts stand, what they inherit, what low data show, and what is said of those that are wrong."""
+"""Composites in the compiler: the order of parts, inherited arguments, low data, and problems."""
 
 from __future__ import annotations
 
@@ -189,10 +189,10 @@ def test_names_make_a_composite_each(compile_tree):
         ("argument", "crate.packed[bad/box]: the argument 'mode' is wrong"),
         ("kind", "pakced"),
         ("receives", "the part 'lamp' cannot receive from another state"),
-        ("requisite", "'require' is no argument of the part 'lamp'; requisites are given apart"),
+        ("requisite", "'require' is no argument of the part 'lamp'; requisites are a separate argument of Part"),
         ("nobody", "the part 'lamp' has require on 'lmap', which is no part"),
         ("backwards", "the part 'b' cannot have 'prereq' on another part"),
-        ("circle", "its parts require each other in a circle: a -> b -> a"),
+        ("circle", "its parts require each other in a cycle: a -> b -> a"),
         ("twice", "two parts have one id"),
         ("many", "it has more than 10000 parts"),
     ],
@@ -268,4 +268,4 @@ def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, pr
     assert whole.identity == "systemd_unit.running[app@one]"
     assert replace(whole, low={}).requisites == {"watch": (0, 1)}
     (problem,) = problems("app: systemd_unit.running\n")
-    assert "say either contents or source" in problem.message
+    assert "give either contents or source" in problem.message

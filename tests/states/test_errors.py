@@ -165,7 +165,8 @@ def test_mistakes_of_one_file_are_reported_together(problems):
     """Those of its shape beside those of what its states take."""
     text = (
         "a:\n  crate.packed:\n    - name: /a\n    - requires: [b]\n    - user: u\n"
-        "b:\n  crate.packed:\n    - name: /b\n    - on_changes: [a]\n    - require: nope\n    - user: u\n    - depth: deep\n"
+        "b:\n  crate.packed:\n    - name: /b\n    - on_changes: [a]\n"
+        "    - require: nope\n    - user: u\n    - depth: deep\n"
         "c:\n  crate.packed:\n    - name: /c\n    - user: u\n    - require: [{lamp: gone}]\nd: lmap.lit\n"
     )
 
@@ -273,7 +274,10 @@ def test_loop_names_every_edge_with_file_and_line(problems):
         "a:\n  lamp.lit:\n    - prereq: [b]\n    - require: [b]\nb: lamp.lit\n",
         "a:\n  lamp.lit:\n    - prereq: [b]\nb:\n  lamp.lit:\n    - prereq: [a]\n",
         "a:\n  lamp.lit:\n    - prereq: [a]\n",
-        "a:\n  lamp.lit:\n    - prereq: [b]\nb:\n  lamp.lit:\n    - require: [c]\nc:\n  lamp.lit:\n    - require: [a]\n",
+        (
+            "a:\n  lamp.lit:\n    - prereq: [b]\nb:\n  lamp.lit:\n    - require: [c]\nc:\n"
+            "  lamp.lit:\n    - require: [a]\n"
+        ),
     ],
 )
 def test_loops_over_prereq_are_found(problems, text):
@@ -320,7 +324,8 @@ def test_requested_name_that_does_not_exist_is_an_error(problems):
 def test_what_is_only_strange_is_a_warning(compile_tree):
     """It compiles, and lint has something to say."""
     files = {
-        "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
+        "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n"
+        "      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
         "    - size: 1000\n    - __env__: [x]\nb:\n  lamp.lit.now: []\n",
         "empty.sls": "",
     }

@@ -1,4 +1,7 @@
-"""`format`: whatever the templates put out, a formatted file means what it meant; random files, rendered with many pillars."""
+"""`format`: whatever the templates put out, a formatted file means what it meant.
+
+Random files, rendered with many pillars.
+"""
 
 from __future__ import annotations
 
@@ -191,17 +194,26 @@ def test_random_files_mean_what_they_meant(seed):
 
 
 FOUND = {
-    "a text that keeps blank lines, and may be the last": "a: b\n{%-if q%}\nc: |+\n   - text\n{% elif q %}\nd: e\n{% endif %}\n\n\n",
-    "a comment that is text when a branch is left out": (
-        "{% if q %}\na: >-\n  b\n{% elif q %}\n\n\nc: d\n{% endif %}\n{% if p %}\n  # comment\ne:   f\n{% endif %}\ng: h\n"
+    "a text that keeps blank lines, and may be the last": (
+        "a: b\n{%-if q%}\nc: |+\n   - text\n{% elif q %}\nd: e\n{% endif %}\n\n\n"
     ),
-    "a text with an indentation of its own, and a comment": "a: |2\n    b\n  c\n{%if p%}\nd:   e\n{% endif %}\n  # comment\nf: g\n",
-    "a loop that joins its own beginning to its end": "{% for i in items -%}\n\na:   >-\n    {{ i }}\n    b\n{%- endfor %}\nc:   d\n",
+    "a comment that is text when a branch is left out": (
+        "{% if q %}\na: >-\n  b\n{% elif q %}\n\n\nc: d\n{% endif %}\n{% if p %}\n"
+        "  # comment\ne:   f\n{% endif %}\ng: h\n"
+    ),
+    "a text with an indentation of its own, and a comment": (
+        "a: |2\n    b\n  c\n{%if p%}\nd:   e\n{% endif %}\n  # comment\nf: g\n"
+    ),
+    "a loop that joins its own beginning to its end": (
+        "{% for i in items -%}\n\na:   >-\n    {{ i }}\n    b\n{%- endfor %}\nc:   d\n"
+    ),
     "a loop that joins its end through a condition": (
         "{% for i in items -%}\na:   >-\n  b\n  {% if p %}\n  c\n  {%- endif -%}\n{% endfor %}\nd:   e\n"
     ),
     "a text at the very end": "a: >\n # text",
-    "lists that a branch empties": "a:\n    b:\n    {% for i in items %}\n    - {{ i }}\n    {% endfor %}\n    c:\n        - d\n",
+    "lists that a branch empties": (
+        "a:\n    b:\n    {% for i in items %}\n    - {{ i }}\n    {% endfor %}\n    c:\n        - d\n"
+    ),
     "a condition's line that strips": "a:\n    - b:   1\n    {% if p -%}\n    - c:   2\n    {% endif -%}\n    - d\n",
     "white space in a text that only looks like an end": 'a: "b\\   \n    c"\nd:   e\n',
 }
@@ -216,12 +228,19 @@ def test_what_was_found_once(text):
 TREE = {
     "top.sls": "base:\n    '*':\n    - web\n{% if pillar.q %}\n    'web*':\n        - extra\n{% endif %}\n",
     "web/init.sls": (
-        "{% from 'map.jinja' import port with context %}\ninclude:\n- base\nextend:\n    base lamp:\n        lamp.lit:\n            - size:   {{port}}\n"
-        "{% for i in ['a', 'b'] %}\nlamp {{ i }}:\n    lamp.lit:\n        - names:\n            - x{{ i }}\n            - y{{ i }}:\n                - color: {{i}}\n"
-        "        {% if pillar.p %}\n        - require:\n              - lamp: base lamp\n        {% endif %}\n{% endfor %}\n"
+        "{% from 'map.jinja' import port with context %}\ninclude:\n- base\nextend:\n"
+        "    base lamp:\n        lamp.lit:\n            - size:   {{port}}\n"
+        "{% for i in ['a', 'b'] %}\nlamp {{ i }}:\n    lamp.lit:\n        - names:\n"
+        "            - x{{ i }}\n            - y{{ i }}:\n"
+        "                - color: {{i}}\n"
+        "        {% if pillar.p %}\n        - require:\n"
+        "              - lamp: base lamp\n        {% endif %}\n{% endfor %}\n"
     ),
     "base.sls": "base lamp:\n    lamp.lit:\n        - tags: |\n              one\n                two\n",
-    "extra.sls": "#!jinja|yaml\nexclude:\n    - id:   lamp b\nbell:\n    bell.rung:\n        - watch_in:\n            - lamp: base lamp\n",
+    "extra.sls": (
+        "#!jinja|yaml\nexclude:\n    - id:   lamp b\nbell:\n    bell.rung:\n"
+        "        - watch_in:\n            - lamp: base lamp\n"
+    ),
     "map.jinja": "{% set port = 80 if pillar.p else 81 %}\n",
 }
 

@@ -11,7 +11,7 @@ import pytest
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Request
 from holdfast.states.grains import ALL, CALLS, Grains, seen
-from holdfast.states.world import World
+from holdfast.states.host_view import HostView
 
 GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"], "mem": {"total": 4}}
 
@@ -99,10 +99,10 @@ def test_they_are_what_they_were():
 
 def test_a_template_that_changes_its_grains_changes_nobody_elses():
     """Each has a copy."""
-    world = World(grains=GRAINS)
-    world.copy().grains["ipv4"].append("x")
+    view = HostView(grains=GRAINS)
+    view.copy().grains["ipv4"].append("x")
 
-    assert world.copy().grains["ipv4"] == ["10.0.0.1"]
+    assert view.copy().grains["ipv4"] == ["10.0.0.1"]
 
 
 def test_values_of_another_type_are_other_values():

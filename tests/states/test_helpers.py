@@ -131,9 +131,13 @@ def test_commands_run_only_where_the_settings_allow_it():
 def test_files_of_the_tree_can_be_read(compile_tree):
     """Defaults, texts, and what there is."""
     text = (
-        "{% set found = [salt['defaults.get']('web:port'), salt['cp.get_file_str']('salt://web/x.txt'), salt['cp.get_file_str']('nope'),"
-        " salt['slsutil.file_exists']('web/x.txt'), salt['slsutil.dir_exists']('web'), salt['slsutil.path_exists']('nope'),"
-        " salt['slsutil.findup']('web/deep', 'x.txt'), salt['cp.list_states'](), salt['cp.list_master_dirs'](prefix='web/d'), salt['slsutil.renderer']('salt://web/y.sls')] %}\n"
+        "{% set found = [salt['defaults.get']('web:port'), "
+        "salt['cp.get_file_str']('salt://web/x.txt'), salt['cp.get_file_str']('nope'),"
+        " salt['slsutil.file_exists']('web/x.txt'), salt['slsutil.dir_exists']('web'), "
+        "salt['slsutil.path_exists']('nope'),"
+        " salt['slsutil.findup']('web/deep', 'x.txt'), salt['cp.list_states'](), "
+        "salt['cp.list_master_dirs'](prefix='web/d'), "
+        "salt['slsutil.renderer']('salt://web/y.sls')] %}\n"
         "a:\n  lamp.lit:\n    - tags: {{ found | json }}\n"
     )
     files = {
@@ -232,11 +236,13 @@ def test_the_names_of_calls_are_all_known():
 def test_a_call_loads_its_own_module_alone(tmp_path):
     """A template that reads grains does not pay for the rest, and a text without marks not even for Jinja."""
     code = (
-        "import sys; from pathlib import Path; from holdfast.states.render import Renderer; from holdfast.states.source import Tree\n"
-        "from holdfast.states.world import World\n"
-        "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), World({'os': 'Debian'}))\n"
+        "import sys; from pathlib import Path; from holdfast.states.render import "
+        "Renderer; from holdfast.states.source import Tree\n"
+        "from holdfast.states.host_view import HostView\n"
+        "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), HostView({'os': 'Debian'}))\n"
         "plain = renderer.render(root / 'plain.sls', 'plain').data; print(plain, 'jinja2' in sys.modules)\n"
-        "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, 'holdfast.states.helpers.system' in sys.modules)"
+        "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, "
+        "'holdfast.states.helpers.system' in sys.modules)"
     )
     (tmp_path / "plain.sls").write_text("a: b\n")
     (tmp_path / "grain.sls").write_text("a: {{ salt['grains.get']('os') }}\n")

@@ -1,4 +1,4 @@
-"""A compiler that has compiled before makes of a changed tree just what a new one makes of it, and does little for it."""
+"""Repeated compilation gives the same result as a new compiler, with little work."""
 
 from __future__ import annotations
 
@@ -186,7 +186,10 @@ class Site:
 
 
 def outcome(compiler, request):
-    """All that compiling gives, as text: what is equal, but of another type, is told apart; and the compilation, if there is one."""
+    """All that compiling gives, as text: what is equal, but of another type, is told apart.
+
+    And the compilation, if there is one.
+    """
     try:
         made = compiler.compile(request)
     except CompileError as error:
@@ -226,7 +229,7 @@ def site(tmp_path):
 
 
 def test_what_is_the_same_is_the_same_object(site):
-    """Whoever has a call sees at once that nothing has changed: an edit makes new calls of what it says, and of those that move."""
+    """Unchanged calls are the same objects; an edit makes new calls only of what it changes or moves."""
     compiler = Compiler()
     first = compiler.compile(site.request()).calls
 
@@ -245,7 +248,10 @@ def test_what_is_the_same_is_the_same_object(site):
 
 def test_kind_that_was_loaded_again_checks_its_states_again(site):
     """A new version of a kind may take other arguments: what the old one found right is not taken for right."""
-    kind = "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n    async def check_apply(self, ctx, apply):\n        return True\n"
+    kind = (
+        "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n"
+        "    async def check_apply(self, ctx, apply):\n        return True\n"
+    )
 
     def load(type_):
         exec("from holdfast.resources.contract import Resource\n" + kind.format(type_), {"__name__": "oddities"})
@@ -273,7 +279,10 @@ def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
 
 
 def test_data_of_a_file_are_gone_but_not_missed(site):
-    """What a file was parsed to is let go of once it is used; who needs it again, for another environment, has it made again."""
+    """What a file was parsed to is let go of once it is used.
+
+    Who needs it again, for another environment, has it made again.
+    """
     compiler, requests = Compiler(), [site.request()._replace(env=env) for env in ("base", "base", "dev", "base")]
     found = [outcome(compiler, request)[0] for request in requests]
     assert found == [outcome(Compiler(), request)[0] for request in requests]
@@ -301,7 +310,7 @@ def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
 
 
 def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
-    """What a file looks like tells, but not of one that was changed just before it was read: the next change may not show."""
+    """The status of a file shows changes, unless the file was changed directly before it was read."""
     read = []
     monkeypatch.setattr(
         source.Tree,

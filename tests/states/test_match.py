@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.states.match import BadExpression, Host, matches
+from holdfast.states.match import BadExpression, TargetHost, matches
 
-HOST = Host(
+HOST = TargetHost(
     "web1.example.org",
     {
         "os": "Debian",
@@ -83,9 +83,9 @@ def test_expression_means_this_host(kind, expression, meant):
         ("compound", "", "at the end"),
         ("compound", "and web*", "before 'and'"),
         ("compound", "web* and", "at the end"),
-        ("compound", "web* db*", "'db*' stands where"),
+        ("compound", "web* db*", "'db*' is in the position"),
         ("compound", "( web*", "not closed"),
-        ("compound", "web* )", "')' stands where"),
+        ("compound", "web* )", "')' is in the position"),
         ("compound", "X@y", "X@"),
         ("compound", "not " * 5000 + "a", "nested too deeply"),
         ("pcre", "(" * 9000 + ")" * 9000, "not a regular expression"),
@@ -103,10 +103,10 @@ def test_broken_expression_says_what_is_wrong(kind, expression, words):
 )
 def test_addresses_of_any_shape_are_matched(given, meant):
     """Grains come from a file of the user's, too."""
-    assert matches("ipcidr", "10.0.0.0/8", Host("web1", {"ipv4": given})) is meant
+    assert matches("ipcidr", "10.0.0.0/8", TargetHost("web1", {"ipv4": given})) is meant
 
 
 def test_node_group_of_another_shape_is_told():
     """It stands in the settings, where anything may stand."""
     with pytest.raises(BadExpression, match="neither text nor a list"):
-        matches("nodegroup", "odd", Host("web1", options={"nodegroups": {"odd": 5}}))
+        matches("nodegroup", "odd", TargetHost("web1", options={"nodegroups": {"odd": 5}}))

@@ -1,4 +1,4 @@
-"""The order of execution: total, the same whatever the order of writing where numbers say so, and true to every requisite."""
+"""The order of execution is total, depends only on numbers where there are any, and honours every requisite."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
         assert problem.code == "requisite-loop"
         edges = [
             re.split(r" (?:requires|watches|has \w+) ", part.split(" (")[0])
-            for part in problem.message.removeprefix("requisites form a loop: ").split("; ")
+            for part in problem.message.removeprefix("requisites form a cycle: ").split("; ")
         ]
         ids = [edge[0] for edge in edges]
         assert [edge[1] for edge in edges] == ids[1:] + ids[:1]

@@ -1,4 +1,7 @@
-"""What holds for every tree: one order, whatever decides nothing; requisites honoured; loops named; equal forms equal."""
+"""What holds for every tree: one order, whatever decides nothing; requisites honoured; loops named.
+
+Equal forms equal.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +79,7 @@ def test_order_does_not_depend_on_the_order_of_files_on_disk(forest, random):
 
 @given(forests(orders=st.none()), st.randoms())
 def test_order_does_not_depend_on_the_order_of_mappings_where_numbers_decide(forest, random):
-    """With a number of its own for each state, neither the order of IDs nor of arguments, grains or pillar means anything."""
+    """If each state has a number, the order of IDs, arguments, grains and pillar has no effect."""
     numbered = [replace(state, order=number) for number, state in enumerate(forest.states)]
     other = [
         replace(state, arguments=dict(reversed(state.arguments.items())))
@@ -94,11 +97,17 @@ def test_nothing_depends_on_how_python_hashes(tmp_path):
     """The same bytes from processes with different seeds; the text says a lot about names that hash differently."""
     names = ["nginx", "db", "web", "mail", "cron", "dns"]
     text = "".join(
-        f"{name}:\n  test.nop:\n    - require:\n      - sls: 'x*'\n      - test: '{name[0]}*-dep'\n    - order: {index % 2}\n"
+        (
+            f"{name}:\n  test.nop:\n    - require:\n      - sls: 'x*'\n"
+            f"      - test: '{name[0]}*-dep'\n    - order: {index % 2}\n"
+        )
         for index, name in enumerate(names)
     )
     text += "".join(f"{name}-dep:\n  test.nop:\n    - names: [{name}1, {name}2]\n" for name in names)
-    text += "{% for key in grains | list + ['a', 'b'] | unique | union(['c', 'a']) %}\n'{{ key }}': test.nop\n{% endfor %}\n"
+    text += (
+        "{% for key in grains | list + ['a', 'b'] | unique | union(['c', 'a']) %}\n"
+        "'{{ key }}': test.nop\n{% endfor %}\n"
+    )
     (tmp_path / "x1.sls").write_text("x: test.nop\n")
     (tmp_path / "site.sls").write_text("include: [x1]\n" + text)
     (tmp_path / "grains").write_text("{id: h, os: Debian, roles: [a, b], zeta: 1, alpha: 2}")
@@ -153,7 +162,7 @@ def test_loop_put_into_a_good_tree_is_found_and_each_of_its_edges_is_named(fores
 
 @given(forests(kinds=TURNABLE, orders=NUMBERED), st.data())
 def test_in_forms_equal_their_plain_forms(forest, data):
-    """Whichever links are written at their other end: the same requisites, and the same low data but for what shows where they are written."""
+    """Requisites at either end are equivalent, except for low data that shows where they are written."""
     turned = frozenset(data.draw(st.sets(st.sampled_from(forest.links)))) if forest.links else frozenset()
 
     def told(tree: Forest):

@@ -1,4 +1,7 @@
-"""`recv`: arguments that take their value from what another state sends; what is wrong with that is found when states are compiled."""
+"""`recv`: arguments that take their value from what another state sends.
+
+What is wrong with that is found when states are compiled.
+"""
 
 from __future__ import annotations
 
@@ -76,9 +79,9 @@ def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
         ),
         ("{name: {cmd: token, key: stdout}}", "recv-type", "cannot receive 'name'"),
         ("{makedirs: {cmd: token, key: stdout}}", "recv-type", "'makedirs' of file.managed[/etc/token] cannot be text"),
-        ("{contents: {cmd: token}}", "argument-value", "a sender, and what of it"),
-        ("{contents: stdout}", "argument-value", "is written `contents: {cmd: ID, key: stdout}`"),
-        ("[contents]", "argument-value", "says nothing"),
+        ("{contents: {cmd: token}}", "argument-value", "a sender, and which of its values"),
+        ("{contents: stdout}", "argument-value", "must be given as `contents: {cmd: ID, key: stdout}`"),
+        ("[contents]", "argument-value", "is not a mapping"),
         (
             "[{contents: {cmd: token, key: stdout}}, {contents: {cmd: token, key: stderr}}]",
             "argument-value",
@@ -123,13 +126,16 @@ def test_a_sender_that_sends_nothing_is_named(tmp_path: Path):
 
 def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
     """As it would when it was written."""
-    text = "app:\n  user.present: []\napp2:\n  user.present:\n    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
+    text = (
+        "app:\n  user.present: []\napp2:\n  user.present:\n"
+        "    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
+    )
     assert len(compiled(tmp_path, text).calls) == 2
 
 
 def test_a_circle_is_found(tmp_path: Path):
     """As with any requisite."""
-    with pytest.raises(CompileError, match="form a loop"):
+    with pytest.raises(CompileError, match="form a cycle"):
         compiled(
             tmp_path,
             receiving("{contents: {cmd: token, key: stdout}}").replace(

@@ -103,7 +103,7 @@ def test_what_a_template_misses_is_told_in_words(problems):
     (key,) = problems("{{ pillar.nope.deep }}")
     (call,) = problems("{{ salt['disk.usage']() }}")
 
-    assert key.message == "the template uses what is not there: the mapping pillar has no key 'nope'"
+    assert key.message == "the template uses an undefined name or key: the mapping pillar has no key 'nope'"
     assert call.message == "templates cannot call disk.usage"
     assert "config" in call.hint
     assert "grains" in call.hint
@@ -129,7 +129,7 @@ def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, sai
     """Which expression has failed, where only one can have."""
     (problem,) = problems(line)
 
-    assert problem.message == f"the template uses what is not there: {said}"
+    assert problem.message == f"the template uses an undefined name or key: {said}"
     assert problem.place.column == column
 
 
@@ -234,7 +234,10 @@ def test_line_of_options_changes_jinja_for_its_file(compile_tree):
     first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
     second = compile_tree(
         {
-            "a.sls": '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n<< "c" >>: lamp.lit\n'
+            "a.sls": (
+                '#!jinja|yaml\n#jinja2: {"variable_start_string": "<<", "variable_end_string": '
+                '">>"}\n<< "c" >>: lamp.lit\n'
+            )
         }
     )
 
@@ -268,7 +271,8 @@ def test_tags_for_data_and_for_timing(compile_tree):
     text = (
         "{% load_yaml as one %}{% set inner = 1 %}v: {{ inner }}{% endload %}\n{% load_json as two %}[1]{% endload %}\n"
         "{% load_text as three %} x {% endload %}\n"
-        "{% profile as 'slow' %}\na:\n  lamp.lit:\n    - tags: {{ [one, two, three, inner is defined] | json }}\n{% endprofile %}\n"
+        "{% profile as 'slow' %}\na:\n  lamp.lit:\n"
+        "    - tags: {{ [one, two, three, inner is defined] | json }}\n{% endprofile %}\n"
     )
 
     assert compile_tree(text).calls[0].low["tags"] == [{"v": 1}, [1], " x ", False]

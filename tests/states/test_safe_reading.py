@@ -1,4 +1,4 @@
-"""What an unprivileged user puts on the way is neither trusted as a state file nor read for him into what others may read."""
+"""Files of an unprivileged user are not trusted as state files, and are not read into files that others may read."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.tree import Trees
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.resources import paths, registry
 from holdfast.resources.paths.trust import ACL
 from holdfast.states import hostfiles
@@ -188,7 +188,7 @@ def test_kind_that_is_a_link_into_a_users_directory_is_not_imported(top: Path, h
     link(kinds / "mine.py", file(home / "mine.py", "raise SystemExit('imported')\n"), of_user=False)
 
     with pytest.raises(CompileError) as caught:
-        Trees().load_kinds(kinds)
+        ConfigurationCompiler().load_kinds(kinds)
     assert [problem.code for problem in caught.value.problems] == ["source-owner"]
 
 
@@ -204,12 +204,12 @@ def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setenv("HOLDFAST_KIND", "")
     monkeypatch.setattr(registry, "load_file", late)
-    Trees().load_kinds(kinds)
+    ConfigurationCompiler().load_kinds(kinds)
 
     assert os.environ["HOLDFAST_KIND"] == "checked"
 
 
-# -- templates that look at users' files -----------------------------------------------------------------------------------
+# -- templates that look at users' files ------------------------------------------------
 
 
 @pytest.mark.parametrize(

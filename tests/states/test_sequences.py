@@ -1,4 +1,4 @@
-"""Several states of one thing, one after the other, where they are lenient: the compiler says which of them later ones supersede."""
+"""Several lenient states of one thing: the compiler says which of them later ones supersede."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_the_earlier_of_two_states_is_superseded_where_it_is_lenient(compile_tre
     a, b = (call.identity for call in compiled.calls)
     assert followed(compiled) == {a: [b]}
     assert (warning.code, warning.place.line) == ("contradiction", 2)
-    assert "the later one is kept" in warning.message
+    assert "the later one is maintained" in warning.message
     (problem,) = problems(text)
     assert (problem.code, problem.place.line) == ("contradiction", 4)
     assert problem.hint == "keep one of the two; if these are not your states, name their SLS in `lenient`"
@@ -76,7 +76,10 @@ def test_the_order_of_execution_says_which_is_earlier(compile_tree):
 def test_states_under_a_condition_supersede_nothing(compile_tree):
     """Which of the two applies is not known, so both are kept, as in strict states; a warning tells."""
     for condition in ("onlyif: x", "onchanges: [c]", "prereq: [c]"):
-        text = f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n  file.managed: [{{name: /y}}]\nb:\n  file.absent: [{{name: /x}}]\n"
+        text = (
+            f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n"
+            f"  file.managed: [{{name: /y}}]\nb:\n  file.absent: [{{name: /x}}]\n"
+        )
         compiled = compile_tree(text, lenient=("*",))
 
         assert followed(compiled) == {}
@@ -84,7 +87,10 @@ def test_states_under_a_condition_supersede_nothing(compile_tree):
 
 
 def test_of_three_each_earlier_one_is_superseded(compile_tree):
-    """By all later ones that say something else; one that is declared again in the end is superseded by what stands between alone."""
+    """By all later ones that say something else.
+
+    One that is declared again in the end is superseded by what stands between alone.
+    """
     text = "".join(f"s{n}:\n  file.{what}: [{{name: /x}}]\n" for n, what in enumerate(("managed", "absent", "managed")))
 
     assert followed(compile_tree(text, lenient=("*",))) == {

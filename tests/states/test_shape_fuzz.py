@@ -15,7 +15,7 @@ DOCUMENTS = 1000
 
 @pytest.mark.parametrize("part", PARTS)
 def test_documents_of_every_shape_are_understood_or_refused(part, tmp_path):
-    """Settings, pillar, top files, state files and requests, made from their schemas with strange values. (Seconds: 1000 documents each.)."""
+    """Settings, pillar, top files, state files and requests with strange values, made from their schemas."""
     examiner = Examiner(tmp_path / "x", Shapes(random.Random(part)))
     for _ in range(DOCUMENTS):
         examiner.once(part)

@@ -103,7 +103,10 @@ def test_directory_that_anyone_may_write_is_refused(root):
 
 
 def test_unreadable_file_is_refused():
-    """The system's own word is the reason. Root reads everything, so a child without rights tries it, where all may come."""
+    """The system's own word is the reason.
+
+    Root reads everything, so a child without rights tries it, where all may come.
+    """
     code = (
         "import os, sys, pathlib\n"
         "from holdfast.states.compile import Compiler\n"
@@ -210,7 +213,7 @@ def test_sources_say_what_was_read(root):
 
 
 def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
-    """One that vanishes or is closed while it is looked through is an error: "no states" would take all of them down."""
+    """A directory that vanishes or is closed during the search is an error: "no states" would remove all of them."""
     real, failures = os.scandir, [FileNotFoundError(2, "No such file or directory", str(root))]
 
     def scandir(path):

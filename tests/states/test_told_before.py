@@ -1,11 +1,11 @@
-"""What would fail only when a state runs is told when the states are compiled, with its file, its line and the line's text."""
+"""Errors that would occur only when a state runs are reported by the compiler, with file, line and text."""
 
 from __future__ import annotations
 
 import pytest
 
 from holdfast.states.compile import Compiler
-from holdfast.states.veil import veiled
+from holdfast.states.line_masking import mask_line
 
 
 def state(kind: str, *arguments: str, name: str = "x") -> str:
@@ -39,7 +39,7 @@ FIELDS = [
     ("cmd.run", "runas: a:b", "is not the name or number of a user"),
     ("cmd.run", "shell: bin/sh", "is not a shell"),
     ("cmd.run", "bg: true", "in the background"),
-    ("cmd.run", "env: {A=B: c}", "cannot be a variable"),
+    ("cmd.run", "env: {A=B: c}", "is not a variable"),
     ("cmd.run", "success_retcodes: [300]", "is not an exit status"),
     ("cmd.run", "creates: made/here", "is not an absolute path"),
     ("cmd.run", "name: '  '", "must not be empty"),
@@ -173,7 +173,7 @@ def test_a_source_is_told_with_its_nearest_name(problems):
 
 CONF = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n"
 UNCLOSED = [
-    ("a\n{% for x in [1] %}\n{{ x }}\n\n", 2, "{% for %} is not closed: there is no {% endfor %}"),
+    ("a\n{% for x in [1] %}\n{{ x }}\n\n", 2, "{% for %} is not closed: {% endfor %} is missing"),
     ("{% if true %}\n{{ 1 }}\n\n", 1, "{% if %} is not closed"),
     ("{% if true %}\n{% for x in [1] %}\n{% endif %}\n", 3, "{% for %} of line 2 is open"),
     ("{% if a %}\n{% else %}\n\n", 1, "{% if %} is not closed"),
@@ -182,7 +182,7 @@ UNCLOSED = [
     ("a\n{% filter upper %}\n\n", 2, "{% filter %} is not closed"),
     ("{% set a = 1 %}\n{% set b %}\n\n", 2, "{% set %} is not closed"),
     ("a\n{% block b %}\n\n", 2, "{% block %} is not closed"),
-    ("a\n{% load_yaml as b %}\n\n", 2, "{% load_yaml %} is not closed: there is no {% endload %}"),
+    ("a\n{% load_yaml as b %}\n\n", 2, "{% load_yaml %} is not closed: {% endload %} is missing"),
     ("a\n{% raw %}\n\n", 2, "raw"),
     ("a\n{# b\n\n", 2, "comment"),
     ("a\n{{ b\n\nc", 2, "this {{ is not closed"),
@@ -271,7 +271,8 @@ def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
 def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(problems):
     """Its text stands nowhere in the file."""
     (problem,) = problems(
-        "{% set x = '{' ~ '% if true %' ~ '}' %}\n/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
+        "{% set x = '{' ~ '% if true %' ~ '}' %}\n"
+        "/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
     )
 
     assert (problem.code, problem.place.line) == ("source-syntax", 4)
@@ -360,7 +361,8 @@ def test_a_grain_of_a_formula_is_told_where_it_is_used(problems):
 def test_two_slips_are_two_errors(problems):
     """Each with its nearest name."""
     found = problems(
-        "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
+        "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n"
+        "    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
     )
 
     assert [problem.hint.partition(";")[0] for problem in found if problem.code.startswith("unknown")] == [
@@ -388,4 +390,4 @@ def test_two_slips_are_two_errors(problems):
 )
 def test_a_line_with_secrets_is_shown_without_its_values(line, shown):
     """Its key and the tags of its template tell what an error is about."""
-    assert veiled(line) == shown
+    assert mask_line(line) == shown

@@ -11,7 +11,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.journal import Journal
 from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Outcome
-from holdfast.agent.host.host import Host
+from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.states.data import Compilation
 
@@ -23,7 +23,7 @@ class Commands(Bench):
         super().__init__(Machine())
         KINDS["cmd.run"] = registry.find("cmd.run")
         (tmp / "states").mkdir()
-        self.host = Host(states=tmp / "states", var_dir=tmp / "var", durable=False)
+        self.host = LocalHost(states=tmp / "states", var_dir=tmp / "var", durable=False)
         self.runs = tmp / "runs"
 
     def declared(self, meta: dict[str, Any], **options: Any) -> Compilation:

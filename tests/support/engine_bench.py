@@ -21,8 +21,8 @@ from holdfast.agent.engine.options import EngineOptions
 from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, Ran
 from holdfast.resources.context import Report, announced
 from holdfast.resources.contract import Uid
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.meta import Meta
-from holdfast.resources.needs import Need
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.resources.watches import idle
@@ -254,11 +254,11 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
         """Itself, as a place and as an owner."""
         return (*self.uids(), ("user", self.name))
 
-    def needs(self) -> tuple[Need, ...]:
+    def dependencies(self) -> tuple[Dependency, ...]:
         """The other ones."""
         return (
-            *([Need("setting", self.within)] if self.within else ()),
-            *([Need("user", self.owner)] if self.owner else ()),
+            *([Dependency("setting", self.within)] if self.within else ()),
+            *([Dependency("user", self.owner)] if self.owner else ()),
         )
 
     async def probe(self, ctx: Any) -> Any:
@@ -359,7 +359,7 @@ class FakeContext:
         self.report = Report()
         self.log = SilentLog()
 
-    def covered(self, value: Any) -> Any:
+    def redacted(self, value: Any) -> Any:
         """There are no secrets."""
         return value
 

@@ -129,7 +129,7 @@ class Agent:
                 word in self.log
                 for word in (
                     "converged in",
-                    "looked in",
+                    "checked in",
                     "there is nothing to do",
                     "nothing runs until",
                     "paused until",

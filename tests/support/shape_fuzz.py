@@ -14,11 +14,11 @@ from types import SimpleNamespace
 from typing import Any, ClassVar
 
 from holdfast.agent import facts
+from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.control.schema import decode_request
 from holdfast.agent.insight.insight import find
-from holdfast.agent.places import socket_of
+from holdfast.agent.paths import socket_of
 from holdfast.agent.settings import Settings, load
-from holdfast.agent.tree import Trees
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.meta import Meta
@@ -397,7 +397,7 @@ class Examiner:
         settings = self._ends(lambda: load(path))
         if settings is not None:
             self._ends(lambda: facts.gather(settings))
-            self._ends(lambda: Trees().compile(settings, grains=GRAINS))
+            self._ends(lambda: ConfigurationCompiler().compile(settings, grains=GRAINS))
 
     def pillar(self) -> None:
         """A pillar file below a good top file, or a strange one."""

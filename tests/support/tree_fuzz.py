@@ -22,14 +22,14 @@ import yaml
 
 from holdfast.agent.cli import findings
 from holdfast.agent.cli.show import _plain, dot, edges, mermaid
-from holdfast.agent.pictures.drawing import Drawing, Edge, Node
+from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.states.codes import CODES
 from holdfast.states.compile import Compiler
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Problem
+from holdfast.states.line_masking import mask_line
 from holdfast.states.lint.inspect import inspect
 from holdfast.states.pillar import PillarCompiler
-from holdfast.states.veil import veiled
 
 Tree = dict[str, bytes]
 ROOT = Path(__file__).parents[2]
@@ -354,7 +354,7 @@ def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
         lines = re.sub("\r(?!\n)", "\n", path.read_bytes().decode("utf-8-sig", "replace")).split("\n")
         assert place.line <= len(lines), f"{place} is behind the end of the file"
         line = lines[place.line - 1].rstrip("\r")
-        assert problem.text in ("", (veiled(line[:500]) if veil else line)[:500]), (
+        assert problem.text in ("", (mask_line(line[:500]) if veil else line)[:500]), (
             f"{place} shows another line: {problem.text!r}"
         )
         assert place.column <= len(line) + 1, f"{place} is behind the end of the line"
@@ -380,7 +380,8 @@ def in_order(calls: tuple[Call, ...]) -> None:
 def show(calls: tuple[Call, ...], high: Any) -> None:
     """All that `holdfast show` prints can be printed."""
     drawing = Drawing(
-        [Node(call.identity, call.kind, call.low["__sls__"]) for call in calls], [Edge(*edge) for edge in edges(calls)]
+        [DrawnNode(call.identity, call.kind, call.low["__sls__"]) for call in calls],
+        [DrawnEdge(*edge) for edge in edges(calls)],
     )
     low = [call.low for call in calls]
     for text in (

@@ -1,1 +1,1 @@
-"""Files, directories and links: what is there, with which content, owner and mode."""
+"""Files, directories and links: their existence, content, owner and mode."""

@@ -18,7 +18,7 @@ from holdfast.resources.traits import Declaration, Reversible
 
 
 class Absent(Reversible, PathResource, kind="file.absent"):
-    """No file, link or directory at this path. A directory goes with all that is in it, but never across a mount point.
+    """No file, link or directory at this path. A directory is removed with its content, but never across a mount point.
 
     /etc/cron.d/obsolete:
       file.absent
@@ -28,7 +28,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
     removes: ClassVar[bool] = True
 
     def refuses(self, part: PathResource) -> str | None:
-        """A file that is edited must be there, unless the edit does not mind."""
+        """Refuse an edit, unless it accepts a missing file."""
         return None if isinstance(part, Edit) and part.tolerates() else self.cmp(part)
 
     @field_validator("name")
@@ -39,13 +39,13 @@ class Absent(Reversible, PathResource, kind="file.absent"):
         return name
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """What is there now; not a directory, which goes with all that is in it."""
+        """Return what is there now; None for a directory, whose content is lost."""
         seen = status(self.name)
         return None if seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Remove what is there."""
+        """Remove what is at the path."""
         place, seen = found(self.name)
         if place is None or seen is None:
             ctx.report.comment = f"{self.name} does not exist"

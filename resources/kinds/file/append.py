@@ -19,14 +19,14 @@ Lines = Annotated[
 
 
 class Held(Sourced, Edit):
-    """Texts that a file has to hold somewhere."""
+    """Base of the kinds that keep lines in a file."""
 
     makedirs: bool = False
     """Make missing parent directories."""
     text: Lines = field(())
-    """Text, or a list of texts; each may be several lines, which must follow each other."""
+    """Text, or a list of texts; each may have several lines, which must follow each other."""
     ignore_whitespace: bool = True
-    """Where there are blanks in a line there may be any number of them, or none."""
+    """Treat blanks in a line as equal to any number of blanks, including none."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:
@@ -35,34 +35,37 @@ class Held(Sourced, Edit):
         return self
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
-        """The texts."""
+        """Return the texts."""
         return self.text or await self.fetch(ctx)
 
     def stated(self) -> tuple[str, ...] | None:
-        """The texts, where they do not come from sources."""
+        """Return the texts, unless they come from sources."""
         return self.text or None
 
     def makes(self) -> bool:
-        """It is made."""
+        """Return True: a missing file is created."""
         return True
 
     def makes_parents(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.makedirs
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the file and of its sources on this host."""
+        """Watch the file and its sources on this host."""
         return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     def missing(self, text: str, given: tuple[str, ...]) -> str:
-        """The lines that `text` does not hold. What is given twice is missing twice: the `}` of one block is not that of another."""
+        """Return the lines that `text` lacks.
+
+        A line given twice is missing twice: the `}` of one block is not that of another.
+        """
         return "".join(
             finished(part, newline=True) for part in given if not stands(text, part, tolerant=self.ignore_whitespace)
         )
 
 
 class Append(Held, kind="file.append"):
-    """Lines that the file holds somewhere; those it does not are added at its end.
+    """Lines that the file holds somewhere; missing lines are added at its end.
 
     /etc/profile:
       file.append:
@@ -70,13 +73,13 @@ class Append(Held, kind="file.append"):
     """
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with what is missing at its end."""
+        """Return the text with the missing lines at its end."""
         missing = self.missing(text, given)
         return ended(text) + missing if missing else text
 
 
 class Prepend(Held, kind="file.prepend"):
-    """Lines that the file holds somewhere; those it does not are added at its beginning, in the order given.
+    """Lines that the file holds somewhere; missing lines are added at its beginning, in the given order.
 
     /etc/hosts.allow:
       file.prepend:
@@ -84,10 +87,10 @@ class Prepend(Held, kind="file.prepend"):
     """
 
     header: bool = False
-    """The file must begin with these lines; elsewhere they do not count."""
+    """Require that the file begins with these lines."""
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with what is missing before it."""
+        """Return the text with the missing lines before it."""
         if self.header:
             head = "".join(finished(part, newline=True) for part in given)
             return text if plain(ended(text)).startswith(plain(head)) else head + text
@@ -95,14 +98,15 @@ class Prepend(Held, kind="file.prepend"):
 
 
 def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
-    """Whether the lines of `part` stand in `text`, one after the other; blanks at their ends do not count.
+    """Return whether `text` holds the lines of `part`, one after the other; blanks at line ends do not count.
 
-    `tolerant`: nor do blanks before them, and where there are blanks between words any number will do, none included.
+    `tolerant`: blanks before a line do not count either, and any number of blanks between words is equal, including
+    none.
     """
     wanted = [_line(line.rstrip(), tolerant=tolerant) for line in part.rstrip("\n").split("\n")]
     lines = (
         [line.rstrip() for line in text.removesuffix("\n").split("\n")] if text else []
-    )  # no text: not even a blank line
+    )  # an empty text has no line, not even a blank one
     starts = range(len(lines) - len(wanted) + 1)
     return any(all(line.fullmatch(lines[start + n]) for n, line in enumerate(wanted)) for start in starts)
 
@@ -112,5 +116,5 @@ def _line(line: str, *, tolerant: bool) -> re.Pattern[str]:
 
 
 def plain(text: str) -> str:
-    """A text whose lines end with line feeds alone."""
+    """Return the text with line feeds as line ends."""
     return text.replace("\r\n", "\n")

@@ -1,4 +1,4 @@
-"""What all kinds of files share: the path as identity, owners by name, and system errors as sentences."""
+"""Base of all kinds of files: the path as identity, owners by name, and messages for system errors."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from pydantic import BeforeValidator
 from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
-from holdfast.resources.errors import HoldfastError, Permanent, passing_or_not
+from holdfast.resources.dependencies import Dependency, lies_in, owned_by, unit_behind, unit_parts
+from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
-from holdfast.resources.needs import Need, lies_in, owned_by, unit_behind, unit_parts
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
@@ -26,13 +26,13 @@ from holdfast.resources.traits import Edgeable, Recvable
 from holdfast.resources.visible import escaped
 
 LARGE = 1 << 20
-"""Bytes from which on content is read and compared in a thread."""
+"""Number of bytes from which on content is read and compared in a thread."""
 NEW_FILE, NEW_DIRECTORY = 0o644, 0o755
-"""Modes of what is made where none is declared."""
+"""Modes of new files and directories without a declared mode."""
 UNDECLARED = -1
-"""In place of a uid or gid: leave it as it is."""
+"""As a uid or gid: leave it as it is."""
 UNKNOWN = -2
-"""In place of a uid or gid: there is no such user or group (yet)."""
+"""As a uid or gid: there is no such user or group (yet)."""
 
 REASONS = {
     errno.ENOSPC: "no space is left on the file system",
@@ -47,25 +47,28 @@ REASONS = {
 WINDOWS = dict.fromkeys(
     ("win_owner", "win_perms", "win_deny_perms", "win_inheritance", "win_perms_reset"), "Windows only"
 )
-"""Arguments of Salt's that mean nothing here."""
+"""Arguments of Salt that have no meaning on Linux."""
 
 
 DECIDES = re.compile(
     r"/etc/(passwd|shadow|group|gshadow|sudoers|securetty|hosts\.(allow|deny)|crontab|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
     r"|/(root|home/[^/]+)/\.ssh(/.*)?|/var/spool/cron(/.*)?"
 )
-"""Paths of files that decide who may do what."""
+"""Paths of files that grant access."""
 
 
 def failure(doing: str, path: str, error: OSError) -> HoldfastError:
-    """The one-line error for a failed system call, `Temporary` where trying again may help."""
+    """Return the error for a failed system call, `Temporary` if trying again may help."""
     reason = REASONS.get(error.errno or 0) or (error.strerror or str(error)).lower()
     text = escaped(f"cannot {doing} {path}: {reason}")
-    return passing_or_not(text, error)
+    return refused_call(text, error)
 
 
-class telling:  # noqa: N801 - used like a function, as those of contextlib
-    """Turn any `OSError` inside into a sentence about `path`. A class, for each look at a file enters one or two."""
+class os_errors:  # noqa: N801 - used like a function, as those of contextlib
+    """Turn each `OSError` in the body into a message about `path`.
+
+    This is a class because each probe of a file enters it once or twice.
+    """
 
     __slots__ = ("_doing", "_path")
 
@@ -73,20 +76,21 @@ class telling:  # noqa: N801 - used like a function, as those of contextlib
         self._doing, self._path = doing, path
 
     def __enter__(self) -> None:
-        """Nothing is to be done."""
+        """Do nothing."""
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Tell. Raises `Permanent` or `Temporary`."""
+        """Raise `Permanent` or `Temporary` for an `OSError`."""
         if isinstance(error, OSError):
             raise failure(self._doing, self._path, error) from None
 
 
 def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_result | None]:
-    """The place of a path, and what is there; no place where directories on the way are missing. Links there are followed with `follow`.
+    """Return the place of a path, and the status of what is there.
 
-    Raises `Permanent` when it may not be looked at, or is not safe.
+    The place is None if a directory on the way is missing. With `follow`, a link at the path is followed. Raises
+    `Permanent` if the path may not be read, or is not safe.
     """
     try:
         place = paths.at(path, follow=follow)
@@ -94,17 +98,20 @@ def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_res
     except ABSENT:
         return None, None
     except OSError as error:
-        raise failure("look at", path, error) from None
+        raise failure("inspect", path, error) from None
 
 
 def status(path: str) -> os.stat_result | None:
-    """What is at a path, links there not followed; None when nothing is. Raises as `found` does."""
+    """Return the status of what is at a path, not following a link there; None if there is nothing.
+
+    Raises as `found` does.
+    """
     return found(path)[1]
 
 
 def place_of(path: str) -> Place:
-    """The place of a path whose directory is there. Raises `Permanent` or `Temporary`."""
-    with telling("reach", path):
+    """Return the place of a path whose directory exists. Raises `Permanent` or `Temporary`."""
+    with os_errors("reach", path):
         return paths.at(path)
 
 
@@ -118,7 +125,7 @@ class Ownership(NamedTuple):
     mode: int | None
 
     def wrong(self, seen: os.stat_result) -> dict[str, str]:
-        """What of it differs, in Salt's words: `{"mode": "0644", "user": "www-data"}`."""
+        """Return what differs, as Salt does: `{"mode": "0644", "user": "www-data"}`."""
         changes = {}
         if self.user is not None and self.uid != seen.st_uid:
             changes["user"] = self.user
@@ -129,21 +136,21 @@ class Ownership(NamedTuple):
         return changes
 
     def of_new(self, mode: int) -> str:
-        """Mode and owner of what would be made, for a plan; `mode` is that of what is made where none is declared."""
+        """Return mode and owner of a new file, for a plan; `mode` applies if none is declared."""
         return f" with {self.mode_of_new(mode)}, {self.owner_of_new()}"
 
     def mode_of_new(self, mode: int) -> str:
-        """Its mode alone."""
+        """Return the mode of a new file alone."""
         return f"mode {mode if self.mode is None else self.mode:04o}"
 
     def owner_of_new(self) -> str:
-        """Its owner alone, which is all that a link has."""
+        """Return the owner of a new file alone; a link has nothing else."""
         numbers = ((self.user, self.uid, os.geteuid()), (self.group, self.gid, os.getegid()))
         user, group = (name or _name(own if number < 0 else number) for name, number, own in numbers)
         return f"owner {user}:{group}"
 
     def demand(self, path: str) -> None:
-        """Raise `Permanent` when the user or group does not exist."""
+        """Raise `Permanent` if the user or group does not exist."""
         for word, name, number in (("user", self.user, self.uid), ("group", self.group, self.gid)):
             if number == UNKNOWN:
                 raise Permanent(
@@ -151,11 +158,11 @@ class Ownership(NamedTuple):
                 )
 
     def put(self, place: Place, seen: os.stat_result) -> None:
-        """Set what differs on what was seen at a place, never on what a link there leads to. Raises `OSError` and `Unsafe`."""
+        """Set owner and mode as far as they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
         place.change(seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
     def make(self, place: Place, mode: int) -> None:
-        """Make a directory with this owner, of this mode where none is declared. Raises `OSError` and `Unsafe`."""
+        """Make a directory with this owner; `mode` applies if none is declared. Raises `OSError` and `Unsafe`."""
         place.mkdir(max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), mode if self.mode is None else self.mode)
 
 
@@ -164,10 +171,10 @@ def _name(number: int) -> str:
 
 
 def put_link(place: Place, target: str, owner: Ownership) -> None:
-    """Make a link beside its place and rename it: who looks sees the old one or the new. Raises `OSError`."""
+    """Make a link under a temporary name and rename it into place, atomically. Raises `OSError`."""
     beside = place.beside(take_name(place.name))
     try:
-        with suppress(FileNotFoundError):  # one that a killed agent with our number has left
+        with suppress(FileNotFoundError):  # left by a killed agent with the same process id
             beside.unlink()
         beside.symlink(target, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED))
         beside.rename(place)
@@ -180,7 +187,7 @@ def put_link(place: Place, target: str, owner: Ownership) -> None:
 
 
 async def ownership(ctx: Context, user: str | None, group: str | None, mode: int | None = None) -> Ownership:
-    """Look names up: in this host's files, then in its name service."""
+    """Look up user and group: in this host's files, then in its name service."""
     uid = gid = UNDECLARED
     if user is not None:
         known = accounts.local_uid(user)
@@ -194,17 +201,17 @@ async def ownership(ctx: Context, user: str | None, group: str | None, mode: int
 
 
 def octal(mode: str | None) -> int | None:
-    """A declared mode as a number."""
+    """Return a declared mode as a number."""
     return None if mode is None else int(mode, 8)
 
 
 def passable(mode: int) -> int:
-    """The mode of a directory made for a file of this mode: whoever may read may also pass."""
+    """Return the mode of a directory made for a file of this mode: a reader of the file may pass the directory."""
     return mode | (mode & 0o444) >> 2
 
 
 def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
-    """Make the directories on the way to a path; those that exist are left as they are. Raises `Permanent` or `Temporary`."""
+    """Make the missing parent directories of a path. Raises `Permanent` or `Temporary`."""
     try:
         paths.make_parents(path, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED), mode)
     except OSError as error:
@@ -212,14 +219,17 @@ def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
 
 
 def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
-    """Raise `Permanent` when the parent is missing and is not to be made; without `apply` it may be somebody else's to make."""
+    """Raise `Permanent` if the parent is missing and will not be made.
+
+    Without `apply` another state may make it first.
+    """
     parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
     if apply and not makedirs and status(parent) is None:
         raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
 
 
 def parse_mode_or_keep(value: object) -> object:
-    """A mode, or `keep`: that of the source."""
+    """Return a mode, or `keep` for the mode of the source."""
     return value if value == "keep" else parse_mode(value)
 
 
@@ -227,7 +237,7 @@ ModeOrKeep = Annotated[str, BeforeValidator(parse_mode_or_keep)]
 
 
 class PathResource(Recvable, Resource):
-    """A resource that is one path."""
+    """Base of the resources that manage one path."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {
         "mode": "security",
@@ -236,21 +246,25 @@ class PathResource(Recvable, Resource):
         "": "content",
     }
     removes: ClassVar[bool] = False
-    """It is right when nothing is there."""
+    """Whether the kind removes what is at the path."""
 
     name: AbsPath
-    """The absolute path; the ID of the state where it gives no name."""
+    """The absolute path; the ID of the state if the state gives no name."""
 
     def uids(self) -> tuple[Uid, ...]:
-        """The path."""
+        """Return the uid of the path."""
         return (("path", self.name),)
 
     def touches(self) -> tuple[Uid, ...]:
-        """The unit that the file makes, masks, adds to or enables."""
+        """Return the unit that the file defines, masks, adds to or enables."""
         return unit_behind(self.name)
 
     def contradicts(self, other: Resource) -> str | None:
-        """As any two, but those that remove the path go together, and so do a part of the file and a whole that has it."""
+        """Return the contradiction as for other kinds, with two exceptions.
+
+        Kinds that remove the path agree with each other. A state of a part of the file agrees with a state of the whole
+        file unless that refuses it.
+        """
         if isinstance(other, PathResource) and self.removes and other.removes and type(self) is not type(other):
             return None
         if isinstance(other, PathResource) and (self.partial or other.partial):
@@ -260,32 +274,35 @@ class PathResource(Recvable, Resource):
         return super().contradicts(other)
 
     def concern(self, changes: Mapping[str, Any]) -> Concern:
-        """As its parts, but for files that decide who may do what."""
+        """Return the concern of the changes; changes of files that grant access always concern security."""
         return "security" if DECIDES.fullmatch(self.name) else super().concern(changes)
 
     def refuses(self, part: PathResource) -> str | None:
-        """Why the part of the file that another declares can never be in what this declares; None where it can, or nobody knows yet."""
+        """Return why another state's part of the file can never be in what this state declares.
+
+        None if it can be, or if that is not known yet.
+        """
         return None
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the path and of its parents."""
+        """Watch the path and its parents."""
         return ctx.watch_path(self.name)
 
 
 class Placed(Edgeable, PathResource):
-    """A path that is there when all is right, in a directory that must be there before."""
+    """Base of the kinds that put something at a path, in a directory that must exist."""
 
     def offers(self) -> tuple[Uid, ...]:
-        """The path; and the unit, where it is a file of one."""
+        """Return the path, and the unit if the file belongs to one."""
         return (("path", self.name), *unit_parts(self.name))
 
-    def needs(self) -> tuple[Need, ...]:
-        """The directory that it lies in."""
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the directory of the path."""
         return (lies_in(self.name, vital=not getattr(self, "makedirs", False)),)
 
 
 class OwnedResource(Placed):
-    """A path with an owner, whose parents may be made on the way."""
+    """Base of the kinds of paths with an owner, whose parents may be made."""
 
     user: Owner | None = None
     """Owner, by name or number; None leaves it as it is."""
@@ -296,12 +313,12 @@ class OwnedResource(Placed):
     dir_mode: Mode | None = field(None)
     """Mode of directories made for `makedirs`. Default: 0755."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """The directory that it lies in, and its owner."""
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the directory of the path, and the owner."""
         return (lies_in(self.name, vital=not self.makedirs), *owned_by(self.user, self.group))
 
 
 def note(ctx: Context, changes: dict[str, Any], comment: str) -> None:
-    """Tell what was done, or would be."""
+    """Report what was done, or would be."""
     ctx.report.changes = changes
     ctx.report.comment = comment

@@ -1,4 +1,4 @@
-"""`file.blockreplace`: what stands between two lines that mark it as managed."""
+"""`file.blockreplace`: the block between two marked lines of a file."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PLACES = ("append_if_not_found", "prepend_if_not_found", "insert_before_match", 
 
 
 class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
-    """What stands between two marked lines of a file; all else in it is left alone.
+    """The block between two marked lines of a file; the rest of the file is not changed.
 
     /etc/hosts:
       file.blockreplace:
@@ -35,50 +35,54 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
     marker_start: Marker = field("#-- start managed zone --", min_length=1)
     """Text in the line before the block."""
     marker_end: Marker = field("#-- end managed zone --", min_length=1)
-    """Text in the line after it."""
+    """Text in the line after the block."""
     content: Annotated[str, BeforeValidator(lambda value: parse_contents(value) or "")] = ""
-    """What stands between them; what comes from sources follows it."""
+    """Text of the block; text from sources follows it."""
     append_if_not_found: bool = False
-    """Add the block at the end where it is missing."""
+    """Add a missing block at the end of the file."""
     prepend_if_not_found: bool = False
-    """Add it at the beginning."""
+    """Add a missing block at the beginning of the file."""
     insert_before_match: Regex | None = None
-    """Add it before the first line that matches this regular expression."""
+    """Add a missing block before the first line that matches this regular expression."""
     insert_after_match: Regex | None = None
-    """Add it after the first line that matches."""
+    """Add a missing block after the first line that matches."""
     append_newline: bool | None = None
-    """End the content with a line break: null if it has none, true in any case, false never."""
+    """End the content with a line break: null if it has none, true always, false never."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if sum(bool(getattr(self, word)) for word in PLACES) > 1:
             raise ValueError(f"only one of {', '.join(PLACES)} can say where a missing block goes")
         if self._ends_early(self._finished(self.content)):
-            raise ValueError("content holds marker_end: the block would end there")
+            raise ValueError("content contains marker_end: the block would end there")
         return self
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the file and of its sources on this host."""
+        """Watch the file and its sources on this host."""
         return ctx.watch_path(self.name, *self.outside_paths(ctx))
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
-        """All parts of the content."""
+        """Return all parts of the content."""
         return (self.content, *await self.fetch(ctx))
 
     def stated(self) -> tuple[str, ...] | None:
-        """The content, where no part of it comes from sources."""
+        """Return the content, unless a part of it comes from sources."""
         return None if self.all_sources() else (self.content,)
 
     def patterns(self) -> tuple[str, ...]:
-        """As declared."""
+        """Return what is declared."""
         return tuple(filter(None, (self.insert_before_match, self.insert_after_match)))
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the block as declared, each time it occurs. Raises `Permanent` when it has no end or no place."""
+        """Return the text with each occurrence of the block replaced.
+
+        Raises `Permanent` if a block has no end, or a new one no place.
+        """
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))
         if self._ends_early(content):
             raise Permanent(
-                f"cannot edit {self.name}: the content holds marker_end {self.marker_end!r}: the block would end there"
+                f"cannot edit {self.name}: the content contains marker_end {self.marker_end!r}: "
+                "the block would end there"
             )
         lines, new, found = split(text), [], False
         rest = iter(enumerate(lines))
@@ -88,14 +92,15 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
                 end = next((n for n, other in rest if self.marker_end in other), None)
                 if end is None:
                     raise Permanent(
-                        f"cannot edit {self.name}: it has marker_start, but after it no line with marker_end {self.marker_end!r}"
+                        f"cannot edit {self.name}: it has marker_start, but after it no line with marker_end "
+                        f"{self.marker_end!r}"
                     )
                 new += [adapted(content, line), self._end(lines[end])]
                 found = True
         return "".join(new) if found else self._with_block(lines, content)
 
     def _finished(self, content: str) -> str:
-        """The content with the line break that it should end with."""
+        """Return the content with the line break that it should end with."""
         if self.append_newline is None:
             return content if content.endswith("\n") else content + "\n"
         return content + "\n" if self.append_newline else content
@@ -104,12 +109,12 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         return (content + self.marker_end).find(self.marker_end) != len(content)
 
     def _end(self, line: str) -> str:
-        """The line with marker_end, without what belongs to the block; where that ends with a line break, blanks do not."""
+        """Return the line with marker_end, without text that belongs to the block. Blanks belong to the line."""
         before, marker, after = line.partition(self.marker_end)
         return (before if self.append_newline is not False and not before.strip() else "") + marker + after
 
     def _with_block(self, lines: list[str], content: str) -> str:
-        """The text with a new block."""
+        """Return the text with a new block."""
         like = lines[0] if lines else ""
         block = [self.marker_start + end_of(like), adapted(content, like), self.marker_end + end_of(like)]
         if self.append_if_not_found:
@@ -119,7 +124,8 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         pattern = self.insert_before_match or self.insert_after_match
         if pattern is None:
             raise Permanent(
-                f"cannot edit {self.name}: no line has {self.marker_start!r}; add the markers, or set append_if_not_found: true"
+                f"cannot edit {self.name}: no line has {self.marker_start!r}; add the markers, "
+                "or set append_if_not_found: true"
             )
         place = next((n for n, line in enumerate(lines) if re.search(pattern, bare(line))), None)
         if place is None:
@@ -131,5 +137,5 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
 
 
 def adapted(content: str, like: str) -> str:
-    """The content with line ends like those of a line in the file."""
+    """Return the content with the line ends of a line of the file."""
     return re.sub(r"\r?\n", "\r\n", content) if end_of(like) == "\r\n" else content

@@ -1,4 +1,4 @@
-"""What a managed file should hold: from the state itself, the pillar, a source, rendered if it is a template."""
+"""Content of managed files: from the state itself, the pillar or a source, rendered if it is a template."""
 
 from __future__ import annotations
 
@@ -15,28 +15,30 @@ from holdfast.resources.kinds.file.base import LARGE
 from holdfast.resources.lookup import lookup_value
 
 Sources = tuple[tuple[str, str | None], ...]
-"""URLs, each with its own hash or None."""
+"""URLs, each with its hash or None."""
 SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
 REMOTE = ("http://", "https://")
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
-"""Length of a digest in hex digits -> the algorithm it must be of."""
+"""Length of a digest in hex digits -> algorithm."""
 DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})")
 
 
 def parse_sources(value: object) -> object:
-    """`source`: one URL, or a list of URLs or `{URL: hash}`; becomes a tuple of (URL, hash or None)."""
+    """Return `source` as a tuple of (URL, hash or None), from one URL, a list of URLs or `{URL: hash}`."""
     items = value if isinstance(value, (list, tuple)) else () if value is None or value == "" else (value,)
-    parsed: list[tuple[str, str | None]] = []
-    for item in items:
-        url, digest = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else (item, None)
-        if isinstance(url, (list, tuple)) and len(url) == 2:
-            url, digest = url
-        if not isinstance(url, str) or not url.startswith(SCHEMES):
-            raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
-        if "\0" in url:
-            raise ValueError("a source cannot contain a NUL character")
-        parsed.append((url, None if digest is None else str(digest)))
-    return tuple(parsed)
+    return tuple([_source(item) for item in items])
+
+
+def _source(item: object) -> tuple[str, str | None]:
+    """Return URL and hash of a URL, a `{URL: hash}` or a pair. Raises `ValueError`."""
+    url, digest = next(iter(item.items())) if isinstance(item, Mapping) and len(item) == 1 else (item, None)
+    if isinstance(url, (list, tuple)) and len(url) == 2:
+        url, digest = url
+    if not isinstance(url, str) or not url.startswith(SCHEMES):
+        raise ValueError(f"{url!r} is not a source: write salt://, file://, http://, https:// or an absolute path")
+    if "\0" in url:
+        raise ValueError("a source cannot contain a NUL character")
+    return url, None if digest is None else str(digest)
 
 
 def parse_contents(value: object) -> object:
@@ -59,14 +61,17 @@ def decoded(data: bytes, url: str) -> str:
 
 
 def finished(text: str, *, newline: bool) -> str:
-    """Text with, or without, a newline at its end."""
+    """Return text with, or without, a newline at its end."""
     if not newline:
         return text.rstrip("\r\n")
     return text if not text or text.endswith("\n") else text + "\n"
 
 
 def lookup(data: Mapping[str, Any], keys: Sequence[str], delimiter: str, where: str) -> str:
-    """Text from the pillar or the grains, several keys one after the other. Raises `Permanent` when one is missing."""
+    """Return the text of several keys of the pillar or the grains, joined by newlines.
+
+    Raises `Permanent` if a key is missing.
+    """
     return "\n".join(_text(key, lookup_value(data, key, delimiter, where), where) for key in keys)
 
 
@@ -81,7 +86,10 @@ def _text(key: str, value: Any, where: str) -> str:
 
 
 async def fetch(ctx: Context, sources: Sources, *, trusted: bool) -> tuple[str, str | None, bytes]:
-    """The first source that is there: its URL, its own hash, its content. `trusted`: as `ctx.source` has it. Raises `Permanent` when none is."""
+    """Return URL, hash and content of the first source that exists.
+
+    `trusted` as in `ctx.source`. Raises `Permanent` if none exists.
+    """
     if len(sources) == 1:
         return *sources[0], await ctx.source(sources[0][0], trusted=trusted)
     refused = []
@@ -94,9 +102,9 @@ async def fetch(ctx: Context, sources: Sources, *, trusted: bool) -> tuple[str, 
 
 
 async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[str, str]:
-    """(algorithm, hex digest) that `source_hash` asks for: given itself, or found in the file it names.
+    """Return algorithm and hex digest of `source_hash`: given itself, or found in the file that it names.
 
-    `wanted` is the name to look for in such a file; the base names of the source and of `path` are tried too.
+    `wanted` is the name to look for in the file; the base names of the source and of `path` are tried, too.
     """
     found = DIGEST.fullmatch(digest.strip())
     if found is None:
@@ -115,7 +123,7 @@ async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[s
 
 
 def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
-    """The hash in a list of hashes that belongs to one of the names; the only one there is, whatever its name."""
+    """Return the hash of one of the names in a list of hashes, or the only hash of the list."""
     found: list[re.Match[str]] = []
     for line in text.splitlines():
         words = [word.lstrip("*./") for word in line.split()]
@@ -127,7 +135,7 @@ def _pick(text: str, names: Sequence[str]) -> re.Match[str] | None:
 
 
 async def digest_of(ctx: Context, algorithm: str, data: bytes) -> str:
-    """The hex digest of some bytes, taken in a thread if they are many."""
+    """Return the hex digest of data, computed in a thread if the data are large."""
 
     def digest() -> str:
         return hashlib.new(algorithm, data, usedforsecurity=False).hexdigest()
@@ -136,7 +144,7 @@ async def digest_of(ctx: Context, algorithm: str, data: bytes) -> str:
 
 
 async def verify(ctx: Context, url: str, data: bytes, algorithm: str, wanted: str) -> None:
-    """Raise `Permanent` when the content is not what the hash says."""
+    """Raise `Permanent` if the content does not have the hash."""
     actual = await digest_of(ctx, algorithm, data)
     if actual != wanted:
         raise Permanent(f"cannot use {url}: its {algorithm} is {actual}, but source_hash says {wanted}")

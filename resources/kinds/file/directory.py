@@ -1,19 +1,19 @@
-"""`file.directory`: a directory, its owner and mode, and on demand those of all that is in it."""
+"""`file.directory`: a directory, its owner and mode, and on demand those of its content."""
 
 from __future__ import annotations
 
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Self
 
 from pydantic import model_validator
 
-from holdfast.resources import paths
+from holdfast.resources import fields, paths
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Mode, field
+from holdfast.resources.fields import Mode
 from holdfast.resources.kinds.file import removal, trees
 from holdfast.resources.kinds.file.base import (
     NEW_DIRECTORY,
@@ -26,10 +26,10 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     place_of,
     status,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.paths import Directory as Inside
@@ -38,6 +38,31 @@ from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 REMOVED = {"removed": "Removed due to clean"}
+
+
+@dataclass(slots=True)
+class _Run:
+    """One run: what differs, and what of it is reported."""
+
+    owner: Ownership
+    place: Place | None
+    seen: os.stat_result | None
+    """None: the directory does not exist, or something is in its way."""
+    inside: Inside | None
+    """The directory, once it exists."""
+    wrong: dict[str, str]
+    """Differences of owner and mode."""
+    forced: dict[str, Any]
+    """Salt's `changes` for what a new directory replaces."""
+    reported: bool
+    """Whether the differences of the directory itself are reported: in noop, and after its repair."""
+    removed: dict[str, Any] = field(default_factory=dict)
+    below: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    @property
+    def own(self) -> dict[str, Any]:
+        """Salt's `changes` for the directory itself."""
+        return {"directory": "new"} if self.seen is None else dict(self.wrong)
 
 
 class Directory(Reversible, OwnedResource, kind="file.directory"):
@@ -56,27 +81,27 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     }
 
     mode: Mode | None = None
-    """Mode of the directory (the same as dir_mode). None leaves it; a new directory gets 0755."""
+    """Mode of the directory (same as dir_mode). None leaves it; a new directory gets 0755."""
     dir_mode: Mode | None = None
-    """Mode of the directory, of those made for `makedirs` and, with `recurse: [mode]`, of all below."""
+    """Mode of the directory, of parents made by `makedirs` and, with `recurse: [mode]`, of directories below."""
     file_mode: Mode | None = None
-    """Mode of files below, with `recurse: [mode]`. Default: that of directories."""
+    """Mode of files below, with `recurse: [mode]`. Default: the mode of directories."""
     recurse: tuple[Literal["user", "group", "mode", "ignore_files", "ignore_dirs", "silent"], ...] = ()
-    """What holds for everything below, too."""
-    max_depth: int | None = field(None, ge=0)
-    """Levels below the directory that `recurse` reaches; 0: none, 1: its own entries."""
+    """What applies to everything below the directory, too."""
+    max_depth: int | None = fields.field(None, ge=0)
+    """Levels below the directory that `recurse` reaches; 0: none, 1: only its own entries."""
     clean: bool = False
-    """Remove everything in it that no state manages."""
+    """Remove all content that no state manages."""
     exclude_pat: trees.Patterns = ()
-    """What `clean` and `recurse` leave alone: globs of the path below the directory, or `E@` and a regular expression."""
+    """Paths that `clean` and `recurse` skip: globs of the path below, or `E@` and a regular expression."""
     force: bool = False
     """Remove a file or link that is in the way."""
     backupname: str | None = None
-    """Rename what is in the way to this instead."""
+    """Rename a file or link that is in the way to this path."""
     allow_symlink: bool = True
-    """Accept a link that leads to a directory."""
+    """Accept a link to a directory."""
     follow_symlinks: bool = False
-    """Where the path is a link to a directory, manage owner and mode of that. Links below are never followed."""
+    """If the path is a link to a directory, manage owner and mode of the target. Links below are never followed."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
@@ -90,72 +115,84 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self
 
     def refuses(self, part: PathResource) -> str | None:
-        """Only files are edited."""
+        """Refuse each edit: only files are edited."""
         return self.cmp(part)
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the directory, and of all below it where that matters."""
+        """Watch the directory, and its content if the state manages that."""
         return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Owner and mode of the directory; one that is made is removed again if nothing else is in it by then."""
+        """Return owner and mode of the directory. A directory that did not exist is removed if it is empty by then."""
         if status(self.name) is None:
             return Declaration("file.pruned", {"name": self.name, "if_empty": True})
         return None if self.clean else await before(ctx, self.name)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """The directory itself first, then what is in it."""
+        """Probe and repair the directory itself, then its content."""
+        run = await self._probe(ctx, apply=apply)
+
+        async def account() -> None:
+            self._report(ctx, run, apply=apply)
+
+        ctx.report.account = account if apply else None
+        if apply and run.own:
+            await self._repair(ctx, run)
+        if run.inside is not None:
+            await self._below(ctx, run.inside, run.removed, run.below, apply=apply)
+        if not (run.own or run.removed or run.below):
+            ctx.report.comment = f"{self.name} is as declared"
+            return True
+        self._report(ctx, run, apply=apply)
+        return False
+
+    async def _probe(self, ctx: Context, *, apply: bool) -> _Run:
+        """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
-        there = status(self.name)
-        linked = there is not None and stat.S_ISLNK(there.st_mode)
-        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not linked) else {}
+        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not self._is_link()) else {}
         forced = self._forced(apply=apply) if seen is None else {}
         inside = self._enter(place) if place is not None and seen is not None else None
         if wrong and place is not None and seen is not None:
             place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside is not None and inside.holders and self.recurse:
-            await self._below(
-                ctx, inside, {}, {}, apply=False
-            )  # what is refused there must not become root's with the directory
-        own: dict[str, Any] = {"directory": "new"} if seen is None else wrong
-        done: dict[str, Any] = {} if apply else own
-        removed: dict[str, Any] = {}
-        below: dict[str, dict[str, str]] = {}
+            # what is refused there must not come into root's possession with the directory
+            await self._below(ctx, inside, {}, {}, apply=False)
+        return _Run(owner, place, seen, inside, wrong, forced, reported=not apply)
 
-        async def tell() -> None:
-            changes = (forced if done else {}) | ({self.name: done} if done else {}) | below | removed
-            if apply:
-                for one in (*below.values(), wrong if done else {}):
-                    changes |= one
-                changes |= {"removed": [*removed]} if removed else {}
-            parts = [*wrong] if done else []
-            new = seen is None and bool(done)
-            foreseen = owner.of_new(NEW_DIRECTORY) if new and not apply else ""
-            note(ctx, changes, self._sentence(parts, len(removed), len(below), apply=apply, new=new) + foreseen)
+    def _is_link(self) -> bool:
+        there = status(self.name)
+        return there is not None and stat.S_ISLNK(there.st_mode)
 
-        ctx.report.account = tell if apply else None
-        if apply and (wrong or seen is None):
-            owner.demand(self.name)
-            await ctx.report.announce()
-            ctx.report.touched = True
-            if place is not None and seen is not None:
-                with telling("change owner or mode of", self.name):
-                    owner.put(place, seen)
-            else:
-                inside = self._make(owner)
-            done = own
-        if inside is not None:
-            await self._below(ctx, inside, removed, below, apply=apply)
-        if not (own or removed or below):
-            ctx.report.comment = f"{self.name} is as declared"
-            return True
-        await tell()
-        return False
+    async def _repair(self, ctx: Context, run: _Run) -> None:
+        """Make the directory, or change its owner and mode."""
+        run.owner.demand(self.name)
+        await ctx.report.announce()
+        ctx.report.touched = True
+        if run.place is not None and run.seen is not None:
+            with os_errors("change owner or mode of", self.name):
+                run.owner.put(run.place, run.seen)
+        else:
+            run.inside = self._make(run.owner)
+        run.reported = True
+
+    def _report(self, ctx: Context, run: _Run, *, apply: bool) -> None:
+        """Report what was changed so far, or would be."""
+        done = run.own if run.reported else {}
+        changes = ({**run.forced, self.name: done} if done else {}) | run.below | run.removed
+        if apply:
+            for one in (*run.below.values(), run.wrong if done else {}):
+                changes |= one
+            changes |= {"removed": [*run.removed]} if run.removed else {}
+        parts = [*run.wrong] if done else []
+        new = run.seen is None and bool(done)
+        foreseen = run.owner.of_new(NEW_DIRECTORY) if new and not apply else ""
+        said = self._sentence(parts, len(run.removed), len(run.below), apply=apply, new=new)
+        note(ctx, changes, said + foreseen)
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
-        """Salt's `changes` for what has to make way for a new directory."""
+        """Return Salt's `changes` for what is replaced by a new directory."""
         seen = status(self.name)
         if seen is None:
             return {}
@@ -164,9 +201,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return {} if apply else {"backup": f"{what(seen.st_mode)} in its place is renamed to {self.backupname}"}
 
     def _seen(self) -> tuple[Place | None, os.stat_result | None]:
-        """The directory, where a link leads that may be followed; nothing when it is not there, or something is in the way that may be removed.
+        """Return the directory, or the target of a link that may be followed.
 
-        Raises `Permanent`.
+        The status is None if there is no directory, or if what is in the way may be removed. Raises `Permanent`.
         """
         place, seen = found(self.name)
         if seen is None or stat.S_ISDIR(seen.st_mode):
@@ -182,7 +219,10 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         raise Permanent(f"cannot make directory {self.name}: {kind} is in the way; remove it, or set force: true")
 
     def _led(self) -> tuple[Place | None, os.stat_result | None]:
-        """Where a link leads. One that another user could gain from is in the way. Raises `Unsafe` for that where it may not be removed."""
+        """Return the target of a link.
+
+        A link that another user could exploit is in the way; raises `Unsafe` if it may not be removed.
+        """
         try:
             return found(self.name, follow=True)
         except Unsafe:
@@ -191,21 +231,21 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             raise
 
     def _enter(self, place: Place) -> Inside:
-        """The directory, as it is before it is changed."""
-        with telling("look through", self.name):
+        """Open the directory as it is before it is changed."""
+        with os_errors("walk", self.name):
             inside = replace(place.enter(), path=self.name)
         if self.recurse or self.clean:
-            place.demand_own(inside.info, "look through")
+            place.demand_own(inside.info, "walk")
         return inside
 
     def _make(self, owner: Ownership) -> Inside:
-        """Make the directory, and those on the way."""
+        """Make the directory, and its parents."""
         self._make_way()
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
             make_parents(self.name, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
         place = place_of(self.name)
-        with telling("make directory", self.name):
+        with os_errors("make directory", self.name):
             owner.make(place, NEW_DIRECTORY)
         return self._enter(place)
 
@@ -215,7 +255,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if place is None or seen is None:
             return
         if self.backupname:
-            with telling(f"rename to {self.backupname}", self.name):
+            with os_errors(f"rename to {self.backupname}", self.name):
                 place.rename(paths.at(self.backupname))
         else:
             removal.remove(place)
@@ -223,31 +263,40 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def _below(
         self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool
     ) -> None:
-        """Add what is removed of what is in it, and what is wrong with the rest, both by path; with `apply` once it is done."""
+        """Add the removed entries and the differences of the others, by path; with `apply` after each is done.
+
+        `removed` and `found` are filled in.
+        """
         if self.clean:
-            extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
-            told = await ctx.long_blocking(trees.whole, inside, extra)
-            for path in extra if apply else ():
-                await ctx.report.announce()
-                ctx.report.touched = True
-                await ctx.long_blocking(removal.remove_below, inside, path)
-                removed[path] = REMOVED
-            removed.clear()
-            removed |= dict.fromkeys(told, REMOVED)  # with what was in the directories among them
+            await self._clean(ctx, inside, removed, apply=apply)
         if self.recurse:
-            rules = await self._rules(ctx)
-            if apply:
-                for owner in (rules.directories, rules.others):
-                    if owner is not None:
-                        owner.demand(self.name)
-                await ctx.report.announce()
-            try:
-                await ctx.long_blocking(lambda: trees.set_right(inside, rules, found, apply=apply))
-            finally:  # what failed may have come some of the way
-                ctx.report.touched = ctx.report.touched or (apply and bool(found))
+            await self._recurse(ctx, inside, found, apply=apply)
             gone = tuple(f"{path}/" for path in removed)
             for path in [path for path in found if f"{path}/".startswith(gone)]:
                 del found[path]
+
+    async def _clean(self, ctx: Context, inside: Inside, removed: dict[str, Any], *, apply: bool) -> None:
+        extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
+        told = await ctx.long_blocking(trees.whole, inside, extra)
+        for path in extra if apply else ():
+            await ctx.report.announce()
+            ctx.report.touched = True
+            await ctx.long_blocking(removal.remove_below, inside, path)
+            removed[path] = REMOVED
+        removed.clear()
+        removed |= dict.fromkeys(told, REMOVED)  # with the content of removed directories
+
+    async def _recurse(self, ctx: Context, inside: Inside, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+        rules = await self._rules(ctx)
+        if apply:
+            for owner in (rules.directories, rules.others):
+                if owner is not None:
+                    owner.demand(self.name)
+            await ctx.report.announce()
+        try:
+            await ctx.long_blocking(lambda: trees.repair_tree(inside, rules, found, apply=apply))
+        finally:  # a failed repair may have changed something
+            ctx.report.touched = ctx.report.touched or (apply and bool(found))
 
     async def _rules(self, ctx: Context) -> trees.Recursion:
         user = self.user if "user" in self.recurse else None

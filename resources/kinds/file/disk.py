@@ -1,4 +1,4 @@
-"""What a run of a file kind finds on the disk: read safely, compared, shown, kept a copy of."""
+"""Files on the disk as a run of a file kind finds them: reading, comparing, showing and backing up."""
 
 from __future__ import annotations
 
@@ -12,53 +12,60 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context
 from holdfast.resources.diff import unified
 from holdfast.resources.kinds.file import content
-from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, telling
+from holdfast.resources.kinds.file.base import LARGE, UNDECLARED, Ownership, found, os_errors
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, read_whole
 
 KEPT = 20
-"""Backups of one file that are kept."""
+"""Number of backups that are kept of one file."""
 KEPT_OF_USERS = 16 << 20
-"""Bytes that a backup may have of a file that an untrusted user can make as large as he likes."""
+"""Greatest size of a backup, in bytes, if an untrusted user can write the file."""
 DIFF_LIMIT = 8 << 20
-"""Bytes of old content above which it is not read just for the diff."""
+"""Size of old content, in bytes, above which it is not read only for the diff."""
 
 
 @dataclass(slots=True)
-class Look:
-    """What one run found at the path, and what should be there."""
+class Comparison:
+    """What one run found at a path, and what should be there."""
 
     path: str
     place: Place | None
-    """None: the directory is not there yet."""
+    """None: the directory does not exist yet."""
     seen: os.stat_result | None
-    """None: nothing, or a link that is to be replaced."""
+    """None: there is nothing, or a link that will be replaced."""
     owner: Ownership
     wanted: bytes | None = None
     """None: the content is left as it is."""
     old: bytes | None = None
-    """None: not read, for it is too large to show, not to be shown, or does not exist."""
+    """None: not read, because it is too large, may not be shown, or does not exist."""
     differs: bool = False
 
-    def afresh(self) -> bool:
-        """Whether owner and mode are put right with a new file: the present one may be another's, or be held open by who made it."""
+    def needs_new_file(self) -> bool:
+        """Return whether owner and mode are repaired by writing a new file.
+
+        The present file may belong to another user, or its creator may still hold it open.
+        """
         if self.place is None or self.seen is None:
             return True
         return bool(self.place.refusal(self.seen)) or self.place.changes_hands(self.seen, self.owner.uid)
 
-    def demand_theirs(self) -> None:
-        """Raise `Unsafe` for content that would be given to another owner, and is not that of the user who may have put it there."""
+    def demand_givable(self) -> None:
+        """Raise `Unsafe` if the content would be given to another owner and may have been put there by a third user."""
         if self.place is None or self.seen is None:
             return
         self.place.demand_own(self.seen, "change owner or mode of")
         if self.place.directory.shared and self.seen.st_uid in paths.trusted_uids():
             raise Unsafe(
-                f"cannot give {self.path} to another: others may have put it there, for {self.place.directory.path} is open to all"
+                f"cannot give {self.path} to another: others may have put it there, because "
+                f"{self.place.directory.path} is open to all users"
             )
 
 
-def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
-    """The owner that a file is to have: the agent, where an untrusted user could have put it there, and none is declared."""
+def effective_owner(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
+    """Return the owner that a file should have.
+
+    If none is declared and an untrusted user could have put the file there, that is the agent.
+    """
     if owner.user is not None or place is None or seen is None or not place.who(seen):
         return owner
     uid, gid = os.geteuid(), os.getegid()
@@ -66,83 +73,96 @@ def settled(owner: Ownership, place: Place | None, seen: os.stat_result | None) 
     return group._replace(user=accounts.user_name(uid), uid=uid)
 
 
-def inherited(look: Look, default: int) -> tuple[int, int, int]:
-    """Uid, gid and mode of the new file: as declared, else those of the one that it replaces, where an untrusted user had no hand in them.
+def attributes_of_new(comparison: Comparison, default: int) -> tuple[int, int, int]:
+    """Return uid, gid and mode of the new file.
 
-    An owner that is not declared is kept (-1 where it is the agent anyway) but below a directory of such a user, whose files would stay
-    his. Set-uid and set-gid bits must be declared. `default` is the mode of a new file.
+    They are as declared, else those of the replaced file, if no untrusted user chose them. An undeclared owner is kept
+    (-1 for the agent itself), except below a directory of an untrusted user, where the file would stay his. Set-uid and
+    set-gid bits must be declared. `default` is the mode of a new file.
     """
-    owner, seen = look.owner, look.seen
+    owner, seen = comparison.owner, comparison.seen
     uid, gid = max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED)
-    if seen is None or look.place is None:
+    if seen is None or comparison.place is None:
         return uid, gid, default if owner.mode is None else owner.mode
-    if not look.place.who(seen):
+    if not comparison.place.who(seen):
         uid = seen.st_uid if uid < 0 and seen.st_uid != os.geteuid() else uid
         gid = seen.st_gid if gid < 0 and seen.st_gid != os.getegid() else gid
-    kept = 0o777 if look.place.keeps_attributes(seen, uid) else default
+    kept = 0o777 if comparison.place.keeps_attributes(seen, uid) else default
     return uid, gid, stat.S_IMODE(seen.st_mode) & kept if owner.mode is None else owner.mode
 
 
 async def read(ctx: Context, place: Place, seen: os.stat_result, *, published: bool = True) -> bytes:
-    """The content of a regular file that was seen, in a thread if it is large; see `Place.read`. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the content of a regular file, read in a thread if it is large; see `Place.read`.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
     reading = partial(place.read, published=published, seen=seen)
     return bytes(await ctx.blocking(reading)) if seen.st_size > LARGE else reading()
 
 
-async def compare(ctx: Context, look: Look, wanted: bytes) -> None:
-    """Note whether the content differs, and the old content if it may be shown. Raises `OSError`, `Permanent` and `Unsafe`."""
-    if look.seen is None or look.place is None:
+async def compare(ctx: Context, comparison: Comparison, wanted: bytes) -> None:
+    """Set whether the content differs, and the old content if it may be shown.
+
+    Raises `OSError`, `Permanent` and `Unsafe`.
+    """
+    if comparison.seen is None or comparison.place is None:
         return
-    size = look.seen.st_size
+    size = comparison.seen.st_size
     if size != len(wanted) and size > DIFF_LIMIT:
-        look.differs = True
+        comparison.differs = True
         return
     try:
-        handle, now = look.place.open(look.seen)
+        handle, now = comparison.place.open(comparison.seen)
     except FileNotFoundError:
-        look.seen = None
+        comparison.seen = None
         return
     if now.st_size > LARGE:
-        old = bytes(await ctx.blocking(read_whole, handle.fd, now, LIMIT, look.path))
+        old = bytes(await ctx.blocking(read_whole, handle.fd, now, LIMIT, comparison.path))
     else:
-        old = read_whole(handle.fd, now, LIMIT, look.path)
-    look.differs = old != wanted
-    look.old = old if look.place.readable(now) else None
+        old = read_whole(handle.fd, now, LIMIT, comparison.path)
+    comparison.differs = old != wanted
+    comparison.old = old if comparison.place.readable(now) else None
 
 
-def difference(look: Look) -> str:
-    """The unified diff, or a line where there is too much to show."""
-    wanted = look.wanted or b""
-    if look.old is None:
-        return f"content of {look.path} differs: it is now {len(wanted)} bytes\n"
-    return unified(look.old, wanted, look.path)
+def difference(comparison: Comparison) -> str:
+    """Return the unified diff, or one line if the content is too large to show."""
+    wanted = comparison.wanted or b""
+    if comparison.old is None:
+        return f"content of {comparison.path} differs: it is now {len(wanted)} bytes\n"
+    return unified(comparison.old, wanted, comparison.path)
 
 
 def source_mode(ctx: Context, url: str) -> int | None:
-    """The mode of a source; None when it is not on this host."""
+    """Return the mode of a source; None if it is not on this host."""
     mode = b"" if url.startswith(content.REMOTE) else ctx.source_view(url, *MODE)
     return int(mode, 8) if mode else None
 
 
 def _mode_of(path: str) -> bytes:
-    """The mode of a file, octal; empty when there is none."""
+    """Return the mode of a file, octal; empty if there is none."""
     place, seen = found(path, follow=True)
     return b"" if place is None or seen is None else f"{stat.S_IMODE(kept_mode(place, seen)):o}".encode()
 
 
 MODE = ("mode", _mode_of)
-"""The view of a source that is its mode."""
+"""The view that reads the mode of a source."""
 
 
 def kept_mode(place: Place, seen: os.stat_result) -> int:
-    """Type and mode of a source, as a copy gets them: without set-uid and set-gid bits of an untrusted user's."""
+    """Return type and mode of a source for a copy.
+
+    Set-uid and set-gid bits are left out if an untrusted user may have set them.
+    """
     return seen.st_mode if place.keeps_attributes(seen, -1) else seen.st_mode & ~(stat.S_ISUID | stat.S_ISGID)
 
 
 def back_up(place: Place, directory: str) -> None:
-    """Keep a copy of a file, readable for the agent alone; the oldest go. Raises `Permanent` or `Temporary`."""
+    """Keep a copy of a file that only the agent can read, and remove the oldest copies.
+
+    Raises `Permanent` or `Temporary`.
+    """
     name = place.name
-    with telling("back up", place.path):
+    with os_errors("back up", place.path):
         data = place.read(LIMIT if not place.directory.holders else KEPT_OF_USERS)
         kept = paths.directory(directory)
         copy = kept.entry(f"{name}_{time.strftime('%Y%m%d-%H%M%S')}_{time.time_ns() % 10**9:09d}").create(0o600)

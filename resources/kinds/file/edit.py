@@ -1,4 +1,4 @@
-"""What all kinds share that change a part of a file which is otherwise somebody else's."""
+"""Base of the kinds that manage a part of a file."""
 
 from __future__ import annotations
 
@@ -13,11 +13,12 @@ from pydantic import AfterValidator
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.contract import Uid
+from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
+from holdfast.resources.dependencies import Dependency, lies_in, unit_parts
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
-from holdfast.resources.kinds.file.apart import edited_apart
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
     Ownership,
@@ -26,24 +27,23 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
-    telling,
 )
 from holdfast.resources.kinds.file.disk import back_up, read
-from holdfast.resources.needs import Need, lies_in, unit_parts
+from holdfast.resources.kinds.file.edit_subprocess import edited_in_subprocess
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import what
-from holdfast.resources.patience import Impatient, patience
 
 BRIEF = 0.1
-"""Seconds of computing after which an edit is left to a process of its own."""
+"""Seconds of CPU time after which an edit is made by a separate process."""
 LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
-"""Bytes that a file which is edited may have; the second where an untrusted user can make it as large as he likes."""
+"""Greatest size of an edited file, in bytes; the second if an untrusted user can write the file."""
 
 
 def known_backup(value: str | bool | None) -> str | bool | None:
-    """Refuse a suffix that would lead to another directory."""
+    """Check that a suffix does not lead to another directory. Raises `ValueError`."""
     if isinstance(value, str) and ("/" in value or "\0" in value):
         raise ValueError(
             f"{value!r} is not a suffix: write one like .bak, or minion for a copy in the agent's own directory"
@@ -52,12 +52,15 @@ def known_backup(value: str | bool | None) -> str | bool | None:
 
 
 Backup = Annotated[str | bool | None, AfterValidator(known_backup)]
-"""Whether a copy is kept of what is edited: not (None, False, empty), in the agent's own directory (True, `minion`), or beside the
-file under this suffix."""
+"""Whether and where a copy of the file is kept.
+
+None, False, empty: no copy. True, `minion`: in the agent's own directory. Other text: beside the file, with this
+suffix.
+"""
 
 
 class Edit(Placed):
-    """A file of which a part is declared: subclasses say what its text should become."""
+    """A file of which the state declares a part: subclasses compute the new text."""
 
     exclusive: ClassVar[bool] = False
     partial: ClassVar[bool] = True
@@ -67,31 +70,35 @@ class Edit(Placed):
     }
 
     backup: Backup = field(None)
-    """Keep a copy of the file before it is edited: `minion` in the agent's own directory, a suffix like `.bak` beside it.
+    """Keep a copy of the file before the edit.
 
-    Default: none, other than in Salt, for a copy in a directory like /etc/cron.d or /etc/sudoers.d would be read, too.
+    `minion`: in the agent's own directory; a suffix like `.bak`: beside the file. Default: no copy, unlike in Salt,
+    because programs would read a copy in a directory like /etc/cron.d or /etc/sudoers.d.
     """
     show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: of files that others may read."""
+    """Show the diff: true always, false never. Default: if others may read the file."""
 
     @abstractmethod
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text as it should be; of itself it is edited no further. Raises `Permanent` when that cannot be."""
+        """Return the new text; editing the new text again must not change it.
+
+        Raises `Permanent` if that is impossible.
+        """
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
-        """What the edit needs, from elsewhere where it has to."""
+        """Return the texts for the edit, fetching sources if necessary."""
         return self.stated() or ()
 
     def stated(self) -> tuple[str, ...] | None:
-        """The same, as far as the state itself says it; None when there is more."""
+        """Return the texts for the edit if the state gives all of them; otherwise None."""
         return ()
 
     def patterns(self) -> tuple[str, ...]:
-        """Regular expressions that the state gives, and what may be one."""
+        """Return the arguments that are, or may be, regular expressions."""
         return ()
 
     def changes_text(self, text: str) -> bool:
-        """Whether a file with this text would be edited, or refused, for sure. Only what is quickly found out is known."""
+        """Return whether the edit would certainly change or refuse this text. Only quick checks are made."""
         given = self.stated()
         if given is None or not all(is_brief(pattern, text) for pattern in self.patterns()):
             return False
@@ -101,33 +108,33 @@ class Edit(Placed):
             return True
 
     def offers(self) -> tuple[Uid, ...]:
-        """The file is there because of somebody else; this may be what a unit waits for."""
+        """Return the unit that the file adds to; another state creates the file itself."""
         return unit_parts(self.name)
 
-    def needs(self) -> tuple[Need, ...]:
-        """The file, and the directory that it lies in."""
-        own = Need("path", self.name, vital=not (self.makes() or self.tolerates()))
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the file and its directory."""
+        own = Dependency("path", self.name, vital=not (self.makes() or self.tolerates()))
         return (own, lies_in(self.name, vital=self.makes() and not self.makes_parents()))
 
     def makes(self) -> bool:
-        """Whether a missing file is made."""
+        """Return whether a missing file is created."""
         return False
 
     def makes_parents(self) -> bool:
-        """Whether missing directories are made for it."""
+        """Return whether missing parent directories are created."""
         return False
 
     def tolerates(self) -> bool:
-        """Whether a missing file is fine."""
+        """Return whether a missing file is right."""
         return False
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
-        """Owner and mode of a file that is made."""
+        """Return owner and mode of a new file."""
         return await ownership(ctx, None, None)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Read, edit, compare, write whole."""
+        """Read, edit and compare the file, then write it whole."""
         place, seen = found(self.name, follow=True)
         path = self.name if place is None else place.path
         if seen is None and self.tolerates():
@@ -143,6 +150,14 @@ class Edit(Placed):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
+        await self._report(ctx, path, seen, (old, new), apply=apply)
+        return False
+
+    async def _report(
+        self, ctx: Context, path: str, seen: os.stat_result | None, texts: tuple[str, str], *, apply: bool
+    ) -> None:
+        """Report the edit from the first text to the second."""
+        old, new = texts
         owner = await self.owner_of_new(ctx)
         instead = hidden(self.show_changes, owner.mode if seen is None else seen.st_mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
@@ -152,18 +167,17 @@ class Edit(Placed):
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
         foreseen = owner.of_new(NEW_FILE) if seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
-        return False
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
-        """Salt's `changes` for an edit that would be made, of those for one that is."""
+        """Return Salt's `changes` for noop, given those of the edit."""
         return changes
 
     async def _edited(self, ctx: Context, old: str, given: tuple[str, ...]) -> str:
         try:
-            with patience(BRIEF):
+            with cpu_timeout(BRIEF):
                 return self.edited(old, given)
-        except Impatient:
-            return await edited_apart(ctx, self, old, given)
+        except CpuTimeExceeded:
+            return await edited_in_subprocess(ctx, self, old, given)
 
     async def _read(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> str:
         if place is None or seen is None:
@@ -177,9 +191,10 @@ class Edit(Placed):
         largest = LARGEST_OF_USERS if place.directory.holders else LARGEST
         if seen.st_size > largest:
             raise Permanent(
-                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are not edited here"
+                f"cannot edit {self.name}: it has {seen.st_size >> 20} MB; files of more than {largest >> 20} MB are "
+                "not edited here"
             )
-        with telling("read", place.path):
+        with os_errors("read", place.path):
             return (await read(ctx, place, seen)).decode(errors="surrogateescape")
 
     async def _write(
@@ -198,16 +213,16 @@ class Edit(Placed):
         else:
             mode, uid, gid = stat.S_IMODE(seen.st_mode) & 0o777, seen.st_uid, seen.st_gid
             await self._back_up(ctx, place, seen)
-        with telling("write", path):
+        with os_errors("write", path):
             await ctx.write_file(place, _bytes(text), mode=mode, uid=uid, gid=gid, check=self._checker(place, seen))
 
     def _checker(self, place: Place, seen: os.stat_result | None) -> Callable[[str], Awaitable[None]]:
-        """What `write_file` calls right before the file is replaced: what others have written meanwhile must not be lost."""
+        """Return the check that `write_file` calls before it replaces the file: changes by others must not be lost."""
 
         async def check(_: str) -> None:
             if _looks(place.look()) != _looks(seen):
                 raise Temporary(
-                    f"cannot edit {self.name}: it was changed by somebody else while it was edited", delay=0.1
+                    f"cannot edit {self.name}: the file was changed by another program during the edit", delay=0.1
                 )
 
         return check
@@ -217,7 +232,7 @@ class Edit(Placed):
             await ctx.blocking(back_up, place, str(ctx.var_dir))
         elif self.backup:
             copy = place.beside(f"{place.name}{self.backup}")
-            with telling("back up to", copy.path):
+            with os_errors("back up to", copy.path):
                 data = await read(ctx, place, seen)
                 await ctx.write_file(
                     copy, data, mode=stat.S_IMODE(seen.st_mode) & 0o777, uid=seen.st_uid, gid=seen.st_gid, touches=False
@@ -225,7 +240,7 @@ class Edit(Placed):
 
 
 def is_brief(pattern: str, text: str) -> bool:
-    """Whether it does not take long to match a text; plain text that is no regular expression never does."""
+    """Return whether matching the text takes little time. Plain text that is not a regular expression always does."""
     try:
         return expression(pattern).is_short(text)
     except (re.error, OverflowError, RecursionError):
@@ -233,7 +248,7 @@ def is_brief(pattern: str, text: str) -> bool:
 
 
 def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """What changes whenever a file does."""
+    """Return values that change whenever the file does."""
     return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 
@@ -245,27 +260,30 @@ def _bytes(text: str) -> bytes:
 
 
 def split(text: str) -> list[str]:
-    """The lines of a text, their ends kept. Only line feeds end a line; a carriage return before one belongs to the end."""
+    """Return the lines of a text, with their line ends.
+
+    Only line feeds, perhaps after a carriage return, end a line.
+    """
     return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def bare(line: str) -> str:
-    """A line without its end."""
+    """Return a line without its end."""
     return line.removesuffix("\n").removesuffix("\r")
 
 
 def end_of(line: str) -> str:
-    """How a line ends: a line feed, with or without a carriage return; a line without an end should have a line feed."""
+    """Return the end of a line: a line feed, perhaps after a carriage return; a line feed for a line without an end."""
     return "\r\n" if line.endswith("\r\n") else "\n"
 
 
 def ended(text: str) -> str:
-    """A text whose last line, if there is one, has an end."""
+    """Return the text with an end of its last line."""
     return text if not text or text.endswith("\n") else text + end_of(text[: text.find("\n") + 1])
 
 
 def regular(pattern: str) -> str:
-    """For validators: refuse what is no regular expression."""
+    """Check a regular expression. Raises `ValueError`."""
     try:
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError) as error:
@@ -278,7 +296,7 @@ Regex = Annotated[str, AfterValidator(regular)]
 
 
 def one_line(value: str | None) -> str | None:
-    """For validators: refuse what is several lines."""
+    """Check that a value is one line. Raises `ValueError`."""
     if value is not None and ("\n" in value or "\r" in value):
-        raise ValueError("it must be one line: for several there are file.blockreplace and file.append")
+        raise ValueError("it must be one line: for several lines use file.blockreplace or file.append")
     return value

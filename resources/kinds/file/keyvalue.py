@@ -14,7 +14,7 @@ from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
 
 
 def parse_value(value: object) -> object:
-    """A value as text; numbers and booleans as Python writes them."""
+    """Return a value as text; booleans as Python writes them."""
     return str(value) if isinstance(value, bool) else parse_text(value)
 
 
@@ -35,39 +35,39 @@ class KeyValue(Edit, kind="file.keyvalue"):
     """
 
     key: str | None = None
-    """A key; with `value`."""
+    """A key; requires `value`."""
     value: Value | None = None
-    """Its value."""
+    """Value of the key."""
     key_values: dict[str, Value] = field(default_factory=dict)
-    """Several keys and their values, instead."""
+    """Several keys and their values, instead of `key` and `value`."""
     separator: str = field("=", min_length=1)
-    """What stands between key and value, blanks included."""
+    """Separator of key and value, blanks included."""
     append_if_not_found: bool = False
-    """Add keys at the end that the file does not have; else they are left out."""
+    """Add missing keys at the end. Default: they are left out."""
     prepend_if_not_found: bool = False
-    """Add them at the beginning."""
+    """Add missing keys at the beginning."""
     search_only: bool = False
-    """Change keys that are there, add none."""
+    """Change existing keys, add none."""
     ignore_if_missing: bool = False
-    """A missing file is not an error."""
+    """Accept a missing file."""
     create_if_missing: bool = False
-    """Make a missing file, with all keys."""
+    """Create a missing file, with all keys."""
     count: int = field(1, ge=-1)
-    """Lines that one key may have; those that come later are removed. -1: any number."""
+    """Greatest number of lines for one key; further lines are removed. -1: any number."""
     uncomment: str | None = field(None, min_length=1)
-    """A comment sign that is taken away from before a key."""
+    """A comment sign that is removed in front of a key."""
     key_ignore_case: bool = False
-    """Upper and lower case are the same in keys; those in the file are kept."""
+    """Ignore the case of keys; the file keeps its spelling."""
     value_ignore_case: bool = False
-    """Upper and lower case are the same in values."""
+    """Ignore the case of values."""
     prune: bool = False
-    """Remove all lines that set none of the keys, comments and blank lines included."""
+    """Remove all lines that set none of the keys, including comments and blank lines."""
 
     @field_validator("count")
     @classmethod
     def _not_none(cls, count: int) -> int:
         if count == 0:
-            raise ValueError("count 0 would remove the key: for that there is file.line with mode: delete")
+            raise ValueError("count 0 would remove the key: use file.line with mode: delete for that")
         return count
 
     @model_validator(mode="after")
@@ -77,21 +77,28 @@ class KeyValue(Edit, kind="file.keyvalue"):
         if (self.key is None) == (not self.key_values):
             raise ValueError("give either key and value, or key_values")
         for key, value in self._pairs():
-            if (
-                not key
-                or key != key.strip()
-                or any(end in text for end in "\r\n" for text in (key, value, self.separator))
-            ):
-                raise ValueError(
-                    f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a line break"
-                )
+            self._demand_fits(key, value)
+        self._demand_distinct()
+        return self
+
+    def _demand_fits(self, key: str, value: str) -> None:
+        """Raise `ValueError` for a key or a value that cannot be in a line."""
+        texts = (key, value, self.separator)
+        if not key or key != key.strip() or any(end in text for end in "\r\n" for text in texts):
+            raise ValueError(
+                f"{key!r} cannot be a key here: keys have no blanks at their ends, and neither they nor values a "
+                "line break"
+            )
+
+    def _demand_distinct(self) -> None:
+        """Raise `ValueError` if a line for one key could be a line for another one."""
         keys = sorted(f"{self._folded(key)}{self.separator}" for key, _ in self._pairs())
         for one, other in itertools.pairwise(keys):
             if other.startswith(one):
                 raise ValueError(
-                    f"a line for {other.removesuffix(self.separator)!r} could be one for {one.removesuffix(self.separator)!r}, too"
+                    f"a line for {other.removesuffix(self.separator)!r} could be one for "
+                    f"{one.removesuffix(self.separator)!r}, too"
                 )
-        return self
 
     def _pairs(self) -> Iterator[tuple[str, str]]:
         if self.key is not None and self.value is not None:
@@ -102,15 +109,15 @@ class KeyValue(Edit, kind="file.keyvalue"):
         return text.lower() if self.key_ignore_case else text
 
     def makes(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.create_if_missing
 
     def tolerates(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.ignore_if_missing and not self.create_if_missing
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the values set."""
+        """Return the text with the values set."""
         wanted, seen = dict(self._pairs()), dict.fromkeys((key for key, _ in self._pairs()), 0)
         kept: list[str] = []
         for line in split(text):
@@ -147,7 +154,10 @@ class KeyValue(Edit, kind="file.keyvalue"):
         return one.lower() == other.lower() if self.value_ignore_case else one == other
 
     def _find(self, line: str, keys: Mapping[str, Any]) -> tuple[str, str, str | None] | None:
-        """The key that a line sets, as declared and as written, and its value; that of a comment is None, for it has to change."""
+        """Return the key that a line sets, as declared and as written, and its value.
+
+        None as value of a comment, which must change.
+        """
         flags = re.IGNORECASE if self.key_ignore_case else re.RegexFlag(0)
         signs = [r"[ \t]*"] if self.uncomment is None else [r"[ \t]*", re.escape(self.uncomment)]
         for comment, sign in enumerate(signs):

@@ -1,21 +1,21 @@
-"""`selinux`: the SELinux label that a file has to have, all of it or some of its parts."""
+"""`selinux`: the SELinux label of a file, or some parts of it."""
 
 from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import found, telling
+from holdfast.resources.kinds.file.base import found, os_errors
 from holdfast.resources.paths import Place
 
 SWITCH = "/sys/fs/selinux/enforce"
-"""What is there where SELinux is on, be it only permissive."""
+"""A path that exists if SELinux is on, even if it is only permissive."""
 PARTS = ("seuser", "serole", "setype", "serange")
-"""Of a label, in its order; all but the last have no colon in them."""
+"""Parts of a label in their order; only the last part may contain a colon."""
 
 
 class Label(BaseModel):
-    """Parts of a label; what is not given is left as it is. Salt's words for them."""
+    """Parts of a label, named as in Salt; parts that are not given are left as they are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
 
@@ -31,32 +31,35 @@ class Label(BaseModel):
     @model_validator(mode="after")
     def _something(self) -> Label:
         if not self.model_dump(exclude_none=True):
-            raise ValueError(f"it says nothing: give one of {', '.join(PARTS)}")
+            raise ValueError(f"it is empty: give one of {', '.join(PARTS)}")
         return self
 
     def wrong(self, path: str, place: Place | None) -> dict[str, str]:
-        """What is to be told of a label that is not as declared. Raises `Permanent` where SELinux is not on, or the label cannot be read."""
+        """Return the change of a label that is not as declared.
+
+        Raises `Permanent` if SELinux is off, or the label cannot be read.
+        """
         if not is_on():
             raise Permanent(
                 f"cannot label {path}: SELinux is not on here ({SWITCH} is missing); turn it on, or remove selinux"
             )
         if place is None:
             return {}
-        with telling("read the SELinux label of", path):
+        with os_errors("read the SELinux label of", path):
             present = place.label()
         wanted = self._over(path, present)
         return {} if wanted == present else {"selinux": wanted}
 
     def put(self, place: Place) -> None:
-        """Set it, beside what else is in the label now. Raises `Permanent` or `Temporary`."""
-        with telling("label", place.path):
+        """Set the declared parts and keep the others. Raises `Permanent` or `Temporary`."""
+        with os_errors("label", place.path):
             present = place.label()
             wanted = self._over(place.path, present)
             if wanted != present:
                 place.relabel(wanted)
 
     def _over(self, path: str, present: str) -> str:
-        """The present label with what is declared. Raises `Permanent` when that is not a whole one."""
+        """Return the present label with the declared parts. Raises `Permanent` if it is not complete."""
         parts = dict(zip(PARTS, present.split(":", 3), strict=False)) if present else {}
         parts |= self.model_dump(exclude_none=True)
         missing = [part for part in PARTS[:3] if part not in parts]
@@ -66,5 +69,5 @@ class Label(BaseModel):
 
 
 def is_on() -> bool:
-    """Whether the kernel heeds labels."""
+    """Return whether SELinux is on."""
     return found(SWITCH)[1] is not None

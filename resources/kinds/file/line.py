@@ -14,11 +14,18 @@ from holdfast.resources.fields import Mode, Owner, Text
 from holdfast.resources.kinds.file.base import Ownership, octal, ownership
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, one_line, split
 
+NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
+    "delete": (("match", "content"), "match, or content"),
+    "ensure": (("before", "after"), "before or after, or both"),
+    "insert": (("before", "after", "location"), "before, after or location"),
+}
+"""Mode -> arguments, one of which must be given, and how a message names them."""
+
 
 class Line(Edit, kind="file.line"):
     """One line that is in a file, in its place, or is not.
 
-    What stands on the declared side of `after` or `before` already is in its place: several states may name the same neighbour.
+    A line on the declared side of `after` or `before` is in its place: several states may name the same neighbour.
 
     /etc/hosts.conf:
       file.line:
@@ -30,86 +37,89 @@ class Line(Edit, kind="file.line"):
     ignored: ClassVar[Mapping[str, str]] = Edit.ignored
 
     mode: Annotated[Literal["ensure", "insert", "replace", "delete"], BeforeValidator(lambda value: str(value).lower())]
-    """`insert`: it is after or before another line, or anywhere in the file, and is added where it is not. `ensure`: the same; between
-    two lines it is the only one. `replace`: it stands in place of what matches. `delete`: what matches is not there."""
+    """How the line is kept.
+
+    `insert`: it is after or before another line, or anywhere in the file, and is added if it is missing. `ensure`: the
+    same, but between two lines it is the only one. `replace`: it replaces the lines that match. `delete`: lines that
+    match are removed.
+    """
     content: Annotated[Text | None, AfterValidator(one_line)] = None
     """The line."""
     match: Text | None = None
-    """What a line to replace or delete holds: a regular expression or plain text. Default: `content`."""
+    """Text of a line to replace or delete: a regular expression or plain text. Default: `content`."""
     location: Literal["start", "end"] | None = None
-    """Where `insert` adds it, instead of `before` or `after`."""
+    """Where `insert` adds the line, instead of `before` or `after`."""
     before: Text | None = None
-    """It has to come before the one line that holds this: a regular expression or plain text."""
+    """The line must come before the one line that contains this: a regular expression or plain text."""
     after: Text | None = None
-    """It has to come after the one line that holds this."""
+    """The line must come after the one line that contains this."""
     indent: bool = True
-    """Indent it as the line that it is added to, or that it replaces; blanks before it do not count."""
+    """Indent the line like the neighbour or the line that it replaces; blanks before it do not count."""
     quiet: bool = False
-    """A missing file is not an error."""
+    """Accept a missing file."""
     create: bool = False
-    """Make the file if it is missing."""
+    """Create the file if it is missing."""
     user: Owner | None = None
-    """Owner of a file that is made."""
+    """Owner of a new file."""
     group: Owner | None = None
-    """Group of a file that is made."""
+    """Group of a new file."""
     file_mode: Mode | None = None
-    """Mode of a file that is made. Default: 0644."""
+    """Mode of a new file. Default: 0644."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.mode != "delete" and not (self.content or "").strip():
             raise ValueError(f"mode {self.mode} needs content")
-        if self.mode == "delete" and not (self.match or self.content):
-            raise ValueError("mode delete needs match, or content")
-        if self.mode == "ensure" and not (self.before or self.after):
-            raise ValueError("mode ensure needs before or after, or both")
-        if self.mode == "insert" and not (self.before or self.after or self.location):
-            raise ValueError("mode insert needs before, after or location")
+        words, needed = NEEDED.get(self.mode, ((), ""))
+        if words and not any(getattr(self, word) for word in words):
+            raise ValueError(f"mode {self.mode} needs {needed}")
         return self
 
     def makes(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.create
 
     def tolerates(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.quiet and not self.create
 
     def patterns(self) -> tuple[str, ...]:
-        """As declared; plain text may be none."""
+        """Return what is declared; plain text may be no regular expression."""
         return tuple(filter(None, (self.match, self.content, self.before, self.after)))
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
-        """As declared."""
+        """Return what is declared."""
         return await ownership(ctx, self.user, self.group, octal(self.file_mode))
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the line, or without it."""
+        """Return the text with the line, or without it."""
         lines = split(text)
         if self.mode == "delete":
             return "".join(line for line in lines if not holds(line, self.match or self.content or ""))
         if self.mode == "replace":
             return "".join(self._replaced(lines))
         if self.mode == "insert" and self.location:
-            if any(map(self._is_it, lines)):
-                return text
-            line = (self.content or "").rstrip() + end_of(text[: text.find("\n") + 1])
-            return line + text if self.location == "start" else ended(text) + line
+            return text if any(map(self._is_it, lines)) else self._at_end(text)
         return "".join(self._placed(lines))
 
+    def _at_end(self, text: str) -> str:
+        """Return the text with the line at its start or end, as `location` says."""
+        line = (self.content or "").rstrip() + end_of(text[: text.find("\n") + 1])
+        return line + text if self.location == "start" else ended(text) + line
+
     def _is_it(self, line: str) -> bool:
-        """Whether this is the line."""
+        """Return whether this is the declared line."""
         line, content = line.rstrip(), (self.content or "").rstrip()
         return line.lstrip() == content.lstrip() if self.indent else line == content
 
     def _like(self, other: str) -> str:
-        """The line, with the indentation and the end of another."""
+        """Return the declared line, with the indentation and the end of another one."""
         content = (self.content or "").rstrip()
         indentation = other[: len(other) - len(other.lstrip(" \t"))]
         return (indentation + content.lstrip() if self.indent else content) + end_of(other)
 
     def _replaced(self, lines: list[str]) -> list[str]:
-        """Each line that matches replaced; only the first, where what replaces it matches, too."""
+        """Replace each line that matches; only the first, if the replacement matches as well."""
         match = self.match or self.content or ""
         for n, line in enumerate(lines):
             if holds(line, match):
@@ -120,8 +130,29 @@ class Line(Edit, kind="file.line"):
         return lines
 
     def _placed(self, lines: list[str]) -> list[str]:
-        """The lines with ours among them. Raises `Permanent` when its place cannot be found."""
+        """Return the lines with the declared line in its place. Raises `Permanent` if the place cannot be found."""
         first, last = self._find(lines, "after"), self._find(lines, "before")
+        start, end = self._bounds(lines, first, last)
+        if any(map(self._is_it, lines[start:end])):
+            return lines
+        between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
+        if between > 1:
+            raise Permanent(
+                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; "
+                "use insert"
+            )
+        if first is not None and (last is None or self.mode == "ensure"):
+            lines[first] = ended(lines[first])
+            lines[start : start + between] = [self._like(lines[first])]
+        else:
+            lines.insert(end, self._like(lines[end]))
+        return lines
+
+    def _bounds(self, lines: list[str], first: int | None, last: int | None) -> tuple[int, int]:
+        """Return where the place of the line begins and ends. Raises `Permanent` if there is no such place.
+
+        `first` and `last` are the lines of `after` and `before`; None if there is none.
+        """
         if first is None and last is None:
             words = " and ".join(
                 f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word)
@@ -131,37 +162,30 @@ class Line(Edit, kind="file.line"):
         end = len(lines) if last is None else last
         if start > end:
             raise Permanent(
-                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what {self.before!r} matches"
+                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what "
+                f"{self.before!r} matches"
             )
-        if any(map(self._is_it, lines[start:end])):
-            return lines
-        between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
-        if between > 1:
-            raise Permanent(
-                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; use insert"
-            )
-        if first is not None and (last is None or self.mode == "ensure"):
-            lines[first] = ended(lines[first])
-            lines[start : start + between] = [self._like(lines[first])]
-        else:
-            lines.insert(end, self._like(lines[end]))
-        return lines
+        return start, end
 
     def _find(self, lines: list[str], word: str) -> int | None:
-        """The index of the one line that `after` or `before` means, which is not ours. Raises `Permanent` when there are several."""
+        """Return the index of the one other line that `after` or `before` means.
+
+        Raises `Permanent` if there are several.
+        """
         wanted = getattr(self, word)
         found = [n for n, line in enumerate(lines) if wanted and holds(line, wanted) and not self._is_it(line)]
         if len(found) > 1:
             raise Permanent(
-                f"cannot edit {self.name}: {word} {wanted!r} matches lines {found[0] + 1} and {found[1] + 1}; it must match one"
+                f"cannot edit {self.name}: {word} {wanted!r} matches lines {found[0] + 1} and {found[1] + 1}; "
+                "it must match one"
             )
         return found[0] if found else None
 
 
 def holds(line: str, wanted: str) -> bool:
-    """Whether a line holds what is wanted: as plain text, or as a regular expression."""
+    """Return whether a line contains the text, as plain text or as a regular expression."""
     line = bare(line)
     try:
         return wanted in line or re.search(wanted, line) is not None
-    except (re.error, OverflowError):  # plain text then
+    except (re.error, OverflowError):  # it is plain text
         return False

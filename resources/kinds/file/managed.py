@@ -2,26 +2,18 @@
 
 from __future__ import annotations
 
-import codecs
 import os
 import shlex
 import stat
-from collections.abc import Awaitable, Callable, Collection, Mapping
-from typing import Annotated, Any, ClassVar, Literal, Self
-
-from pydantic import AfterValidator, BeforeValidator, model_validator
+from collections.abc import Awaitable, Callable, Collection
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
 from holdfast.resources.diff import hidden, unified
 from holdfast.resources.errors import Permanent
-from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
-    WINDOWS,
-    ModeOrKeep,
-    OwnedResource,
     Ownership,
     PathResource,
     demand_parent,
@@ -29,166 +21,48 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     passable,
     place_of,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
 from holdfast.resources.kinds.file.disk import (
-    MODE,
-    Look,
+    Comparison,
+    attributes_of_new,
     back_up,
     compare,
     difference,
-    inherited,
+    effective_owner,
     read,
-    settled,
     source_mode,
 )
 from holdfast.resources.kinds.file.edit import Edit
-from holdfast.resources.kinds.file.label import Label
+from holdfast.resources.kinds.file.managed_arguments import CONTENT, ManagedArguments
 from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import LIMIT, what
-from holdfast.resources.traits import Declaration, Drawn, FromSources, Reversible
+from holdfast.resources.traits import Declaration, Reversible
 
 PRIVATE = 0o600
 """Mode of every file while it is written."""
 
 
-TOLD = "what watches the file is told of every change of its content"
-SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
-"""Arguments by which Salt checks who has signed a source."""
-CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
-"""Arguments that say what is in a file; the first four say where it comes from."""
+class Managed(Reversible, ManagedArguments, kind="file.managed"):
+    """A whole file: content, owner, mode.
 
-
-def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
-    """Commands that can be split into words; an empty text is none, as in Salt. Raises `ValueError`."""
-    for command in filter(None, commands):
-        try:
-            words = shlex.split(command)
-        except ValueError as error:
-            raise ValueError(f"{command!r} cannot be split into words: {error}") from None
-        if not words:
-            raise ValueError(f"{command!r} names no program")
-    return tuple(filter(None, commands))
-
-
-class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
-    """A file, whole: content, owner, mode.
-
-    Written to a temporary beside it and renamed, so nobody ever reads half of it. A file in the way that is a directory, a fifo
-    or a device is an error and is not opened.
+    The file is written under a temporary name and renamed, so no reader ever sees a part of it. A directory, a fifo or
+    a device at the path is an error, and is not opened.
 
         /etc/motd:
           file.managed:
             - contents: Keep off the grass.
             - mode: '0644'
 
-    With `template`, arguments of any other name are variables of the template, beneath `defaults`; better is `context`.
+    With `template`, arguments of any other name are variables of the template, as in `defaults`; prefer `context`.
     """
 
-    ignored: ClassVar[Mapping[str, str]] = {
-        "attrs": "file attributes (chattr) are left as they are",
-        "tmp_dir": "the temporary is always beside the file, so that it can be renamed",
-        "tmp_ext": "the temporary is always beside the file, so that it can be renamed",
-        "keep_source": "copies of sources are kept while they are needed",
-        "use_etag": "an http source is fetched only if the file has not the declared hash",
-        "verify_ssl": "certificates are always checked",
-        "ignore_comment_characters": TOLD,
-        "ignore_ordering": TOLD,
-        "ignore_whitespace": TOLD,
-        **WINDOWS,
-    }
-    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
-
-    source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Where the content comes from: a URL, or a list of which the first that is there is taken."""
-    source_hash: Text | None = None
-    """What the source must hash to: `sha256=HEX`, `HEX`, or the URL of a file with hashes. Needed for http unless `skip_verify`."""
-    source_hash_name: str | None = None
-    """The name to look for in such a file."""
-    skip_verify: bool = False
-    """Accept an http source without a hash."""
-    contents: Annotated[str | None, BeforeValidator(content.parse_contents)] = None
-    """The content itself: text, or a list of lines."""
-    contents_pillar: Texts = ()
-    """Pillar keys (`a:b`) that hold the content."""
-    contents_grains: Texts = ()
-    """Grains that hold the content."""
-    contents_delimiter: str = ":"
-    """What separates the parts of such a key."""
-    contents_newline: bool = True
-    """End content that the state itself gives with a newline."""
-    allow_empty: bool = True
-    """Accept empty content."""
-    template: Literal["jinja"] | None = None
-    """Render the content before it is used."""
-    context: Variables | None = None
-    """Variables of the template."""
-    defaults: Variables | None = None
-    """Variables of the template where `context` has none."""
-    mode: ModeOrKeep | None = None
-    """File mode, or `keep` for that of a local source. None leaves it; a new file gets 0644."""
-    selinux: Label | None = None
-    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`. Fails where SELinux is not on. None leaves it."""
-    replace: bool = True
-    """Replace the content of a file that exists."""
-    create: bool = True
-    """Make the file when it does not exist."""
-    backup: Literal["minion", "master", "both", "", False] | None = None
-    """`minion`: keep a copy of what is replaced, in the agent's own directory."""
-    show_changes: bool | None = None
-    """Show the diff: true always, false never. Default: of files that others may read."""
-    new_file_diff: bool = False
-    """Show the diff of a new file among the changes, too."""
-    check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
-    """Commands that must accept the new content before it is put in place. As in Salt, no shell reads them (say `sh -c '...' sh` where one is needed): each is
-    split into words, and the path of a file with the new content is its last argument."""
-    follow_symlinks: bool | None = None
-    """Manage what a link at the path leads to; false replaces the link. None: replaces it only where another user could gain from following it."""
-    encoding: str | None = None
-    """Encoding of content that the state gives. Default: utf-8."""
-    encoding_errors: str = "strict"
-    """What happens to characters that the encoding has not."""
-
-    @model_validator(mode="before")
-    @classmethod
-    def _handed_on(cls, given: Any) -> Any:
-        """Give the template what is no argument, as Salt does; `show_diff` is what `show_changes` was once called."""
-        if not isinstance(given, dict):
-            return given
-        known = {
-            "show_changes" if key == "show_diff" and "show_changes" not in given else key: value
-            for key, value in given.items()
-        }
-        more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
-        if not more or not known.get("template") or not isinstance(known.get("defaults") or {}, dict):
-            return known
-        return {key: value for key, value in known.items() if key not in more} | {
-            "defaults": {**more, **(known.get("defaults") or {})}
-        }
-
-    @model_validator(mode="after")
-    def _consistent(self) -> Self:
-        given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
-        if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
-        for url, digest in self.source:
-            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
-                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
-        try:
-            "".encode(self.encoding or "utf-8", self.encoding_errors)
-            codecs.lookup_error(self.encoding_errors)
-        except LookupError as error:
-            raise ValueError(str(error)) from None
-        if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
-            raise ValueError("mode: keep needs a source on this host")
-        return self
-
     def contradicts(self, other: Resource) -> str | None:
-        """They want different owners or modes, or different content, and neither is content with what is there."""
+        """Return the field that differs: owner, mode, or content if both states replace it."""
         if not isinstance(other, Managed):
             return super().contradicts(other)
         both = self.replace and other.replace and self.gives_content and other.gives_content
@@ -197,7 +71,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return f"{wrong} differs" if wrong else None
 
     def refuses(self, part: PathResource) -> str | None:
-        """Content that stands in the state is as that says, or as the edit does."""
+        """Refuse an edit that would change the content that the state gives."""
         said = self.contents if self.replace and self.template is None and not self.encoding else None
         if (
             said is None
@@ -207,76 +81,65 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
             return None
         return f"{part.kind} changes the content that {self.kind} declares; put it there, or set replace: false"
 
-    @property
-    def gives_content(self) -> bool:
-        """Whether the state says what is in the file."""
-        return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
-
     def watch(self, ctx: Context) -> Watch:
-        """Events of the file, and of its sources that are not among the states."""
-        local = (ctx.source_outside(drawn.url) for drawn in self.draws())
+        """Watch the file, and its sources outside the states directory."""
+        local = (ctx.source_outside(drawn.url) for drawn in self.used_sources())
         return ctx.watch_path(self.name, *(path for path in local if path is not None))
 
-    def draws(self) -> list[Drawn]:
-        """The sources, with their modes where these are kept, and the files of hashes."""
-        if not self.source:
-            return []
-        drawn = [Drawn(url, choice=True, template=self.template is not None) for url, _ in self.source]
-        hashes = [digest for _, digest in self.source] + [self.source_hash]
-        drawn += [Drawn(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
-        return drawn + [Drawn(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
-
-    def inline(self) -> tuple[tuple[str, str], ...]:
-        """The content that stands in the state, where it is rendered."""
-        return () if self.template is None or self.contents is None or self.source else (("contents", self.contents),)
-
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """What is there now, or where a link leads that is followed."""
+        """Return the present file, or the target of a link that is followed."""
         place, _ = self._target()
         return await before(ctx, self.name if place is None else place.path)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look at it, and with `apply` put it right; content first, so that what readers see is right soonest."""
+        """Probe the file and, with `apply`, repair it; content first, so that readers get it soonest."""
         place, seen = self._target()
         path = self.name if place is None else place.path
         if seen is None and not self.create:
             ctx.report.comment = f"{path} does not exist, and create is false"
             return True
         mode = None if self.mode == "keep" else octal(self.mode)
-        look = Look(path, place, seen, settled(await ownership(ctx, self.user, self.group, mode), place, seen))
-        await self._look(ctx, look)
-        wrong = self._wrong(look)
-        if look.seen is not None and not look.differs and not wrong:
+        comparison = Comparison(
+            path, place, seen, effective_owner(await ownership(ctx, self.user, self.group, mode), place, seen)
+        )
+        await self._compare(ctx, comparison)
+        wrong = self._wrong(comparison)
+        if comparison.seen is not None and not comparison.differs and not wrong:
             ctx.report.comment = f"{path} is as declared"
             return True
-        if look.seen is not None and look.wanted is None and look.afresh():
-            look.demand_theirs()
+        if comparison.seen is not None and comparison.wanted is None and comparison.needs_new_file():
+            comparison.demand_givable()
         if apply:
-            ctx.report.account = lambda: self._account(ctx, look, wrong)
-            await self._put(ctx, look)
-        self._tell(ctx, look, wrong, apply)
+            ctx.report.account = lambda: self._account(ctx, comparison, wrong)
+            await self._put(ctx, comparison)
+        self._report(ctx, comparison, wrong, apply)
         return False
 
-    async def _account(self, ctx: Context, look: Look, wrong: dict[str, str]) -> None:
-        """After an error: tell what was found to be wrong and is right now."""
+    async def _account(self, ctx: Context, comparison: Comparison, wrong: dict[str, str]) -> None:
+        """After an error, report what was wrong before and is right now."""
         place, seen = self._target()
-        now = Look(look.path, place, seen, look.owner)
-        await self._look(ctx, now)
+        now = Comparison(comparison.path, place, seen, comparison.owner)
+        await self._compare(ctx, now)
         if now.seen is not None:
-            self._tell(ctx, look, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else [])))
+            self._report(
+                ctx, comparison, wrong, apply=True, left=(*self._wrong(now), *(["diff"] if now.differs else []))
+            )
 
-    # -- looking -----------------------------------------------------------------------------------------------
+    # -- probing -----------------------------------------------------------------------------------------------
 
-    def _wrong(self, look: Look) -> dict[str, str]:
-        """What is wrong with a file besides its content."""
-        wrong = look.owner.wrong(look.seen) if look.seen is not None else {}
+    def _wrong(self, comparison: Comparison) -> dict[str, str]:
+        """Return what differs besides the content."""
+        wrong = comparison.owner.wrong(comparison.seen) if comparison.seen is not None else {}
         if self.selinux is not None:
-            wrong |= self.selinux.wrong(look.path, look.place if look.seen is not None else None)
+            wrong |= self.selinux.wrong(comparison.path, comparison.place if comparison.seen is not None else None)
         return wrong
 
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
-        """The place to manage and what is there; nothing, where a link is to be replaced. Raises `Permanent` for what is no file, or not safe."""
+        """Return the place to manage and the status of what is there; None for a link that will be replaced.
+
+        Raises `Permanent` if there is something else than a file, or the path is not safe.
+        """
         place, seen = found(self.name)
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
             if self.follow_symlinks is False:
@@ -288,35 +151,36 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
                     raise
                 return place, None
             if led is None or seen is None:
-                with telling("read link", self.name):
+                with os_errors("read link", self.name):
                     end = led.path if led is not None else place.readlink()
                 raise Permanent(
-                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, or set follow_symlinks: false to replace the link"
+                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, "
+                    "or set follow_symlinks: false to replace the link"
                 )
             place = led
         if place is not None and seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot manage {place.path} as a file: it is {what(seen.st_mode)}; remove it first")
         return place, seen
 
-    async def _look(self, ctx: Context, look: Look) -> None:
-        """Find out what should be there, and whether it differs."""
-        if look.seen is not None and not self.replace:
+    async def _compare(self, ctx: Context, comparison: Comparison) -> None:
+        """Find out the wanted content, and whether it differs."""
+        if comparison.seen is not None and not self.replace:
             return
-        if await self._already(ctx, look):
+        if await self._already(ctx, comparison):
             return
-        look.wanted, source = await self._content(ctx, look.path, new=look.seen is None)
+        comparison.wanted, source = await self._content(ctx, comparison.path, new=comparison.seen is None)
         if self.mode == "keep" and source is not None:
-            look.owner = look.owner._replace(mode=source_mode(ctx, source))
-        if look.wanted is not None:
-            with telling("read", look.path):
-                await compare(ctx, look, look.wanted)
+            comparison.owner = comparison.owner._replace(mode=source_mode(ctx, source))
+        if comparison.wanted is not None:
+            with os_errors("read", comparison.path):
+                await compare(ctx, comparison, comparison.wanted)
 
-    async def _already(self, ctx: Context, look: Look) -> bool:
-        """Whether a file from a server need not be fetched: what is there has the declared hash already."""
+    async def _already(self, ctx: Context, comparison: Comparison) -> bool:
+        """Return whether a remote file need not be fetched because the present one has the declared hash."""
         if (
-            look.place is None
-            or look.seen is None
-            or look.seen.st_size > LIMIT
+            comparison.place is None
+            or comparison.seen is None
+            or comparison.seen.st_size > LIMIT
             or self.template
             or len(self.source) != 1
             or not self.source[0][0].startswith(content.REMOTE)
@@ -327,12 +191,12 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         if digest is None:
             return False
         algorithm, wanted = await content.expected(ctx, digest, self.source_hash_name or url, self.name)
-        with telling("read", look.path):
-            data = await read(ctx, look.place, look.seen, published=False)
+        with os_errors("read", comparison.path):
+            data = await read(ctx, comparison.place, comparison.seen, published=False)
         return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
-        """(what the file should hold, the URL it is from). None: any content will do, and a new file is empty."""
+        """Return the wanted content and its URL. None: any content is right, and a new file is empty."""
         data, url = None, None
         if self.source:
             url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)
@@ -352,7 +216,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return data, url
 
     def _text(self, ctx: Context) -> str | None:
-        """Content that the state itself gives."""
+        """Return the content that the state gives itself."""
         text = self.contents
         if self.contents_pillar:
             text = content.lookup(ctx.pillar, self.contents_pillar, self.contents_delimiter, "pillar")
@@ -380,31 +244,38 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         variables = {**own, **(self.defaults or {}), **(self.context or {})}
         return self._encoded(ctx.render(content.decoded(data, name), name=name, variables=variables))
 
-    # -- putting right -----------------------------------------------------------------------------------------
+    # -- repairing ---------------------------------------------------------------------------------------------
 
-    async def _put(self, ctx: Context, look: Look) -> None:
-        seen, owner = look.seen, look.owner
-        owner.demand(look.path)
+    async def _put(self, ctx: Context, comparison: Comparison) -> None:
+        seen, owner = comparison.seen, comparison.owner
+        owner.demand(comparison.path)
         await ctx.report.announce()
-        if look.place is not None and seen is not None and not look.differs and not look.afresh():
+        if (
+            comparison.place is not None
+            and seen is not None
+            and not comparison.differs
+            and not comparison.needs_new_file()
+        ):
             ctx.report.touched = True
-            with telling("change owner or mode of", look.path):
-                owner.put(look.place, seen)
+            with os_errors("change owner or mode of", comparison.path):
+                owner.put(comparison.place, seen)
             if self.selinux is not None:
-                self.selinux.put(look.place)
+                self.selinux.put(comparison.place)
             return
-        if look.place is None:
-            demand_parent(look.path, makedirs=self.makedirs, apply=True)
+        if comparison.place is None:
+            demand_parent(comparison.path, makedirs=self.makedirs, apply=True)
             ctx.report.touched = True
-            make_parents(look.path, owner, self._parent_mode())
-            look.place = place_of(look.path)
+            make_parents(comparison.path, owner, self._parent_mode())
+            comparison.place = place_of(comparison.path)
         elif seen is not None and self.backup in {"minion", "both"}:
-            await ctx.blocking(back_up, look.place, str(ctx.var_dir))
-        uid, gid, mode = inherited(look, NEW_FILE)
-        with telling("write", look.path):
-            if look.wanted is None and seen is not None:
-                look.wanted = await read(ctx, look.place, seen)
-            await ctx.write_file(look.place, look.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx))
+            await ctx.blocking(back_up, comparison.place, str(ctx.var_dir))
+        uid, gid, mode = attributes_of_new(comparison, NEW_FILE)
+        with os_errors("write", comparison.path):
+            if comparison.wanted is None and seen is not None:
+                comparison.wanted = await read(ctx, comparison.place, seen)
+            await ctx.write_file(
+                comparison.place, comparison.wanted or b"", mode=mode, uid=uid, gid=gid, check=self._checker(ctx)
+            )
 
     def _parent_mode(self) -> int:
         declared = octal(self.dir_mode)
@@ -413,7 +284,7 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
         return passable(int(self.mode, 8)) if self.mode not in {None, "keep"} else 0o755
 
     def _checker(self, ctx: Context) -> Callable[[str], Awaitable[None]] | None:
-        """What `write_file` calls with the path of the temporary, right before that replaces the file."""
+        """Return the check that `write_file` calls with the path of the temporary file before it replaces the file."""
         if self.selinux is None and not self.check_cmd:
             return None
 
@@ -430,31 +301,37 @@ class Managed(FromSources, Reversible, OwnedResource, kind="file.managed"):
 
         return check
 
-    # -- telling -----------------------------------------------------------------------------------------------
+    # -- reporting ---------------------------------------------------------------------------------------------
 
-    def _tell(self, ctx: Context, look: Look, wrong: dict[str, str], apply: bool, left: Collection[str] = ()) -> None:
-        """Changes as Salt words them, and the diff; not those that are `left` to be made."""
-        present = None if look.seen is None else look.seen.st_mode
-        instead, diff = hidden(self.show_changes, present, look.owner.mode), ""
-        if look.seen is None:
-            diff = unified(b"", look.wanted or b"", look.path)
-            changes = self._told_of_new(look.owner) if apply else {"newfile": look.path}
-            if self.new_file_diff and diff:
-                changes["diff"] = instead or diff
-        else:
-            changes = dict(wrong)
-            if look.differs:
-                diff = difference(look)
-                changes = {"diff": instead or diff, **wrong}
+    def _report(
+        self, ctx: Context, comparison: Comparison, wrong: dict[str, str], apply: bool, left: Collection[str] = ()
+    ) -> None:
+        """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
+        present = None if comparison.seen is None else comparison.seen.st_mode
+        instead = hidden(self.show_changes, present, comparison.owner.mode)
+        changes, diff = self._changes(comparison, wrong, instead, apply)
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
-        done = f"created {look.path}" if look.seen is None else f"changed {parts} of {look.path}"
-        foreseen = look.owner.of_new(NEW_FILE) if look.seen is None and not apply else ""
+        done = f"created {comparison.path}" if comparison.seen is None else f"changed {parts} of {comparison.path}"
+        foreseen = comparison.owner.of_new(NEW_FILE) if comparison.seen is None and not apply else ""
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
-    def _told_of_new(self, owner: Ownership) -> dict[str, str]:
-        """Changes as Salt words them: what is other than of the new file that it begins with, which is private."""
+    def _changes(
+        self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool
+    ) -> tuple[dict[str, str], str]:
+        """Return the changes as Salt does, and the diff; `instead` is the text that replaces a hidden diff."""
+        if comparison.seen is None:
+            diff = unified(b"", comparison.wanted or b"", comparison.path)
+            changes = self._changes_of_new(comparison.owner) if apply else {"newfile": comparison.path}
+            return ({**changes, "diff": instead or diff} if self.new_file_diff and diff else changes), diff
+        if not comparison.differs:
+            return wrong, ""
+        diff = difference(comparison)
+        return {"diff": instead or diff, **wrong}, diff
+
+    def _changes_of_new(self, owner: Ownership) -> dict[str, str]:
+        """Return the changes for a new file as Salt does: what differs from the private file that it begins with."""
         empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
         mode = NEW_FILE if owner.mode is None and self.source else owner.mode
         told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}

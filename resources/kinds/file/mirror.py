@@ -1,4 +1,4 @@
-"""One run that makes a directory like another: nothing outside of it can be reached, whatever links are put into it meanwhile."""
+"""One run that makes a directory like another; no link that is put into it meanwhile leads out of it."""
 
 from __future__ import annotations
 
@@ -21,20 +21,28 @@ from holdfast.resources.kinds.file.base import (
     Ownership,
     found,
     make_parents,
+    os_errors,
     put_link,
     status,
-    telling,
 )
 from holdfast.resources.kinds.file.content import decoded
-from holdfast.resources.kinds.file.disk import Look, back_up, compare, difference, inherited, read, settled
-from holdfast.resources.kinds.file.sourcetree import Entry, by_directory
+from holdfast.resources.kinds.file.disk import (
+    Comparison,
+    attributes_of_new,
+    back_up,
+    compare,
+    difference,
+    effective_owner,
+    read,
+)
+from holdfast.resources.kinds.file.sourcetree import SourceEntry, by_directory
 from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import what
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the directory should be: where its files come from, whose they are, how they are made."""
+    """How the directory should be: the source of its files, their owners, how they are made."""
 
     url: str
     directories: Ownership
@@ -45,34 +53,38 @@ class Rules:
     back_up: bool
     show: bool | None
     variables: Mapping[str, Any] | None
-    """Those of the templates; None: the files are none."""
+    """Variables of the templates; None: the files are not templates."""
 
 
 def without_frames(error: HoldfastError) -> HoldfastError:
-    """The same error without what was going on when it was raised, which would hold descriptors."""
+    """Return the error without its traceback, which would keep descriptors open."""
     return type(error)(str(error))
 
 
 class Mirror:
-    """Makes `top` as it should be, or only tells what is not.
+    """Makes `top` as it should be, or only finds out what differs.
 
-    `changes` are Salt's, by path, of what is done; in noop of what would be. What goes wrong with one entry does not keep the others from being made; `fail` raises it.
+    `changes` are Salt's, by path: of what is done, or in noop of what would be. An error with one entry does not stop
+    the others; `fail` raises it.
     """
 
     def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
         self.changes: dict[str, Any] = {}
         self.removed: list[str] = []
-        """What is removed; in noop Salt's `changes` do not have it."""
+        """Removed paths; in noop Salt's `changes` do not list them."""
         self._new: set[str] = set()
-        """What is made: directories, files, links."""
+        """What is created: "directories", "files", "links"."""
         self._ctx, self._rules, self._top, self._apply = ctx, rules, top, apply
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []
         self._failed: set[str] = set()
-        """Entries that went wrong; what is in such a directory is not tried."""
+        """Entries with an error; the content of such a directory is skipped."""
 
-    async def make(self, entries: Sequence[Entry]) -> None:
-        """Make all entries, sorted by `read_tree`. Raises `Permanent` or `Temporary` when the directory itself cannot be."""
+    async def make(self, entries: Sequence[SourceEntry]) -> None:
+        """Make all entries, sorted by `read_tree`.
+
+        Raises `Permanent` or `Temporary` if the directory itself cannot be made.
+        """
         self._make_top()
         for directory, inside in by_directory(entries):
             if directory in self._failed:
@@ -85,33 +97,34 @@ class Mirror:
                 self._failed |= {entry.inside for entry in inside}
 
     def fail(self) -> None:
-        """Raise the first error, if there was one, and say how many there were."""
+        """Raise the first error, if any, with the number of the others."""
         if self._errors:
             first, others = self._errors[0], len(self._errors) - 1
             raise type(first)(f"{first} (and {others} more)" if others else str(first))
 
     def diff(self) -> str:
-        """The diffs of all files, cut to what a report may have."""
+        """Return the diffs of all files, cut to the limit of a report."""
         text = "".join(self._diffs)
         return text if len(text) <= LIMIT else f"{text[:LIMIT]}\n[diff cut at {LIMIT} characters]\n"
 
     def of_new(self) -> str:
-        """Modes and owner of what would be made, for a plan; empty where nothing would."""
+        """Return modes and owner of the new entries, for a plan; empty if there are none."""
         files = self._rules.files
+        modes = "the modes of their sources" if self._rules.keep_mode else files.mode_of_new(NEW_FILE)
         words = {
             "directories": f"directories with {self._rules.directories.mode_of_new(NEW_DIRECTORY)}",
-            "files": f"files with {'the modes of their sources' if self._rules.keep_mode else files.mode_of_new(NEW_FILE)}",
+            "files": f"files with {modes}",
             "links": "links",
         }
         told = ", ".join(word for new, word in words.items() if new in self._new)
         return f"; new {told}, {files.owner_of_new()}" if told else ""
 
-    async def clean(self, entries: Sequence[Entry], exclude: Collection[str]) -> None:
-        """Remove what is neither an entry, nor managed by others, nor excluded. Not done when something went wrong."""
+    async def clean(self, entries: Sequence[SourceEntry], exclude: Collection[str]) -> None:
+        """Remove all paths that are neither entries nor managed by others nor excluded. Does nothing after an error."""
         if self._errors or status(self._top) is None:
             return
         keep = {self._path(entry.inside) + ("/." if entry.is_directory else "") for entry in entries}
-        with telling("look through", self._top):
+        with os_errors("walk", self._top):
             inside = self._inside()
         extra = await self._ctx.long_blocking(
             trees.surplus, inside, keep | set(self._ctx.managed_below(self._top)), exclude
@@ -131,10 +144,10 @@ class Mirror:
         return f"{self._top}/{inside}" if inside else self._top
 
     def _inside(self) -> Directory:
-        """The directory itself. Raises `OSError`, and `Unsafe` for one that somebody may have moved there."""
+        """Open the directory itself. Raises `OSError`, and `Unsafe` for one that a user may have moved there."""
         place = paths.at(self._top)
         inside = place.enter()
-        place.demand_own(inside.info, "look through")
+        place.demand_own(inside.info, "walk")
         return replace(inside, path=self._top)
 
     def _make_top(self) -> None:
@@ -143,33 +156,33 @@ class Mirror:
             owner.demand(self._top)
             self._ctx.report.touched = True
             make_parents(self._top, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
-        with telling("make directory", self._top):
+        with os_errors("make directory", self._top):
             self._directory(self._top, paths.at(self._top) if self._apply else found(self._top)[0], seen)
 
-    async def _make_in(self, directory: str, entries: Sequence[Entry]) -> None:
-        """Make the entries of one directory. Raises `Permanent` or `Temporary` when it cannot be opened."""
+    async def _make_in(self, directory: str, entries: Sequence[SourceEntry]) -> None:
+        """Make the entries of one directory. Raises `Permanent` or `Temporary` if it cannot be opened."""
         path = self._path(directory)
         if not self._apply and status(path) is None:
             await self._make_all(entries, None)
             return
-        with telling("look through", path):
+        with os_errors("walk", path):
             inside = trees.reach(self._inside(), f"{path}/.")
             if inside is None:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         await self._make_all(entries, inside.directory)
 
-    async def _make_all(self, entries: Sequence[Entry], inside: Directory | None) -> None:
-        """Make the entries of one directory, which is held open; None where it is not there, and is not to be made."""
+    async def _make_all(self, entries: Sequence[SourceEntry], inside: Directory | None) -> None:
+        """Make the entries of one open directory; None if it does not exist and is not made."""
         for entry in entries:
-            await asyncio.sleep(0)  # others have their turn: there may be thousands
+            await asyncio.sleep(0)  # lets other tasks run: there may be thousands of entries
             try:
-                with telling("put in place", self._path(entry.inside)):
+                with os_errors("put in place", self._path(entry.inside)):
                     await self._make(entry, inside)
             except HoldfastError as error:
                 self._errors.append(without_frames(error))
                 self._failed.add(entry.inside)
 
-    async def _make(self, entry: Entry, inside: Directory | None) -> None:
+    async def _make(self, entry: SourceEntry, inside: Directory | None) -> None:
         path, name = self._path(entry.inside), entry.inside.rpartition("/")[2]
         place = None if inside is None else inside.entry(name)
         seen = None if place is None else place.look()
@@ -184,7 +197,8 @@ class Mirror:
         owner = self._rules.directories
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
             raise Permanent(
-                f"cannot make directory {path}: {what(seen.st_mode)} is in the way, and links are not followed here; remove it first"
+                f"cannot make directory {path}: {what(seen.st_mode)} is in the way, and links are not followed here; "
+                "remove it first"
             )
         wrong: dict[str, Any] = {"directory": "new"} if seen is None else owner.wrong(seen)
         if not wrong:
@@ -204,28 +218,20 @@ class Mirror:
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
-        """Raise `Unsafe` for a directory that could not be gone through once it is made: another's, below one of a user."""
+        """Raise `Unsafe` for a new directory that could not be entered.
+
+        That is so if it lies in the directory of a user and has another owner.
+        """
         if place.directory.holders and owner.uid not in place.directory.holders:
             raise Unsafe(
-                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or what is made could be exchanged"
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or he could "
+                "replace the directory"
             )
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
         owner = self._rules.files._replace(mode=None)
-        change: dict[str, Any] = {}
-        wrong: dict[str, str] = {}
-        if place is None or seen is None:
-            change = {"new": path}
-        elif not stat.S_ISLNK(seen.st_mode):
-            if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
-                raise Permanent(
-                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: true for a file"
-                )
-            change = {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
-        elif place.readlink() != target:
-            change = {"new": path} if self._apply else {"change": path}
-        else:
-            wrong = owner.wrong(seen)
+        change = self._link_change(path, place, target, seen)
+        wrong = owner.wrong(seen) if seen is not None and not change else {}
         if not change and not wrong:
             return
         if self._apply and place is not None:
@@ -239,33 +245,53 @@ class Mirror:
         if seen is None or not stat.S_ISLNK(seen.st_mode):
             self._new.add("links")
 
-    async def _file(self, path: str, place: Place | None, entry: Entry, seen: os.stat_result | None) -> None:
+    def _link_change(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> dict[str, Any]:
+        """Return Salt's `changes` for a link, without its owner; empty if it has this target. Raises `Permanent`."""
+        if place is None or seen is None:
+            return {"new": path}
+        if not stat.S_ISLNK(seen.st_mode):
+            if not self._rules.force_links or stat.S_ISDIR(seen.st_mode):
+                raise Permanent(
+                    f"cannot link {path}: {what(seen.st_mode)} is in the way; remove it, or set force_symlinks: "
+                    "true for a file"
+                )
+            return {"forced": f"{what(seen.st_mode)} in its place is removed", "new": path}
+        if place.readlink() != target:
+            return {"new": path} if self._apply else {"change": path}
+        return {}
+
+    async def _file(self, path: str, place: Place | None, entry: SourceEntry, seen: os.stat_result | None) -> None:
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             if not stat.S_ISLNK(seen.st_mode):
                 raise Permanent(f"cannot manage {path} as a file: it is {what(seen.st_mode)}; remove it first")
-            seen = None  # a link there is replaced
+            seen = None  # a link is replaced
         owner = self._rules.files
         if self._rules.keep_mode:
             owner = owner._replace(mode=stat.S_IMODE(entry.mode))
-        owner = settled(owner, place, seen)
-        look = Look(path, place, seen, owner)
+        owner = effective_owner(owner, place, seen)
+        comparison = Comparison(path, place, seen, owner)
         if seen is None or self._rules.replace:
-            look.wanted = await self._content(entry, path)
-            await compare(self._ctx, look, look.wanted)
-            seen = look.seen
+            comparison.wanted = await self._content(entry, path)
+            await compare(self._ctx, comparison, comparison.wanted)
+            seen = comparison.seen
         wrong = owner.wrong(seen) if seen is not None else {}
-        if seen is not None and not look.differs and not wrong:
+        if seen is not None and not comparison.differs and not wrong:
             return
         if self._apply and place is not None:
-            owner.demand(path)
-            self._ctx.report.touched = True
-            if seen is not None and not look.differs and not look.afresh():
-                owner.put(place, seen)
-            else:
-                await self._write(look, place)
-        self._tell(look, wrong)
+            await self._repair(comparison, place)
+        self._report(comparison, wrong)
 
-    async def _content(self, entry: Entry, path: str) -> bytes:
+    async def _repair(self, comparison: Comparison, place: Place) -> None:
+        """Write a file, or change its owner and mode if that suffices."""
+        owner, seen = comparison.owner, comparison.seen
+        owner.demand(comparison.path)
+        self._ctx.report.touched = True
+        if seen is not None and not comparison.differs and not comparison.needs_new_file():
+            owner.put(place, seen)
+        else:
+            await self._write(comparison, place)
+
+    async def _content(self, entry: SourceEntry, path: str) -> bytes:
         url = f"{self._rules.url}/{entry.inside}"
         data = await self._ctx.source(url, trusted=self._rules.variables is not None)
         if self._rules.variables is None:
@@ -281,27 +307,29 @@ class Mirror:
         }
         return self._ctx.render(decoded(data, url), name=url, variables=variables).encode()
 
-    def _tell(self, look: Look, wrong: dict[str, str]) -> None:
-        instead = hidden(self._rules.show, None if look.seen is None else look.seen.st_mode, look.owner.mode)
-        if look.seen is None:
+    def _report(self, comparison: Comparison, wrong: dict[str, str]) -> None:
+        instead = hidden(
+            self._rules.show, None if comparison.seen is None else comparison.seen.st_mode, comparison.owner.mode
+        )
+        if comparison.seen is None:
             self._new.add("files")
-            self._diffs.append("" if instead else unified(b"", look.wanted or b"", look.path))
-            mode = NEW_FILE if look.owner.mode is None else look.owner.mode
-            self.changes[look.path] = (
-                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": look.path}
+            self._diffs.append("" if instead else unified(b"", comparison.wanted or b"", comparison.path))
+            mode = NEW_FILE if comparison.owner.mode is None else comparison.owner.mode
+            self.changes[comparison.path] = (
+                {"diff": "New file", "mode": f"{mode:04o}"} if self._apply else {"newfile": comparison.path}
             )
-        elif look.differs:
-            diff = difference(look)
+        elif comparison.differs:
+            diff = difference(comparison)
             self._diffs.append("" if instead else diff)
-            self.changes[look.path] = {"diff": instead or diff, **wrong}
+            self.changes[comparison.path] = {"diff": instead or diff, **wrong}
         else:
-            self.changes[look.path] = wrong
+            self.changes[comparison.path] = wrong
 
-    async def _write(self, look: Look, place: Place) -> None:
-        if look.wanted is None and look.seen is not None:
-            look.demand_theirs()
-            look.wanted = await read(self._ctx, place, look.seen)
-        if look.seen is not None and self._rules.back_up:
+    async def _write(self, comparison: Comparison, place: Place) -> None:
+        if comparison.wanted is None and comparison.seen is not None:
+            comparison.demand_givable()
+            comparison.wanted = await read(self._ctx, place, comparison.seen)
+        if comparison.seen is not None and self._rules.back_up:
             await self._ctx.blocking(back_up, place, str(self._ctx.var_dir))
-        uid, gid, mode = inherited(look, NEW_FILE)
-        await self._ctx.write_file(place, look.wanted or b"", mode=mode, uid=uid, gid=gid)
+        uid, gid, mode = attributes_of_new(comparison, NEW_FILE)
+        await self._ctx.write_file(place, comparison.wanted or b"", mode=mode, uid=uid, gid=gid)

@@ -1,4 +1,4 @@
-"""`file.copy`, `file.rename`: something put in place from elsewhere on this host."""
+"""`file.copy`, `file.rename`: a file that comes from another path on this host."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
@@ -22,25 +23,24 @@ from holdfast.resources.kinds.file.base import (
     make_parents,
     note,
     octal,
+    os_errors,
     ownership,
     passable,
     place_of,
     status,
-    telling,
 )
-from holdfast.resources.kinds.file.disk import Look, inherited, kept_mode, read, settled
-from holdfast.resources.needs import Need
+from holdfast.resources.kinds.file.disk import Comparison, attributes_of_new, effective_owner, kept_mode, read
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
 
-def tell(ctx: Context, path: str, source: str, done: str, *, apply: bool, foreseen: str = "") -> None:
-    """What was put in place, or would be; Salt's `changes` do not have the latter."""
+def report_placed(ctx: Context, path: str, source: str, done: str, *, apply: bool, foreseen: str = "") -> None:
+    """Report what was put in place, or would be; Salt reports no `changes` for the latter."""
     note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}{foreseen}")
 
 
 class Rename(OwnedResource, kind="file.rename"):
-    """A file or directory moved to this path, once: when its source is gone, all is well.
+    """A file or directory that is moved to this path, once: right when the source is gone.
 
     /etc/app/app.conf:
       file.rename:
@@ -48,24 +48,24 @@ class Rename(OwnedResource, kind="file.rename"):
     """
 
     source: AbsPath
-    """Where it is now."""
+    """Present path."""
     force: bool = False
-    """Replace what is at the path already; without it, that stays and so does the source."""
+    """Replace what is at the path; otherwise that stays, and the source stays, too."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """What any file needs, and what is moved."""
-        return (*super().needs(), Need("path", self.source, vital=False))
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the dependencies of any file, and the source."""
+        return (*super().dependencies(), Dependency("path", self.source, vital=False))
 
     def touches(self) -> tuple[Uid, ...]:
-        """What it was before, too."""
+        """Return also the source."""
         return (*super().touches(), ("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of both paths: there is something to move once the source is there."""
+        """Watch both paths: the source may appear."""
         return ctx.watch_path(self.name, self.source)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Move it, if it is there."""
+        """Move the source, if it exists."""
         origin, given = found(self.source)
         if origin is None or given is None:
             ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
@@ -83,11 +83,11 @@ class Rename(OwnedResource, kind="file.rename"):
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
             await ctx.long_blocking(self._move, origin, given, place_of(self.name))
         done = f"renamed {self.source} to {self.name}"
-        tell(ctx, self.name, self.source, done, apply=apply)
+        report_placed(ctx, self.name, self.source, done, apply=apply)
         return False
 
     def _move(self, origin: Place, given: os.stat_result, place: Place) -> None:
-        with telling(f"rename to {self.name}", self.source):
+        with os_errors(f"rename to {self.name}", self.source):
             origin.demand_own(given, "move")
             if place.look() is not None:
                 removal.remove(place)
@@ -101,7 +101,9 @@ class Rename(OwnedResource, kind="file.rename"):
 
 
 class Copy(OwnedResource, kind="file.copy"):
-    """A file copied from another on this host. With `force` it is kept equal to it; without, it is only made.
+    """A file that is copied from another one on this host.
+
+    With `force` the copy is kept equal to the source; without, it is only created.
 
     /etc/app/app.conf:
       file.copy:
@@ -113,22 +115,22 @@ class Copy(OwnedResource, kind="file.copy"):
     source: AbsPath
     """The file to copy."""
     force: bool = False
-    """Replace a file that is there and differs."""
+    """Replace an existing file that differs."""
     preserve: bool = False
-    """Take over the owner of the source."""
+    """Give the copy the owner of the source."""
     mode: Mode | None = None
-    """Mode of the copy. Default: that of the source."""
+    """Mode of the copy. Default: the mode of the source."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """What any file needs, and the source."""
-        return (*super().needs(), Need("path", self.source))
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the dependencies of any file, and the source."""
+        return (*super().dependencies(), Dependency("path", self.source))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of the copy, and of its source where the one is kept equal to the other."""
+        """Watch the copy, and the source if the copy is kept equal to it."""
         return ctx.watch_path(self.name, *([self.source] if self.force else []))
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Copy it, if it is missing or (with `force`) differs."""
+        """Copy the source, if the copy is missing or (with `force`) differs."""
         place, seen = found(self.name)
         origin, given = found(self.source, follow=True)
         if seen is not None and not self.force:
@@ -136,11 +138,12 @@ class Copy(OwnedResource, kind="file.copy"):
             return True
         if origin is None or given is None or not stat.S_ISREG(given.st_mode):
             raise Permanent(
-                f"cannot copy {self.source}: it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
+                f"cannot copy {self.source}: "
+                f"it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
             )
         if seen is not None and not stat.S_ISREG(seen.st_mode):
             raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
-        with telling("copy", self.source):
+        with os_errors("copy", self.source):
             data = await read(ctx, origin, given)
             if place is not None and seen is not None and await self._is_right(ctx, place, seen, data):
                 ctx.report.comment = f"{self.name} is equal to {self.source}"
@@ -149,20 +152,24 @@ class Copy(OwnedResource, kind="file.copy"):
         mode = stat.S_IMODE(kept_mode(origin, given)) if owner.mode is None else owner.mode
         if apply:
             ctx.report.touched = True
-            await self._put(ctx, data, Look(self.name, place, seen, owner), mode)
+            await self._put(ctx, data, Comparison(self.name, place, seen, owner), mode)
         foreseen = owner.of_new(mode) if seen is None else ""
-        tell(ctx, self.name, self.source, f"copied {self.source} to {self.name}", apply=apply, foreseen=foreseen)
+        done = f"copied {self.source} to {self.name}"
+        report_placed(ctx, self.name, self.source, done, apply=apply, foreseen=foreseen)
         return False
 
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
-        """Whether what is there need not be copied again; it must, where a user has put the same there, and no owner is declared."""
+        """Return whether the present file need not be copied again.
+
+        It must, if a user has put the same content there, and no owner is declared.
+        """
         owner = await ownership(ctx, self.user, self.group)
-        if settled(owner, place, seen) != owner and seen.st_uid != os.geteuid():
+        if effective_owner(owner, place, seen) != owner and seen.st_uid != os.geteuid():
             return False
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
     async def _owner(self, ctx: Context, given: os.stat_result) -> Ownership:
-        """Owner of the copy, as declared or, with `preserve`, as of the source; and the mode that is declared."""
+        """Return the owner of the copy, that of the source for `preserve`, and the declared mode."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         if not self.preserve:
             return owner
@@ -171,12 +178,12 @@ class Copy(OwnedResource, kind="file.copy"):
             gid=given.st_gid if owner.gid == UNDECLARED else owner.gid,
         )
 
-    async def _put(self, ctx: Context, data: bytes, look: Look, mode: int) -> None:
-        look.owner.demand(self.name)
+    async def _put(self, ctx: Context, data: bytes, comparison: Comparison, mode: int) -> None:
+        comparison.owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
             owner = await ownership(ctx, self.user, self.group)
             make_parents(self.name, owner, passable(mode) if self.dir_mode is None else int(self.dir_mode, 8))
-        uid, gid, _ = inherited(look, mode)
-        with telling("write", self.name):
+        uid, gid, _ = attributes_of_new(comparison, mode)
+        with os_errors("write", self.name):
             await ctx.write_file(place_of(self.name), data, mode=mode, uid=uid, gid=gid)

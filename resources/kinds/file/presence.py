@@ -1,4 +1,4 @@
-"""`file.exists`, `file.missing`, `file.touch`: statements about a path that concern its content in no way."""
+"""`file.exists`, `file.missing`, `file.touch`: whether a path exists, whatever its content."""
 
 from __future__ import annotations
 
@@ -15,21 +15,26 @@ from holdfast.resources.kinds.file.base import (
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
     status,
-    telling,
 )
 from holdfast.resources.paths import Place
 
 
 def reachable(path: str) -> bool:
-    """Whether something is at a path, links followed. Raises `Permanent` when it may not be looked at, or is not safe."""
+    """Return whether something is at a path, links followed.
+
+    Raises `Permanent` if the path may not be read, or is not safe.
+    """
     return found(path, follow=True)[1] is not None
 
 
 class Exists(PathResource, kind="file.exists"):
-    """Fails unless something is at the path, or where a link there leads; changes nothing. Made to be required.
+    """Fails unless something is at the path, or at the target of a link there.
+
+    Changes nothing; other states require it.
 
     /etc/machine-id:
       file.exists
@@ -38,7 +43,7 @@ class Exists(PathResource, kind="file.exists"):
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look. Raises `Permanent` when it is missing."""
+        """Raise `Permanent` if there is nothing at the path."""
         if not reachable(self.name):
             raise Permanent(f"{self.name} does not exist")
         ctx.report.comment = f"{self.name} exists"
@@ -46,7 +51,7 @@ class Exists(PathResource, kind="file.exists"):
 
 
 class Missing(PathResource, kind="file.missing"):
-    """Fails if something is at the path; changes nothing. A dangling link is nothing.
+    """Fails if something is at the path, other than a dangling link; changes nothing.
 
     /etc/nologin:
       file.missing
@@ -55,7 +60,7 @@ class Missing(PathResource, kind="file.missing"):
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look. Raises `Permanent` when it exists."""
+        """Raise `Permanent` if something is at the path."""
         if reachable(self.name):
             raise Permanent(f"{self.name} exists")
         ctx.report.comment = f"{self.name} does not exist"
@@ -63,7 +68,7 @@ class Missing(PathResource, kind="file.missing"):
 
 
 class Touch(Placed, kind="file.touch"):
-    """A file made if it is missing, and its times set each time this runs.
+    """A file that is created if it is missing, and whose times are set each time the state runs.
 
     /var/lib/app/stamp:
       file.touch:
@@ -80,11 +85,11 @@ class Touch(Placed, kind="file.touch"):
     """Make missing parent directories, too."""
 
     def action(self) -> bool:
-        """It cannot tell whether "now" is needed again."""
+        """Return whether the times are "now": then the kind cannot tell whether it needs to run."""
         return self.atime is None and self.mtime is None
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Make it, or set its times. Raises `Permanent` for a dangling link."""
+        """Create the file, or set its times. Raises `Permanent` for a dangling link."""
         place, seen = found(self.name, follow=True)
         if seen is None and status(self.name) is not None:
             raise Permanent(
@@ -96,25 +101,29 @@ class Touch(Placed, kind="file.touch"):
         if place is not None and seen is not None:
             place.demand_own(seen, "touch")
         if apply:
-            ctx.report.touched = True
-            demand_parent(self.name, makedirs=self.makedirs, apply=True)
-            if self.makedirs:
-                make_parents(self.name, await ownership(ctx, None, None))
-            self._touch(place_of(self.name) if place is None else place, seen)
+            await self._repair(ctx, place, seen)
         done = f"created {self.name}" if seen is None else f"touched {self.name}"
         foreseen = (await ownership(ctx, None, None)).of_new(NEW_FILE) if seen is None else ""
         note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}{foreseen}")
         return False
 
+    async def _repair(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> None:
+        """Create the file, or set its times."""
+        ctx.report.touched = True
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        if self.makedirs:
+            make_parents(self.name, await ownership(ctx, None, None))
+        self._touch(place_of(self.name) if place is None else place, seen)
+
     def _times(self, seen: os.stat_result) -> tuple[float, float]:
-        """The times it should have."""
+        """Return the declared times."""
         return (
             seen.st_atime if self.atime is None else self.atime,
             seen.st_mtime if self.mtime is None else self.mtime,
         )
 
     def _touch(self, place: Place, seen: os.stat_result | None) -> None:
-        with telling("touch", self.name):
+        with os_errors("touch", self.name):
             made = place.create(NEW_FILE) if seen is None else None
             if made is not None:
                 seen = os.fstat(made.fd)

@@ -1,4 +1,4 @@
-"""`file.pruned`: no directory at a path, if nothing would be lost with it."""
+"""`file.pruned`: a directory that is removed if nothing is lost with it."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file import trees
-from holdfast.resources.kinds.file.base import PathResource, found, note, telling
+from holdfast.resources.kinds.file.base import PathResource, found, note, os_errors
 from holdfast.resources.paths import Directory, Place
 
 DAY = 86400
-"""Seconds."""
+"""Seconds of a day."""
 
 
 class Pruned(PathResource, kind="file.pruned"):
-    """A directory that is empty, or with `recurse` holds nothing but empty directories, is removed. One with files in it is an error.
+    """A directory that is removed if it is empty, or with `recurse` contains only empty directories.
+
+    A directory with files in it is an error.
 
     /srv/incoming:
       file.pruned:
@@ -31,29 +33,25 @@ class Pruned(PathResource, kind="file.pruned"):
     removes: ClassVar[bool] = True
 
     recurse: bool = False
-    """Remove empty directories below it, too."""
+    """Remove empty directories below the path, too."""
     ignore_errors: bool = False
-    """Remove what is empty below it, and leave the rest without complaint; implies `recurse`."""
+    """Remove empty directories below the path and ignore the others; implies `recurse`."""
     older_than: float | None = field(None, ge=0)
-    """Only directories in which nothing was added or removed for so many days."""
+    """Remove only directories in which nothing was added or removed for this number of days."""
     if_empty: bool = False
-    """One with something in it is right as it is."""
+    """Accept a directory that is not empty."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Look what is empty, and remove that."""
+        """Find empty directories, and remove them."""
         place, seen = found(self.name)
         if place is None or seen is None or not stat.S_ISDIR(seen.st_mode):
             ctx.report.comment = f"{self.name} is no directory"
             return True
         empty = await ctx.long_blocking(self._empty, place)
-        if self.name not in empty:
-            if self.if_empty:
-                ctx.report.comment = f"{self.name} stays: it is not empty"
-                return True
-            if not (self.ignore_errors and empty):
-                raise Permanent(
-                    f"cannot remove directory {self.name}: it is not empty{'' if self.older_than is None else ', or too young'}"
-                )
+        if self.name not in empty and self.if_empty:
+            ctx.report.comment = f"{self.name} stays: it is not empty"
+            return True
+        self._demand_removable(empty)
         if apply:
             ctx.report.touched = True
             await ctx.long_blocking(_remove, place, empty)
@@ -69,15 +67,24 @@ class Pruned(PathResource, kind="file.pruned"):
         )
         return False
 
+    def _demand_removable(self, empty: list[str]) -> None:
+        """Raise `Permanent` if the directory is not empty, unless errors are ignored and others below it are."""
+        if self.name not in empty and not (self.ignore_errors and empty):
+            young = "" if self.older_than is None else ", or too young"
+            raise Permanent(f"cannot remove directory {self.name}: it is not empty{young}")
+
     def _empty(self, place: Place) -> list[str]:
-        """Directories that hold nothing but such, sorted, the directory itself among them if it is one. Blocks. Raises `Permanent` or `Temporary`."""
-        with telling("look through", self.name):
+        """Return the directories that contain only empty directories, sorted, including the top if it is one.
+
+        Blocks. Raises `Permanent` or `Temporary`.
+        """
+        with os_errors("walk", self.name):
             top = _enter(place)
             if not (self.recurse or self.ignore_errors):
                 return [self.name] if next(top.names(), None) is None and self._old(top.info) else []
             full: set[str] = set()
             empty = []
-            for each, seen in (*trees.below(top), (place, top.info)):  # what is in a directory comes before that
+            for each, seen in (*trees.below(top), (place, top.info)):  # the directory comes after its content
                 if stat.S_ISDIR(seen.st_mode) and each.path not in full and self._old(seen):
                     empty.append(each.path)
                 else:
@@ -89,15 +96,15 @@ class Pruned(PathResource, kind="file.pruned"):
 
 
 def _enter(place: Place) -> Directory:
-    """The directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
+    """Open the directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
     inside = place.enter()
-    place.demand_own(inside.info, "look through")
+    place.demand_own(inside.info, "walk")
     return replace(inside, path=place.path)
 
 
 def _remove(top: Place, empty: list[str]) -> None:
-    """Remove directories at and below a place, the innermost first. Blocks. Raises `Permanent` or `Temporary`."""
-    with telling("remove", top.path):
+    """Remove directories at and below a place, innermost first. Blocks. Raises `Permanent` or `Temporary`."""
+    with os_errors("remove", top.path):
         inside = _enter(top)
         for path in reversed(empty):
             place = top if path == top.path else trees.reach(inside, path)

@@ -1,4 +1,4 @@
-"""`file.recurse`: a directory made like one among the states."""
+"""`file.recurse`: a copy of a directory of the states."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources.context import Context, Watch
+from holdfast.resources.dependencies import Dependency, lies_in, owned_by
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, Placed, found, note, octal, ownership, status
 from holdfast.resources.kinds.file.mirror import Mirror, Rules
-from holdfast.resources.kinds.file.sourcetree import Choice, Entry, dump, file_names, load, read_tree
-from holdfast.resources.needs import Need, lies_in, owned_by
+from holdfast.resources.kinds.file.sourcetree import Choice, SourceEntry, dump, file_names, load, read_tree
 from holdfast.resources.paths.handle import what
-from holdfast.resources.traits import Drawn, FromSources
+from holdfast.resources.traits import FromSources, UsedSource
 
 SHOWN = 10
-"""So many of the paths that are removed stand in its sentence."""
+"""Number of removed paths that the comment lists."""
 
 
 def local_directories(urls: tuple[str, ...]) -> tuple[str, ...]:
-    """For validators: refuse what is no directory on this host."""
+    """Check that sources are directories on this host. Raises `ValueError`."""
     if not urls:
         raise ValueError("source is missing")
     for url in urls:
@@ -39,9 +39,9 @@ Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValid
 
 
 class Recurse(FromSources, Placed, kind="file.recurse"):
-    """A directory made like one among the states: its files, and the directories that they are in.
+    """A copy of a directory of the states: its files, and the directories that they are in.
 
-    Links in the directory are never followed: one in place of a file is replaced, one in place of a directory is an error.
+    Links in the copy are never followed: one in place of a file is replaced, one in place of a directory is an error.
 
     /etc/app:
       file.recurse:
@@ -57,19 +57,19 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         **WINDOWS,
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "merge": "of several directories the first that is there is taken; give each of them a file.recurse of its own"
+        "merge": "of several directories the first that exists is used; give each of them a file.recurse of its own"
     }
 
     source: Directories
-    """A directory, as salt:// URL or absolute path, or a list of them of which the first that is there is taken."""
+    """A directory, as salt:// URL or absolute path, or a list of them, the first of which that exists is used."""
     user: Owner | None = None
-    """Owner of all, by name or number; None leaves it as it is."""
+    """Owner of all entries, by name or number; None leaves it as it is."""
     group: Owner | None = None
-    """Group of all, by name or number; None leaves it as it is."""
+    """Group of all entries, by name or number; None leaves it as it is."""
     dir_mode: Mode | None = None
     """Mode of directories. None leaves it; new ones get 0755."""
     file_mode: ModeOrKeep | None = None
-    """Mode of files, or `keep` for those of the source. None leaves it; new ones get 0644."""
+    """Mode of files, or `keep` for the modes of the source. None leaves it; new ones get 0644."""
     clean: bool = False
     """Remove everything that is neither in the source nor managed by another state."""
     replace: bool = True
@@ -81,33 +81,33 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     defaults: Variables | None = None
     """Variables of the templates where `context` has none."""
     include_empty: bool = False
-    """Make directories, too, that no file is in."""
+    """Make directories without files, too."""
     include_pat: trees.Patterns = ()
-    """Only what matches: globs of the path below the directory, or `E@` and a regular expression."""
+    """Copy only matching paths: globs of the path below the directory, or `E@` and a regular expression."""
     exclude_pat: trees.Patterns = ()
-    """All but what matches; `clean` leaves that alone, too."""
+    """Skip matching paths, also in `clean`."""
     maxdepth: int | None = field(None, ge=0)
-    """Levels of directories below the source; 0: its own files alone."""
+    """Levels of directories below the source; 0: only its own files."""
     keep_symlinks: bool = False
-    """Make links where the source has links; else what they lead to is copied."""
+    """Copy links as links; default: copy their targets."""
     force_symlinks: bool = False
-    """Remove a file that is in the way of such a link."""
+    """Remove a file that is in the way of a link."""
     backup: Literal["minion", "master", "both", "", False] | None = None
-    """`minion`: keep a copy of what is replaced, in the agent's own directory."""
+    """`minion`: keep a copy of each replaced file in the agent's own directory."""
     show_changes: bool | None = None
     """Show the diffs: true always, false never. Default: of files that others may read."""
 
-    def needs(self) -> tuple[Need, ...]:
-        """The owner; directories on the way are made."""
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the owner and, as not vital, the parent: missing parents are made."""
         return (lies_in(self.name, vital=False), *owned_by(self.user, self.group))
 
     def watch(self, ctx: Context) -> Watch:
-        """Events of everything in the directory, and in its source if that is not among the states."""
+        """Watch everything in the directory, and its sources outside the states directory."""
         sources = (ctx.source_outside(url) for url in self.source)
         return ctx.watch_path(self.name, *(path for path in sources if path is not None), recursive=True)
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """The directory, what is in it, and at last what should not be."""
+        """Copy the directory and its content, then remove surplus entries."""
         url, entries = await ctx.long_blocking(self._source, ctx)
         existed = status(self.name) is not None
         mirror = Mirror(ctx, await self._rules(ctx, url), self._top(), apply=apply)
@@ -115,7 +115,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         async def tell() -> None:
             ctx.report.diff = mirror.diff()
             if apply and not existed and len(mirror.changes) > 1:
-                mirror.changes.pop(self.name, None)  # as in Salt, where what is in it says enough
+                mirror.changes.pop(self.name, None)  # as in Salt, which then reports only the content
             note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
 
         ctx.report.account = tell if apply else None
@@ -135,34 +135,36 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
         return ", ".join(done) if apply else f"would have {', '.join(done)}{mirror.of_new()}"
 
-    def draws(self) -> list[Drawn]:
-        """The directories, with the files in them."""
+    def used_sources(self) -> list[UsedSource]:
+        """Return the directories, with the files in them."""
         rendered = self.template is not None
-        return [Drawn(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source]
+        return [
+            UsedSource(url, self._view(), self._list, file_names, choice=True, template=rendered) for url in self.source
+        ]
 
     def _view(self) -> str:
-        """What is looked at in a source: two states may mean different parts of one."""
+        """Return the name of the view of a source: two states may select different parts of it."""
         return f"tree {self.include_pat} {self.exclude_pat} {self.maxdepth} {self.include_empty} {self.keep_symlinks}"
 
     def _list(self, directory: str) -> bytes:
-        """What is meant of a directory, as text; empty when there is none. Blocks."""
+        """Return the selected entries of a directory, as text; empty if there is none. Blocks."""
         _, seen = found(directory, follow=True)
         if seen is None or not stat.S_ISDIR(seen.st_mode):
             return b""
         choice = Choice(self.include_pat, self.exclude_pat, self.maxdepth, self.include_empty)
         return dump(read_tree(directory, choice, keep_links=self.keep_symlinks))
 
-    def _source(self, ctx: Context) -> tuple[str, list[Entry]]:
-        """The first source that is there, and what is meant of it. Raises `Permanent` when none is. Blocks."""
+    def _source(self, ctx: Context) -> tuple[str, list[SourceEntry]]:
+        """Return the first source that exists, and its selected entries. Raises `Permanent` if none exists. Blocks."""
         for url in self.source:
             listing = ctx.source_view(url, self._view(), self._list)
             if listing:
                 return url, load(listing)
         missing = ", ".join(self.source)
-        raise Permanent(f"cannot copy {missing}: there is no such directory; a single file is copied by file.managed")
+        raise Permanent(f"cannot copy {missing}: there is no such directory; use file.managed for a single file")
 
     def _top(self) -> str:
-        """The path of the directory, a link there followed. Raises `Permanent` for what is none."""
+        """Return the path of the directory, a link there followed. Raises `Permanent` for anything but a directory."""
         place, seen = found(self.name, follow=True)
         path = self.name if place is None else place.path
         if seen is not None and not stat.S_ISDIR(seen.st_mode):
@@ -185,6 +187,6 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
 
 
 def shortened(paths: Sequence[str]) -> str:
-    """The first paths of many, and how many others there are."""
+    """Return the first paths, and the number of the others."""
     more = f" and {len(paths) - SHOWN} more" if len(paths) > SHOWN else ""
     return ", ".join(paths[:SHOWN]) + more

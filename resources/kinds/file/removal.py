@@ -1,4 +1,4 @@
-"""Files and whole directories removed and copied, without ever leaving them by a link or a mount."""
+"""Removal and copying of files and whole directories, without leaving them by a link or a mount."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from contextlib import suppress
 from itertools import islice
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.trees import Budget, enter, reach
 from holdfast.resources.paths import Directory, Place, Unsafe, mounts
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
 
 BATCH = 10_000
-"""Entries of a directory that are listed at a time for being removed."""
+"""Number of entries of a directory that are listed at a time for removal."""
 
 
 def remove_below(top: Directory, path: str) -> None:
-    """Remove what is at a path below a directory, which is reached from there. Blocks. Raises as `remove` does."""
-    with telling("remove", path):
+    """Remove what is at a path below a directory, reached from there. Blocks. Raises as `remove` does."""
+    with os_errors("remove", path):
         place = reach(top, path)
     if place is not None:
         remove(place)
 
 
 def remove(place: Place, budget: Budget | None = None) -> None:
-    """Remove a file, a link (not where it leads) or a whole directory; what is gone already is as wanted. Blocks. `budget` counts what is removed.
+    """Remove a file, a link (not its target) or a whole directory; what is gone already is right.
 
-    Raises `Temporary` or `Permanent`, the latter when something is mounted there or below: that is never what "remove this directory" means.
+    Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`, the latter if there is a mount
+    point: "remove this directory" never means what is mounted there.
     """
     mounted = mounts.below(place.real)
     if mounted:
         raise Permanent(f"cannot remove {place.path}: {mounted[0]} is a mount point; unmount it first")
-    with telling("remove", place.path):
+    with os_errors("remove", place.path):
         _remove(place, 1, budget or Budget(10 * ENTRIES))
 
 
@@ -59,12 +60,12 @@ def _remove(place: Place, level: int, budget: Budget) -> None:
                 break
         place.rmdir()
         budget.removed += 1
-    except ABSENT:  # gone meanwhile: as wanted
+    except ABSENT:  # gone meanwhile: that is right
         return
 
 
 def _remove_empty(place: Place, seen: os.stat_result) -> None:
-    """Remove a directory that somebody may have moved there, if nothing is lost with it. Raises `OSError` and `Unsafe`."""
+    """Remove a directory that a user may have moved there, if it is empty. Raises `OSError` and `Unsafe`."""
     try:
         place.rmdir()
     except OSError as error:
@@ -74,9 +75,9 @@ def _remove_empty(place: Place, seen: os.stat_result) -> None:
 
 
 def copy(origin: Place, to: Place) -> None:
-    """Copy a file, a link or a whole directory, with owner, mode and times, to where nothing is; on an error nothing of it is left.
+    """Copy a file, a link or a whole directory, with owner, mode and times, to a free path.
 
-    Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
+    After an error nothing of the copy is left. Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
     """
     try:
         _copy(origin, to, 1, Budget())
@@ -103,7 +104,7 @@ def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
 
 
 def _copy_file(origin: Place, to: Place) -> None:
-    """Copy a regular file; all that the copy gets is of the very file that is read."""
+    """Copy a regular file; owner, mode and times of the copy are those of the very file that is read."""
     source, info = origin.open()
     origin.demand_own(info, "move")
     loose = bool(origin.directory.holders)
@@ -111,12 +112,12 @@ def _copy_file(origin: Place, to: Place) -> None:
         raise Unsafe(f"cannot move {origin.path}: it has more than {LIMIT >> 20} MiB, and {origin.directory.reason}")
     new = to.create(0o600)
     left = info.st_size
-    while left > 0 and (done := os.sendfile(new.fd, source.fd, None, min(left, BATCH << 10))):  # None: from where it is
+    while left > 0 and (done := os.sendfile(new.fd, source.fd, None, min(left, BATCH << 10))):  # None: from its offset
         left -= done
     os.fchown(new.fd, info.st_uid, info.st_gid)
     os.fchmod(new.fd, stat.S_IMODE(info.st_mode) & (0o777 if loose else 0o7777))
     if not loose:
         for name in os.listxattr(source.fd):
-            with suppress(OSError):  # what this file system does not have
+            with suppress(OSError):  # this file system may not support it
                 os.setxattr(new.fd, name, os.getxattr(source.fd, name))
     os.utime(new.fd, (info.st_atime, info.st_mtime))

@@ -1,4 +1,4 @@
-"""`file.replace`, `file.comment`, `file.uncomment`: what a regular expression finds in a file, changed."""
+"""`file.replace`, `file.comment`, `file.uncomment`: edits of text that a regular expression finds."""
 
 from __future__ import annotations
 
@@ -17,23 +17,30 @@ from holdfast.resources.kinds.file.content import finished
 from holdfast.resources.kinds.file.edit import Edit, Regex, bare, ended, split
 
 FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
-"""What may be said of a pattern; UNICODE goes without saying."""
+"""Flags that a pattern may have; UNICODE always applies."""
 
 
 def parse_flags(value: object) -> object:
-    """Flags by their names, long or short, or as the number that they make together; becomes a tuple of long names."""
+    """Return flags as a tuple of long names, from long or short names, or their sum as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
-        known = value & ~(FLAGS | re.UNICODE) == 0
-        value = [flag.name for flag in FLAGS if value & flag] if known else [str(value)]
+        value = _flag_names(value)
     names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in parse_list(value)]  # type: ignore[attr-defined]  # a list
     for said, flag in names:
         if flag is None or flag not in FLAGS | re.UNICODE:
-            raise ValueError(f"{said} is not a flag; known are {', '.join(str(known.name) for known in FLAGS)}")
+            raise ValueError(f"{said} is not a flag; available: {', '.join(str(known.name) for known in FLAGS)}")
     return tuple(flag.name for _, flag in names if flag is not None and flag is not re.UNICODE)
 
 
+def _flag_names(number: int) -> list[str | None]:
+    """Return the names of the flags in a sum; the number itself as text if it has unknown flags."""
+    known = number & ~(FLAGS | re.UNICODE) == 0
+    return [flag.name for flag in FLAGS if number & flag] if known else [str(number)]
+
+
 class Replace(Edit, kind="file.replace"):
-    """Every match of a regular expression replaced. What the replacement makes must not match again, or else it never ends.
+    """A file in which each match of a regular expression is replaced.
+
+    The replacement must not match again, or each run changes the file.
 
     /etc/ssh/sshd_config:
       file.replace:
@@ -49,19 +56,19 @@ class Replace(Edit, kind="file.replace"):
     repl: Text = ""
     r"""The replacement; `\1` or `\g<name>` stand for groups."""
     count: int = field(0, ge=0)
-    """Replacements at most; 0: all."""
+    """Greatest number of replacements; 0: all."""
     flags: Annotated[tuple[str, ...], BeforeValidator(parse_flags)] = ("MULTILINE",)
-    """Names of flags of Python's re module, or the number that they make together."""
+    """Names of flags of Python's re module, or their sum as a number."""
     append_if_not_found: bool = False
-    """Add the replacement at the end when the pattern matches nowhere."""
+    """Add the replacement at the end if the pattern does not match."""
     prepend_if_not_found: bool = False
-    """Add it at the beginning."""
+    """Add the replacement at the beginning if the pattern does not match."""
     not_found_content: str | None = None
-    """What is added then instead of `repl`."""
+    """Text to add instead of `repl`."""
     ignore_if_missing: bool = False
-    """A missing file is not an error."""
+    """Accept a missing file."""
     backslash_literal: bool = False
-    """Take backslashes in `repl` as they are."""
+    """Take backslashes in `repl` literally."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -75,15 +82,15 @@ class Replace(Edit, kind="file.replace"):
         return functools.reduce(operator.or_, (re.RegexFlag[name] for name in self.flags), re.RegexFlag(0))
 
     def tolerates(self) -> bool:
-        """As declared."""
+        """Return what is declared."""
         return self.ignore_if_missing
 
     def patterns(self) -> tuple[str, ...]:
-        """As declared."""
+        """Return what is declared."""
         return (self.pattern,)
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the matches replaced, or with the replacement added."""
+        """Return the text with the matches replaced, or with the replacement added."""
         replacement = self.repl.replace("\\", "\\\\") if self.backslash_literal else self.repl
         try:
             changed, found = re.subn(self.pattern, replacement, text, count=self.count, flags=self._flags())
@@ -96,22 +103,25 @@ class Replace(Edit, kind="file.replace"):
 
 
 GLOBAL = re.compile(r"(?:\(\?([aiLmsux]+)\))?\^?(.*)", re.DOTALL)
-"""A regular expression: the flags that it begins with, and the rest, without a `^`."""
+"""Parts of a regular expression: the flags at its beginning, and the rest, without a `^`."""
 
 
 class Marked(Edit):
-    """Lines that a regular expression finds at their beginning, whether or not they are comments."""
+    """Base of the kinds for lines that a regular expression matches at their beginning, comments or not."""
 
     regex: Regex
-    """Matched from the beginning of a line on, or after its comment sign; `^` before it changes nothing, `$` after it means the line's end."""
+    """Regular expression, matched at the beginning of a line or after its comment sign.
+
+    A `^` before it changes nothing; a `$` after it means the end of the line.
+    """
     char: str = "#"
-    """What makes a line a comment."""
+    """The comment sign."""
 
     @field_validator("char")
     @classmethod
     def _visible(cls, char: str) -> str:
         if not char.strip() or "\n" in char:
-            raise ValueError(f"{char!r} cannot be told from other text: give a comment sign, like '#'")
+            raise ValueError(f"{char!r} cannot be a comment sign: give one like '#'")
         return char
 
     @field_validator("regex")
@@ -121,39 +131,42 @@ class Marked(Edit):
         return regex
 
     def patterns(self) -> tuple[str, ...]:
-        """As declared."""
+        """Return what is declared."""
         return (self.regex,)
 
     def matches(self, line: str) -> bool:
-        """Whether what a line says, comment sign and end taken off, is meant."""
+        """Return whether the expression matches a line without comment sign and line end."""
         return anchored(self.regex).match(line) is not None
 
     def says(self, text: str) -> bool:
-        """The same, behind any of the blanks that the text begins with."""
+        """Return whether the expression matches after any number of the leading blanks."""
         return any(self.matches(text[blanks:]) for blanks in range(len(text) - len(text.lstrip()) + 1))
 
     def is_comment(self, line: str) -> bool:
-        """Whether a line begins with the comment sign, blanks aside."""
+        """Return whether a line begins with the comment sign, blanks aside."""
         return line.lstrip().startswith(self.char.strip())
 
     def content(self, line: str) -> str:
-        """What a comment says."""
+        """Return the text of a comment."""
         return line.lstrip().removeprefix(self.char.strip())
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
-        """Not what, but that it is changed; the diff is told all the same."""
+        """Report that the file changes, not what; the diff is shown as well."""
         return {self.name: "updated"}
 
     def demand(self, *, found: bool) -> None:
-        """Raise `Permanent` when there is nothing of what is meant."""
+        """Raise `Permanent` if no line matches."""
         if not found:
-            hint = r"it is matched from the beginning of a line on; write \s* or .* before it if other text may stand there"
+            hint = r"it is matched at the beginning of a line; write \s* or .* before it if other text may stand there"
             raise Permanent(f"cannot edit {self.name}: no line matches {self.regex!r}, comment or not; {hint}")
 
 
 @functools.lru_cache
 def anchored(regex: str) -> re.Pattern[str]:
-    """The expression for the beginning of what a line says. Raises `ValueError` when it cannot be a part of another."""
+    """Return the expression that matches at the beginning of a line's text.
+
+    Raises `ValueError` if it cannot be a part of another expression.
+    """
     flags, core = GLOBAL.fullmatch(regex).groups()  # type: ignore[union-attr]  # it matches everything
     whole = core.endswith("$") and (len(core) - len(core[:-1].rstrip("\\"))) % 2 == 1
     core, end = (core[:-1], "$") if whole else (core, "")
@@ -166,7 +179,7 @@ def anchored(regex: str) -> re.Pattern[str]:
 
 
 class Comment(Marked, kind="file.comment"):
-    r"""Lines made comments. Fails if no line matches, neither as a comment nor otherwise.
+    r"""Lines that are made comments. Fails if no line matches, as a comment or otherwise.
 
     /etc/fstab:
       file.comment:
@@ -174,10 +187,10 @@ class Comment(Marked, kind="file.comment"):
     """
 
     ignore_missing: bool = False
-    """It is fine if no line matches."""
+    """Accept that no line matches."""
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the lines that match as comments."""
+        """Return the text with the matching lines as comments."""
         lines, found = split(text), self.ignore_missing
         for n, line in enumerate(lines):
             if self.is_comment(line):
@@ -189,7 +202,7 @@ class Comment(Marked, kind="file.comment"):
 
 
 class Uncomment(Marked, kind="file.uncomment"):
-    """Comments made lines again: the comment sign before what matches is taken away. Fails if no line matches at all.
+    """Comments that are made lines: the comment sign before a match is removed. Fails if no line matches.
 
     /etc/adduser.conf:
       file.uncomment:
@@ -197,7 +210,7 @@ class Uncomment(Marked, kind="file.uncomment"):
     """
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """The text with the comments that match as lines."""
+        """Return the text with the matching comments as lines."""
         lines, found = split(text), False
         for n, line in enumerate(lines):
             found = found or self.says(bare(line))

@@ -1,4 +1,4 @@
-"""Parts of files that come from sources, all of them one after the other, rendered if they are templates."""
+"""Parts of files that come from sources, joined in order, rendered if they are templates."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from pydantic import BaseModel, BeforeValidator, model_validator
 from holdfast.resources.context import Context
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
-from holdfast.resources.traits import Drawn, FromSources
+from holdfast.resources.traits import FromSources, UsedSource
 
 
 class Sourced(FromSources, BaseModel):
-    """The arguments that say where parts of a file come from; for kinds to inherit."""
+    """Arguments for the sources of parts of a file; for kinds to inherit."""
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """A URL whose content is taken: salt://, file://, an absolute path, http(s)://."""
+    """URL of the content: salt://, file://, an absolute path, http(s)://."""
     source_hash: Text | None = None
-    """What it must hash to, or the URL of a file with hashes; needed for http."""
+    """Hash of the source, or the URL of a file with hashes; required for http."""
     sources: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Several such URLs, or `{URL: hash}`; all of them are taken, in this order."""
+    """Several URLs, or `{URL: hash}`; all of them are used, in this order."""
     source_hashes: Texts = ()
-    """The hashes of `sources`, in the same order."""
+    """Hashes of `sources`, in the same order."""
     template: Literal["jinja"] | None = "jinja"
-    """Render what comes from a source; null: take it as it is."""
+    """Render the sources; null: use them as they are."""
     context: Variables | None = None
     """Variables of the template."""
     defaults: Variables | None = None
@@ -42,25 +42,30 @@ class Sourced(FromSources, BaseModel):
         return self
 
     def all_sources(self) -> content.Sources:
-        """Each source with its hash."""
+        """Return each source with its hash."""
         one = tuple((url, digest or self.source_hash) for url, digest in self.source)
         hashes = self.source_hashes + (None,) * (len(self.sources) - len(self.source_hashes))
         return one + tuple((url, own or digest) for (url, own), digest in zip(self.sources, hashes, strict=True))
 
-    def draws(self) -> list[Drawn]:
-        """The sources, and the files of hashes."""
+    def used_sources(self) -> list[UsedSource]:
+        """Return the sources, and the files of hashes."""
         urls = [url for pair in self.all_sources() for url in pair]
         rendered = {url for url, _ in self.all_sources()} if self.template else ()
         return [
-            Drawn(url, template=url in rendered) for url in urls if url is not None and url.startswith(content.SCHEMES)
+            UsedSource(url, template=url in rendered)
+            for url in urls
+            if url is not None and url.startswith(content.SCHEMES)
         ]
 
     def outside_paths(self, ctx: Context) -> list[str]:
-        """Paths of those that are to be watched."""
-        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.draws()) if path is not None]
+        """Return the paths of the sources to watch."""
+        return [path for path in (ctx.source_outside(drawn.url) for drawn in self.used_sources()) if path is not None]
 
     async def fetch(self, ctx: Context) -> tuple[str, ...]:
-        """The text of each source. Raises `Permanent` or `Temporary` when one is not there, not as its hash says, or not text."""
+        """Return the text of each source.
+
+        Raises `Permanent` or `Temporary` if a source is missing, has another hash or is not text.
+        """
         return tuple([await self._text(ctx, url, digest) for url, digest in self.all_sources()])
 
     async def _text(self, ctx: Context, url: str, digest: str | None) -> str:

@@ -1,4 +1,4 @@
-"""A directory that others are made like: what is in it, and which part of that is meant."""
+"""A directory that is copied: its entries, and the selection of them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
-from holdfast.resources.kinds.file.base import telling
+from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.disk import kept_mode
 from holdfast.resources.kinds.file.trees import Budget, matches
 from holdfast.resources.paths import Place, Unsafe
@@ -20,24 +20,24 @@ from holdfast.resources.temporaries import is_temporary
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
-    """One thing in the directory; `inside` is its path below that."""
+class SourceEntry:
+    """One entry; `inside` is its path below the directory."""
 
     inside: str
     mode: int
-    """Type and mode, those of what a link leads to where links are followed."""
+    """Type and mode; those of the target if links are followed."""
     target: str | None = None
-    """Where a link leads, if it is taken as a link."""
+    """Target of a link that is copied as a link."""
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is one, and not a link to one that is taken as a link."""
+        """Whether the entry is a directory, other than a link that is copied as a link."""
         return self.target is None and stat.S_ISDIR(self.mode)
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """Which entries are meant: patterns as `trees.matches` has them, levels below the directory, directories without files."""
+    """Selection of entries: patterns as in `trees.matches`, levels below the directory, directories without files."""
 
     include: Collection[str] = ()
     exclude: Collection[str] = ()
@@ -45,16 +45,16 @@ class Choice:
     empty: bool = False
 
     def means(self, inside: str) -> bool:
-        """Whether a path is meant."""
+        """Return whether a path is selected."""
         if self.depth is not None and inside.count("/") > self.depth:
             return False
         return (not self.include or matches(inside, self.include)) and not matches(inside, self.exclude)
 
 
-def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
-    """What is meant of a directory, with the directories on the way there, sorted: those before what is in them.
+def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[SourceEntry]:
+    """Return the selected entries of a directory and their parents, sorted: a directory before its content.
 
-    Blocks. Raises `Permanent` for a link that leads nowhere or back, and for what is neither file, link nor directory.
+    Blocks. Raises `Permanent` for a link to nothing or to a parent, and for anything but files, links and directories.
     """
     entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), Budget())}
     meant = {
@@ -64,18 +64,18 @@ def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[Entry]:
     return [entries[inside] for inside in sorted(meant, key=lambda inside: inside.split("/"))]
 
 
-def dump(entries: Sequence[Entry]) -> bytes:
-    """Entries as text."""
+def dump(entries: Sequence[SourceEntry]) -> bytes:
+    """Return entries as text."""
     return json.dumps([(entry.inside, entry.mode, entry.target) for entry in entries]).encode()
 
 
-def load(listing: bytes) -> list[Entry]:
-    """The entries of such a text."""
-    return [Entry(*row) for row in json.loads(listing)]
+def load(listing: bytes) -> list[SourceEntry]:
+    """Return the entries of such a text."""
+    return [SourceEntry(*row) for row in json.loads(listing)]
 
 
 def file_names(listing: bytes) -> Iterator[str]:
-    """The paths, below the directory, of the files among them."""
+    """Return the paths of the files among them, below the directory."""
     return (
         entry.inside
         for entry in (load(listing) if listing else ())
@@ -84,7 +84,7 @@ def file_names(listing: bytes) -> Iterator[str]:
 
 
 def parents(inside: str) -> Iterator[str]:
-    """The directories that a path below a directory leads through, innermost first."""
+    """Yield the parents of a path below a directory, innermost first."""
     while "/" in inside:
         inside = inside.rpartition("/")[0]
         yield inside
@@ -92,9 +92,9 @@ def parents(inside: str) -> Iterator[str]:
 
 def _walk(
     path: str, inside: str, keep_links: bool, above: tuple[tuple[int, int], ...], budget: Budget
-) -> Iterator[Entry]:
-    """What is in the directory at a path, and below; links are followed where that is safe, and else an error."""
-    with telling("look through", path):
+) -> Iterator[SourceEntry]:
+    """Yield the entries of a directory and below; links are followed if that is safe, and are an error otherwise."""
+    with os_errors("walk", path):
         directory = paths.directory(path)
         names = list(directory.names())
     if directory.closed:
@@ -102,7 +102,8 @@ def _walk(
     here = (directory.info.st_dev, directory.info.st_ino)
     if here in above:
         raise Permanent(
-            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: true, or remove it"
+            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: "
+            "true, or remove it"
         )
     for name in names:
         budget.spend(directory, len(above))
@@ -113,28 +114,29 @@ def _walk(
                 yield from _walk(f"{path.rstrip('/')}/{name}", entry.inside, keep_links, (*above, here), budget)
 
 
-def _entry(place: Place, inside: str, keep_links: bool) -> Entry:
-    with telling("look at", place.path):
+def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
+    with os_errors("inspect", place.path):
         seen = place.look()
         if seen is not None and stat.S_ISLNK(seen.st_mode):
             if keep_links:
                 if place.who(seen) or seen.st_uid not in paths.trusted_uids():
                     raise Unsafe(
-                        f"cannot copy {place.path} as a link: it would be root's, and {place.directory.reason or 'it belongs to another user'}"
+                        f"cannot copy {place.path} as a link: it would be root's, "
+                        f"and {place.directory.reason or 'it belongs to another user'}"
                     )
-                return Entry(inside, seen.st_mode, place.readlink())
+                return SourceEntry(inside, seen.st_mode, place.readlink())
             place = paths.at(place.path, follow=True)
             seen = place.look()
         if seen is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), place.path)
     if not (stat.S_ISREG(seen.st_mode) or stat.S_ISDIR(seen.st_mode)):
         raise Permanent(f"cannot copy {place.path}: it is {what(seen.st_mode)}; remove it, or exclude it elsewhere")
-    return Entry(inside, kept_mode(place, seen))
+    return SourceEntry(inside, kept_mode(place, seen))
 
 
-def by_directory(entries: Iterable[Entry]) -> Iterator[tuple[str, list[Entry]]]:
-    """The entries of each directory, outer ones first."""
-    found: dict[str, list[Entry]] = {}
+def by_directory(entries: Iterable[SourceEntry]) -> Iterator[tuple[str, list[SourceEntry]]]:
+    """Yield the entries of each directory, outer ones first."""
+    found: dict[str, list[SourceEntry]] = {}
     for entry in entries:
         found.setdefault(entry.inside.rpartition("/")[0], []).append(entry)
     yield from found.items()

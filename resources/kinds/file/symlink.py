@@ -9,31 +9,32 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, announced
+from holdfast.resources.dependencies import Dependency
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import (
     WINDOWS,
     OwnedResource,
+    Ownership,
     demand_parent,
     found,
     make_parents,
     note,
+    os_errors,
     ownership,
     place_of,
     put_link,
     status,
-    telling,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.needs import Need
 from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
 
 class Symlink(Reversible, OwnedResource, kind="file.symlink"):
-    """A symbolic link, replaced atomically when it leads elsewhere.
+    """A symbolic link, replaced atomically if it has another target.
 
     /etc/localtime:
       file.symlink:
@@ -41,38 +42,40 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     """
 
     ignored: ClassVar[Mapping[str, str]] = {
-        "atomic": "a link is always replaced at once",
-        "disallow_copy_and_unlink": "what is in the way is renamed, or it is an error",
+        "atomic": "a link is always replaced atomically",
+        "disallow_copy_and_unlink": "a file in the way is renamed, or is an error",
         "inherit_user_and_group": "an owner that is not declared is left as it is",
         **WINDOWS,
     }
 
     target: str = field(min_length=1)
-    """Where it leads, verbatim; need not exist."""
+    """Target, verbatim; need not exist."""
     force: bool = False
     """Remove a file or directory that is in the way."""
     backupname: str | None = None
-    """Rename what is in the way to this instead; a plain name is taken to be beside the link."""
+    """Rename what is in the way to this path; a plain name is one beside the link."""
     mode: Mode | None = None
-    """Mode of directories made for `makedirs`; links themselves have none."""
+    """Mode of directories made by `makedirs`; links have no mode."""
     follow_symlinks: bool = True
-    """Accepted for Salt's sake: the link itself is managed, never what it leads to."""
+    """Accepted for compatibility with Salt: the link itself is managed, never its target."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """What is there now; not a directory that `force` removes."""
+        """Return what is there now; None for a directory that `force` removes."""
         seen = status(self.name)
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
-    def needs(self) -> tuple[Need, ...]:
-        """What any file needs, and what it leads to: who goes through it wants that to be there."""
-        own = super().needs()
+    def dependencies(self) -> tuple[Dependency, ...]:
+        """Return the dependencies of any file, and the target, which users of the link need."""
+        own = super().dependencies()
         return (
-            (*own, Need("path", posixpath.normpath(self.target), vital=False)) if self.target.startswith("/") else own
+            (*own, Dependency("path", posixpath.normpath(self.target), vital=False))
+            if self.target.startswith("/")
+            else own
         )
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Where it leads first, then its owner."""
+        """Probe and repair the target first, then the owner."""
         owner = await ownership(ctx, self.user, self.group)
         place, seen = found(self.name)
         leads = self._leads(place, seen)
@@ -81,32 +84,38 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             ctx.report.comment = f"{self.name} leads to {self.target}"
             return True
         if apply:
-            owner.demand(self.name)
-            demand_parent(self.name, makedirs=self.makedirs, apply=True)
-            await ctx.report.announce()
-            ctx.report.touched = True
-            if self.makedirs:
-                make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
-            place = place_of(self.name)
-            if leads == self.target and seen is not None and not place.refusal(seen):
-                with telling("change owner of", self.name):
-                    owner.put(place, seen)
-            else:
-                if seen is not None and stat.S_ISDIR(seen.st_mode):
-                    await ctx.long_blocking(self._make_way, place)
-                else:
-                    self._make_way(place)
-                with telling("link", self.name):
-                    put_link(place, self.target, owner)
-        self._tell(
-            ctx, seen, leads, wrong, "" if apply or leads is not None else f" with {owner.owner_of_new()}", apply=apply
-        )
+            await self._repair(ctx, seen, leads, owner)
+        foreseen = "" if apply or leads is not None else f" with {owner.owner_of_new()}"
+        self._report(ctx, seen, leads, wrong, foreseen, apply=apply)
         return False
 
+    async def _repair(self, ctx: Context, seen: os.stat_result | None, leads: str | None, owner: Ownership) -> None:
+        """Make the link, or change its owner if that suffices."""
+        owner.demand(self.name)
+        demand_parent(self.name, makedirs=self.makedirs, apply=True)
+        await ctx.report.announce()
+        ctx.report.touched = True
+        if self.makedirs:
+            make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))
+        place = place_of(self.name)
+        if leads == self.target and seen is not None and not place.refusal(seen):
+            with os_errors("change owner of", self.name):
+                owner.put(place, seen)
+        else:
+            if seen is not None and stat.S_ISDIR(seen.st_mode):
+                await ctx.long_blocking(self._make_way, place)
+            else:
+                self._make_way(place)
+            with os_errors("link", self.name):
+                put_link(place, self.target, owner)
+
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
-        """Where it leads; None when it is no link (yet). Raises `Permanent` when something is in the way that must stay."""
+        """Return the present target; None if there is no link.
+
+        Raises `Permanent` if something is in the way that must stay.
+        """
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
-            with telling("read link", self.name):
+            with os_errors("read link", self.name):
                 return place.readlink()
         if seen is not None and not (self.force or self.backupname):
             raise Permanent(
@@ -114,7 +123,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             )
         return None
 
-    def _tell(
+    def _report(
         self,
         ctx: Context,
         seen: os.stat_result | None,
@@ -124,7 +133,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         *,
         apply: bool,
     ) -> None:
-        """Changes as Salt words them, which has none in noop where something must make way, and a sentence."""
+        """Report a comment, and the changes as Salt does: none in noop if something is in the way."""
         changes: dict[str, Any] = {"new": self.name}
         done = f"linked {self.name} to {self.target}"
         if leads == self.target:
@@ -139,8 +148,8 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         note(ctx, changes, done if apply else f"would have {done}{foreseen}")
 
     def _make_way(self, place: Place) -> None:
-        """Remove or rename what is no link. Blocks."""
-        with telling("look at", self.name):
+        """Remove or rename what is in the way. Blocks."""
+        with os_errors("inspect", self.name):
             seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):
             return
@@ -148,7 +157,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             beside = "/" not in self.backupname and self.backupname not in {".", ".."}
             path = posixpath.normpath(posixpath.join(posixpath.dirname(self.name), self.backupname))
             backup = place.beside(self.backupname) if beside else place_of(path)
-            with telling(f"rename to {backup.path}", self.name):
+            with os_errors(f"rename to {backup.path}", self.name):
                 if backup.look() is not None and not self.force:
                     raise Permanent(
                         f"cannot rename {self.name} to {backup.path}: that exists; remove it, or set force: true"

@@ -1,6 +1,6 @@
-"""Whole directory trees: looked through and put right, or removed, without ever leaving them by a link or a mount.
+"""Whole directory trees: walked and repaired, without leaving them by a link or a mount.
 
-What an untrusted user may have put into them, and is not his own, is neither changed nor looked into.
+An entry that an untrusted user may have put into them and does not own is neither changed nor entered.
 """
 
 from __future__ import annotations
@@ -21,51 +21,56 @@ from pydantic import AfterValidator
 from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import Texts
-from holdfast.resources.kinds.file.base import Ownership, telling
+from holdfast.resources.kinds.file.base import Ownership, os_errors
 from holdfast.resources.paths import Directory, Place, Unsafe
 from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.temporaries import is_temporary
 
 DEPTH = 200
-"""Levels of directories that a tree may have where an untrusted user can make as many as he likes; each is held open."""
+"""Greatest depth of a tree in which an untrusted user can make directories; each level is held open."""
 LONGEST = 4096
-"""Characters that a path may have there: each takes memory."""
+"""Greatest length of a path in such a tree, in characters: each takes memory."""
 STRETCH, PAUSE = 64, 0.001
-"""So many entries are looked at between two pauses of so many seconds: the event loop cannot run while this thread computes."""
+"""Number of entries between two pauses, and seconds of a pause.
+
+While this thread computes, the event loop cannot run.
+"""
 DEEPEST = 400
-"""Levels that any other tree may have."""
+"""Greatest depth of any other tree."""
 
 
 @dataclass(slots=True)
 class Budget:
-    """How much of what an untrusted user can make may still be looked at: cost must not be his to choose."""
+    """Number of entries of an untrusted user's tree that may still be read: he must not choose the cost."""
 
     left: int = ENTRIES
     removed: int = 0
-    """Entries that are gone: what a removal that fails has done until then."""
+    """Number of removed entries, also of a removal that fails."""
 
     def spend(self, directory: Directory, depth: int) -> None:
-        """Take one entry. Raises `Unsafe` when there are too many, or too many levels."""
+        """Count one entry. Raises `Unsafe` for too many entries or levels."""
         if not (directory.holders or directory.shared):
             if depth > DEEPEST:
-                raise Permanent(f"cannot look through {directory.path[:80]}...: there are more than {DEEPEST} levels")
+                raise Permanent(f"cannot walk {directory.path[:80]}...: there are more than {DEEPEST} levels")
             return
         self.left -= 1
         if self.left % STRETCH == 0:
             time.sleep(PAUSE)
         if self.left < 0:
             raise Unsafe(
-                f"cannot look through {directory.path}: there are more than {ENTRIES} entries, and {directory.reason or 'others may write it'}"
+                f"cannot walk {directory.path}: there are more than {ENTRIES} entries, "
+                f"and {directory.reason or 'others may write it'}"
             )
         if depth > DEPTH or len(directory.path) > LONGEST:
             raise Unsafe(
-                f"cannot look through {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} characters, and {directory.reason}"
+                f"cannot walk {directory.path[:80]}...: there are more than {DEPTH} levels or {LONGEST} "
+                f"characters, and {directory.reason}"
             )
 
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """How the entries of a directory should be owned: directories and all else apart; down to so many levels, or all."""
+    """Wanted owners of the entries of a directory: of directories, and of all else; down to a depth, or all."""
 
     directories: Ownership | None
     others: Ownership | None
@@ -74,7 +79,7 @@ class Recursion:
 
 
 def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
-    """Everything in a directory, and in those within it, with its status; what is in a directory comes before that. Links are not followed.
+    """Yield all entries below a directory, each with its status, and after its content. Links are not followed.
 
     Blocks. Raises `OSError` and `Unsafe`.
     """
@@ -86,7 +91,7 @@ def _below(
 ) -> Iterator[tuple[Place, os.stat_result]]:
     if depth is not None and level > depth:
         return
-    for name in list(directory.names()):  # so that its descriptor is not held while what is in it is gone through
+    for name in list(directory.names()):  # the descriptor is closed before the entries are walked
         budget.spend(directory, level)
         place = directory.entry(name)
         seen = place.look()
@@ -100,39 +105,48 @@ def _below(
 
 
 def enter(place: Place, seen: os.stat_result) -> Directory | None:
-    """The directory at a place; None when it has gone. Raises `OSError`, and `Unsafe` for one that somebody may have moved there."""
-    place.demand_own(seen, "look through")
+    """Open the directory at a place; None if it is gone.
+
+    Raises `OSError`, and `Unsafe` for a directory that a user may have moved there.
+    """
+    place.demand_own(seen, "walk")
     try:
         inside = place.enter()
     except FileNotFoundError:
         return None
-    place.demand_own(inside.info, "look through")  # it may be another by now
+    place.demand_own(inside.info, "walk")  # it may be another one by now
     return inside
 
 
-def set_right(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
-    """Add to `found` everything below `top` whose owner or mode is wrong -> what is wrong with it; with `apply` put it right.
+def repair_tree(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+    """Add to `found` each path below `top` whose owner or mode differs -> the differences; with `apply` repair it.
 
-    `top` is what it was before its own owner and mode were put right. Blocks. Raises `Permanent` or `Temporary`.
+    `top` has the status from before its own repair. Blocks. Raises `Permanent` or `Temporary`.
     """
-    with telling("look through", top.path):
-        work = _Work(top, rules, found, apply=apply)
+    with os_errors("walk", top.path):
+        work = _TreeRepair(top, rules, found, apply=apply)
         work.inside(top, 1)
     if work.refused:
         raise Unsafe(f"{work.first} (and {work.refused - 1} more)" if work.refused > 1 else work.first)
 
 
-class _Work:
-    """One tree that is put right, from the top down, so that nothing is put into a directory any more when its content is looked at."""
+class _TreeRepair:
+    """The repair of one tree, from the top down.
+
+    When the content of a directory is read, no user can add to it any more.
+    """
 
     def __init__(self, top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
         self.refused, self.first = 0, ""
-        """How many entries were refused, and why the first was: the errors themselves would hold descriptors."""
+        """Number of refused entries, and the reason of the first: errors themselves would keep descriptors open."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
         self._budget = Budget()
 
     def inside(self, directory: Directory, level: int) -> None:
-        """Put right what is in a directory, as it was before it was itself. What either then or now is safe to change is changed."""
+        """Repair the entries of a directory, given its status from before its own repair.
+
+        An entry is changed if that is safe by its status before or after the repair of the directory.
+        """
         if self._rules.depth is not None and level > self._rules.depth:
             return
         now = self._now(directory)
@@ -140,9 +154,7 @@ class _Work:
             self._budget.spend(directory, level)
             place = directory.entry(name)
             seen = place.look()
-            if seen is None or is_temporary(
-                name
-            ):  # gone since it was listed; or it will have owner and mode of the file that it becomes
+            if seen is None or is_temporary(name):  # gone, or a temporary file, which gets owner and mode by itself
                 continue
             if now is not directory and place.refusal(seen) and (seen.st_nlink == 1 or stat.S_ISDIR(seen.st_mode)):
                 place = now.entry(name)
@@ -152,7 +164,7 @@ class _Work:
                 self.inside(below, level + 1)
 
     def _now(self, directory: Directory) -> Directory:
-        """The directory as it is since it was put right, or without apply would be."""
+        """Return the directory as it is after its repair, or would be."""
         if not directory.holders:
             return directory
         calm = not self._apply and self._rules.directories is not None and self._rules.directories.mode is not None
@@ -181,16 +193,17 @@ class _Work:
 
 
 def excluded(path: str, top: str, patterns: Collection[str]) -> bool:
-    """Whether a path below `top`, or its last part, matches one of the patterns."""
+    """Return whether a path below `top`, or its last part, matches one of the patterns."""
     inside = path[len(top) :].lstrip("/")
     globs = [pattern for pattern in patterns if not pattern.startswith("E@")]
     return matches(inside, patterns) or matches(inside.rpartition("/")[2], globs)
 
 
 def matches(inside: str, patterns: Collection[str]) -> bool:
-    """Whether a path below a directory matches one of the patterns: a glob, whose `*` means `/`, too, or `E@` and a regular expression.
+    """Return whether a path below a directory matches one of the patterns.
 
-    Blocks. Raises `Unbounded` for an expression that takes too long on this path.
+    A pattern is a glob, whose `*` also matches `/`, or `E@` and a regular expression. Blocks. Raises `Unbounded` for an
+    expression that takes too long on this path.
     """
     return any(
         expression(pattern[2:]).search(inside) is not None
@@ -201,7 +214,7 @@ def matches(inside: str, patterns: Collection[str]) -> bool:
 
 
 def valid_patterns(patterns: tuple[str, ...]) -> tuple[str, ...]:
-    """For validators: refuse what is no regular expression."""
+    """Check regular expressions. Raises `ValueError`."""
     for pattern in patterns:
         try:
             expression(pattern.removeprefix("E@") if pattern.startswith("E@") else "")
@@ -215,9 +228,10 @@ Patterns = Annotated[Texts, AfterValidator(valid_patterns)]
 
 
 def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> list[str]:
-    """What `clean` removes: the topmost paths below `top` that are neither kept, nor lead to what is kept, nor are excluded.
+    """Return the paths that `clean` removes: the topmost paths below `top` that are neither kept nor excluded.
 
-    A kept path is kept with all below it; `DIRECTORY/.` keeps a directory alone. A file that is just being put in place is no surplus. Blocks. Raises `Permanent` or `Temporary`.
+    A kept path is kept with its parents and its content; `DIRECTORY/.` keeps only the directory. A temporary file that
+    is about to be renamed into place is never removed. Blocks. Raises `Permanent` or `Temporary`.
     """
     kept = set(keep)
     on_the_way = {parent for path in kept for parent in _parents(path, top.path)}
@@ -225,7 +239,7 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
     budget = Budget()
 
     def walk(directory: Directory, level: int) -> bool:
-        """Collect what is surplus; whether all of the directory's content is."""
+        """Collect surplus paths. Returns whether all content of the directory is surplus."""
         all_of_it, here = True, []
         for name in sorted(directory.names()):
             budget.spend(directory, level)
@@ -253,17 +267,17 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
         extra.extend(here)
         return all_of_it
 
-    with telling("look through", top.path):
+    with os_errors("walk", top.path):
         walk(top, 1)
     return sorted(extra)
 
 
 LISTED = 1000
-"""So many of the paths that are removed are told, and beyond that the topmost only."""
+"""Number of removed paths that are reported; beyond it only the topmost ones are."""
 
 
 def whole(top: Directory, paths: Iterable[str]) -> list[str]:
-    """Paths below a directory, each with all that is below it, as far as it can be looked at. Blocks. Raises `Unsafe`."""
+    """Return paths below a directory, each with its content, as far as it may be read. Blocks. Raises `Unsafe`."""
     found: list[str] = []
     for path in paths:
         found.append(path)
@@ -285,7 +299,10 @@ def _parents(path: str, top: str) -> Iterator[str]:
 
 
 def reach(top: Directory, path: str) -> Place | None:
-    """The place of a path below `top`, reached from there without following a link; None when the way has gone. Raises `OSError` and `Unsafe`."""
+    """Return the place of a path below `top`, reached from there without following links.
+
+    None if a directory on the way is gone. Raises `OSError` and `Unsafe`.
+    """
     *steps, name = path[len(top.path) :].strip("/").split("/")
     here = top
     for step in steps:

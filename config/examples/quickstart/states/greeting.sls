@@ -1,4 +1,4 @@
-# A script, and a command that runs it whenever the script was changed (onchanges).
+# A script, and a command that runs it whenever the script has changed (onchanges).
 include:
   - motd
 

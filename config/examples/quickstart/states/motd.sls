@@ -1,4 +1,4 @@
-# One file with its directory. Edit or delete the file while the agent runs: it comes back.
+# One file with its directory. Edit or delete the file while the agent runs: the agent restores it.
 {{ pillar.root }}:
   file.directory:
     - mode: '0755'

@@ -1,4 +1,4 @@
-# What differs from host to host.
+# Data that differs from host to host.
 guestbook:
   greeting: Leave a line.
   port: 8080

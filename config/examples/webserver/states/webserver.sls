@@ -27,7 +27,8 @@ nginx:
     - group: root
     - mode: '0644'
 
-# A site that nginx refuses is never put in place: check_cmd gets the new file, under a temporary name, as its last argument.
+# A site that nginx refuses is never installed: check_cmd gets the new file, under a temporary name, as its last
+# argument.
 /etc/nginx/sites-available/default:
   file.managed:
     - source: salt://webserver/site.conf

@@ -1,4 +1,4 @@
-# The application: its program, its settings, and a service that is restarted when either has changed.
+# The application: its program, its settings, and a service that restarts when one of them changes.
 {% set book = pillar.guestbook %}
 include:
   - .data
@@ -23,7 +23,8 @@ include:
     - group: guestbook
     - mode: '0640'
 
-# A unit file and its service in one; the unit file is watched anyway. What only the unit file names has to be said here.
+# A unit file and its service in one state, which also watches the unit file. Declare what the unit file uses: no
+# automatic edge finds it.
 guestbook:
   systemd_unit.running:
     - source: salt://guestbook/guestbook.service

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Keep a copy of the guest book, and the last {{ keep }} of them.
+# Back up the guest book, and keep the last {{ keep }} backups.
 set -eu
 cd /var/backups/guestbook
 python3 - "$(date +%F).db" <<'END'

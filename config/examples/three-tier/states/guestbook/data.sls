@@ -1,4 +1,4 @@
-# The data: a user whose they are, a directory, and a copy of it each night.
+# The data: the user who owns it, its directory, and a backup each night.
 {% set book = pillar.guestbook %}
 
 guestbook-account:
@@ -41,7 +41,7 @@ cron:
   service.running:
     - enable: true
 
-# The minute is chosen once for each host, so that a fleet does not copy all at once.
+# The minute is chosen at random, but always the same for one host, so that a fleet does not back up all at once.
 guestbook-backup:
   cron.present:
     - name: /usr/local/bin/guestbook-backup

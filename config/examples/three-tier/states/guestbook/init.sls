@@ -1,4 +1,4 @@
-# A guest book in three tiers on one host: nginx in front, an application of its own user behind it, its data and their backup below.
+# A guest book in three tiers on one host: nginx, an application with a user of its own, its data with a backup.
 # Copy states/ and pillar/ into /etc/holdfast/.
 include:
   - .app

@@ -1,4 +1,4 @@
-"""A guest book: shows what was written into it, takes a line more. `/settings` tells with which settings it was started."""
+"""A guest book: shows its lines and accepts new ones. `/settings` shows the settings with which it was started."""
 
 import html
 import http.server
@@ -13,7 +13,7 @@ BOOK = "/var/lib/guestbook/book.db"
 
 
 def lines(add: str = "") -> list[str]:
-    """Every line of the book, after one was added."""
+    """Add a line, if one is given, and return all lines of the book."""
     with sqlite3.connect(BOOK) as book:
         book.execute("create table if not exists lines (text)")
         if add:
@@ -22,10 +22,10 @@ def lines(add: str = "") -> list[str]:
 
 
 class Page(http.server.BaseHTTPRequestHandler):
-    """One request."""
+    """Handler of one request."""
 
     def do_GET(self) -> None:
-        """The whole book."""
+        """Show the whole book, or the settings."""
         if self.path == "/settings":
             self.answer(json.dumps(SETTINGS), "application/json")
             return
@@ -34,7 +34,7 @@ class Page(http.server.BaseHTTPRequestHandler):
         self.answer(f"<h1>{html.escape(SETTINGS['greeting'])}</h1><ul>{items}</ul>{form}", "text/html")
 
     def do_POST(self) -> None:
-        """A line more."""
+        """Add a line."""
         body = self.rfile.read(min(int(self.headers.get("content-length", 0)), 4096)).decode(errors="replace")
         lines(urllib.parse.parse_qs(body).get("line", [""])[0])
         self.send_response(303)

@@ -1,4 +1,4 @@
-# The front: nginx, which hands everything on.
+# The front end: nginx, which forwards all requests.
 {% set book = pillar.guestbook %}
 
 nginx:
@@ -11,7 +11,8 @@ nginx:
       - file: /etc/nginx/sites-available/guestbook
       - file: /etc/nginx/sites-enabled/default
 
-# A site that nginx refuses is never put in place: check_cmd gets the new file, under a temporary name, as its last argument.
+# A site that nginx refuses is never installed: check_cmd gets the new file, under a temporary name, as its last
+# argument.
 /etc/nginx/sites-available/guestbook:
   file.managed:
     - source: salt://guestbook/site.conf
@@ -34,7 +35,7 @@ nginx:
     - require:
       - file: /etc/nginx/sites-available/guestbook
 
-# Visitors that wait for an answer.
+# Connections that may wait to be accepted.
 net.core.somaxconn:
   sysctl.present:
     - value: 1024

@@ -1,0 +1,197 @@
+"""From settings to compiled states: the operator's kinds, grains, pillar, states, in that order.
+
+The daemon keeps one `ConfigurationCompiler`: unchanged files are not read again.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from holdfast.agent import facts
+from holdfast.agent.settings import Settings
+from holdfast.resources import paths, registry
+from holdfast.resources.paths import trusted_uids
+from holdfast.resources.secrets import Redactor
+from holdfast.states.compile import Compiler
+from holdfast.states.data import Call, Compilation, Request
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.grains import Grains, unnoted
+from holdfast.states.hostfiles import absolute
+from holdfast.states.pillar import Pillar, PillarCompiler, compile_pillar
+from holdfast.states.source import Text, Tree, refuse
+
+if TYPE_CHECKING:
+    from holdfast.states.lint.inspect import LintReport
+
+
+class Compiled(NamedTuple):
+    """The result of compiling one configuration."""
+
+    compilation: Compilation
+    grains: Mapping[str, Any]
+    pillar: Mapping[str, Any]
+    options: Mapping[str, Any]
+    """The settings that templates see as `opts`."""
+    redactor: Redactor
+    """Redacts the secrets of the pillar."""
+    warnings: tuple[Problem, ...] = ()
+    read: frozenset[str] = frozenset()
+    """Names of the grains that states, pillar and top files have read."""
+
+    @property
+    def managed(self) -> Callable[[], Iterable[str]]:
+        """A function that finds the paths that the states manage."""
+        return partial(_paths, self.compilation.calls)
+
+
+def _paths(calls: Sequence[Call]) -> frozenset[str]:
+    """The paths that calls manage."""
+    return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
+
+
+class ConfigurationCompiler:
+    """Compiles the configuration that settings name; can be used repeatedly. Blocks: meant for a thread."""
+
+    def __init__(self) -> None:
+        self._compiler = Compiler()
+        self._facts = facts.Parts()
+        self._pillars: dict[Path, PillarCompiler] = {}
+        self._kinds: dict[Path, str] = {}
+        """File of the operator's kinds -> digest of the loaded version."""
+
+    def compile(
+        self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
+    ) -> Compiled:
+        """Compile everything; `grains` replace this host's. Raises `CompileError`."""
+        self.load_kinds(settings.resources)
+        request = self._request(settings, grains)
+        noting = Grains(request.grains)
+        request = request._replace(grains=noting)
+        pillars = (
+            None
+            if settings.pillar is None
+            else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
+        )
+        pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
+        redactor = Redactor(pillar.data)
+        try:
+            compilation = self._compiler.compile(request._replace(pillar=pillar.data, sls=sls))
+        except CompileError as error:
+            raise error.redacted(redactor) from None
+        read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
+        warnings = tuple(problem.redacted(redactor) for problem in (*pillar.warnings, *compilation.warnings))
+        return Compiled(compilation, unnoted(noting), pillar.data, request.options, redactor, warnings, read)
+
+    def check(
+        self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
+    ) -> LintReport:
+        """All findings about the states. Raises `CompileError` if the kinds or the pillar cannot be loaded."""
+        from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
+
+        self.load_kinds(settings.resources)
+        request = self._request(settings, grains)
+        pillar = _pillar(settings, request)
+        report, redactor = (
+            inspect(request._replace(pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings),
+            Redactor(pillar.data),
+        )
+        errors, warnings = (
+            tuple(problem.redacted(redactor) for problem in found) for found in (report.errors, report.warnings)
+        )
+        return replace(report, errors=errors, warnings=warnings)
+
+    def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """The pillar alone. Raises `CompileError`."""
+        return _pillar(settings, self._request(settings, grains)).data
+
+    def grains(self, settings: Settings) -> dict[str, Any]:
+        """The host's grains, read again. A grain that cannot be read keeps its value.
+
+        Raises `CompileError`; on the first call also `OSError`.
+        """
+        return facts.gather(settings, self._facts)
+
+    def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
+        known = self.grains(settings) if grains is None else dict(grains)
+        return Request(
+            states=settings.states,
+            grains=known,
+            minion_id=str(known["id"]),
+            env=settings.environment,
+            options={
+                "test": settings.engine.noop,
+                "saltenv": settings.environment,
+                "state_auto_order": settings.state_auto_order,
+                "disabled_requisites": list(settings.disabled_requisites),
+                "nodegroups": dict(settings.nodegroups),
+                "template_commands": settings.template_commands,
+                "salt_names": settings.salt_names,
+                "pillar_source_merging_strategy": settings.pillar_source_merging_strategy,
+                "pillar_merge_lists": settings.pillar_merge_lists,
+                "states_dir": str(settings.states),
+                "pillar_dir": str(settings.pillar or ""),
+                "state_dir": str(settings.state_dir),
+            },
+            trusted_uids=trusted_uids(),
+            lenient=settings.lenient,
+        )
+
+    def load_kinds(self, directory: Path) -> None:
+        """Load the operator's kinds that are new or changed. Raises `CompileError` with all problems."""
+        tree = Tree(directory, trusted_uids())
+        problems: list[Problem] = []
+        for path in _files(directory):
+            try:
+                text = tree.read(path)
+                if self._kinds.get(path) != text.digest:
+                    _load(text)
+                    self._kinds[path] = text.digest
+            except CompileError as error:
+                problems += error.problems
+        if problems:
+            raise CompileError(problems)
+
+
+def _pillar(settings: Settings, request: Request) -> Pillar:
+    """The pillar for a request. Raises `CompileError`."""
+    return Pillar(dict(request.pillar)) if settings.pillar is None else compile_pillar(settings.pillar, request)
+
+
+def _files(directory: Path) -> list[Path]:
+    """The files of the operator's kinds, sorted; none if the directory does not exist.
+
+    Raises `CompileError` if it is unreadable.
+    """
+    try:
+        names = list(paths.directory(absolute(directory)).names())
+    except (FileNotFoundError, NotADirectoryError, PermissionError):
+        return []
+    except paths.Unsafe as error:
+        raise refuse(directory, "source-owner", str(error), "") from error
+    except (OSError, ValueError) as error:  # a name that is too long or invalid
+        why = getattr(error, "strerror", None) or str(error)
+        raise refuse(directory, "source-unreadable", f"cannot read the directory: {why}", "") from error
+    return sorted(directory / name for name in names if name.endswith(".py"))
+
+
+def _load(text: Text) -> None:
+    """Run the text that was read and checked: the file itself may have changed since."""
+    path = text.path
+    try:
+        registry.load_file(path, text.text)
+    except (Exception, SystemExit) as error:
+        lines = [
+            frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
+        ]
+        line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
+        why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))
+        problem = Problem(
+            Place(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}"
+        )
+        raise CompileError([problem]) from error

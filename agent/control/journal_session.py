@@ -1,0 +1,177 @@
+"""The agent's end of a one-shot run beside it: writes the run's changes to the journal. `remote` is the other end.
+
+Each message is a line with the length of its JSON, then the JSON: `[operation, arguments...]`, with the names of the
+journal. `intend` is answered when the intent and all earlier messages are on the disk, or with the reason why not. A
+run that ends with an open intent, perhaps killed, counts as having made the change. Operations in `REPEATED` can be
+sent again, to another agent or to the file, with the same effect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, Protocol
+
+from pydantic import FiniteFloat, TypeAdapter, ValidationError
+
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.engine.ends import Edge
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.loggers import LazyLogger
+
+log = LazyLogger("holdfast")
+
+MOST = 4 * 1024 * 1024
+"""Most bytes of a message."""
+DIGITS = 10
+"""Most bytes of the line with the length."""
+SHAPES: Mapping[str, Any] = {
+    "name": tuple[dict[str, tuple[str, str]]],
+    "intend": tuple[str, list[Edge]],
+    "changed": tuple[str, list[Edge]],
+    "unchanged": tuple[str],
+    "deliver": tuple[list[tuple[Edge, int]]],
+    "done": tuple[str, str, FiniteFloat],
+    "send": tuple[str, dict[str, Any]],
+    "receive": tuple[str, dict[str, str]],
+}
+"""Operation -> types of its arguments."""
+REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
+"""Operations without an intent. Changes need no repetition: an open intent counts as a change when the agent ends."""
+
+
+@cache
+def _shape(operation: str) -> TypeAdapter[Any]:
+    """Validates the arguments of an operation."""
+    return TypeAdapter(SHAPES[operation])
+
+
+class Lender(Protocol):
+    """The part of the engine that a session needs."""
+
+    async def lend(self, keys: Sequence[str]) -> None:
+        """Leave these resources to the run."""
+        ...
+
+    def take_back(self, keys: Sequence[str]) -> None:
+        """Manage these resources again."""
+        ...
+
+
+class JournalSession:
+    """The session of one run, for as long as its connection lasts. There is at most one at a time."""
+
+    def __init__(self, journal: Journal, lender: Lender, pid: int = 0) -> None:
+        self.pid, self.since, self.closed = pid, time.time(), False
+        self._journal = journal
+        self._lender = lender
+        self._asked: dict[str, asyncio.Task[None]] = {}
+        """Resource -> the task that will answer its intent."""
+        self._open: dict[str, list[Edge]] = {}
+        """Resource that the run may be changing now -> its edges."""
+        self._lent: dict[str, None] = {}
+        """Keys of all resources that the run may have changed, and of their downstreams, which the run refreshes
+        itself."""
+
+    def take(self, message: bytes, answer: Callable[[dict[str, Any]], object]) -> None:
+        """Carry out a message. An intent is answered later and does not delay other messages. Raises `ControlError`."""
+        operation, arguments = _read(message)
+        if operation == "intend":
+            key, edges = arguments
+            task = asyncio.create_task(self._intend(key, edges, answer, self._asked.get(key)), name="intent of a run")
+            self._asked[key] = task
+            task.add_done_callback(partial(self._answered, key))
+        elif operation == "unchanged" and arguments[0] in self._asked:
+            self._asked[arguments[0]].cancel()  # the run gave up waiting
+        else:
+            if operation in ("changed", "unchanged"):
+                self._open.pop(arguments[0], None)
+            getattr(self._journal, operation)(*arguments)
+
+    def _answered(self, key: str, task: asyncio.Task[None]) -> None:
+        if self._asked.get(key) is task:
+            del self._asked[key]
+
+    async def _intend(
+        self, key: str, edges: list[Edge], answer: Callable[[dict[str, Any]], object], before: asyncio.Task[None] | None
+    ) -> None:
+        """Answer when the run has the resource and the intent is on the disk.
+
+        A cancelled intent `before` ends first.
+        """
+        error = ""
+        if before:
+            await asyncio.wait([before])
+        try:
+            new = [each for each in dict.fromkeys((key, *(edge[1] for edge in edges))) if each not in self._lent]
+            self._lent.update(dict.fromkeys(new))
+            await self._lender.lend(new)
+            try:
+                await self._journal.announce(key, edges)
+            except asyncio.CancelledError:
+                self._journal.unchanged(key)
+                raise
+            self._open[key] = edges
+        except Unwritable as refused:
+            error = str(refused)
+        answer({"done": key, "error": error})
+
+    async def close(self) -> None:
+        """End the session, also if the run has not ended in order."""
+        asked = [*self._asked.values()]
+        for task in asked:
+            task.cancel()
+        await asyncio.gather(*asked, return_exceptions=True)
+        for key, edges in self._open.items():
+            log.warning("a run beside the agent ended while it changed %s; that counts as changed", key)
+            self._journal.changed(key, edges)
+        self._open.clear()
+        self._lender.take_back([*self._lent])
+        self.closed = True
+
+
+def repeat(journal: Journal, messages: Iterable[bytes]) -> None:
+    """Carry out messages that an agent may not have written to its journal."""
+    for each in messages:
+        operation, arguments = _read(each.partition(b"\n")[2])
+        getattr(journal, operation)(*arguments)
+
+
+def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:
+    try:
+        operation, *arguments = json.loads(message)
+        json.dumps(arguments, ensure_ascii=False).encode()  # invalid text cannot be stored
+        return operation, _shape(operation).validate_python(tuple(arguments))
+    except (ValueError, TypeError, KeyError, RecursionError, ValidationError):
+        raise ControlError("cannot read a message of the run: it is invalid or of another version") from None
+
+
+async def receive(reader: asyncio.StreamReader, most: int = MOST) -> bytes | None:
+    """The next message, of at most `most` bytes; None at the end. Raises `ControlError`."""
+    try:
+        line = await reader.readline()
+        if not line.strip():
+            return None
+        size = int(line) if len(line) <= DIGITS and line[:-1].isdigit() else most + 1
+        if size <= most:
+            return await reader.readexactly(size)
+    except (asyncio.IncompleteReadError, ConnectionError):
+        return None
+    except ValueError:
+        pass  # an endless line
+    raise ControlError(f"cannot read a message of the run: its length is missing or above {most}")
+
+
+def message(operation: str, *arguments: Any) -> bytes:
+    """The message for one operation."""
+    return framed([operation, *arguments])
+
+
+def framed(value: Any) -> bytes:
+    """A message with any content."""
+    text = json.dumps(value).encode()
+    return b"%d\n%b" % (len(text), text)

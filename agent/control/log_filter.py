@@ -1,0 +1,41 @@
+"""Selects the entries of the log that a client asks for."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+from holdfast.agent.console import LogEntry
+from holdfast.agent.control.schema import ControlRequest
+
+WRONG = ("error", "critical")
+"""Levels of entries that count as failures."""
+FAILURES = ("attempt-failed", "watch-failed")
+"""Codes of notices of failures that are not final."""
+
+
+class LogFilter:
+    """Says of each entry whether the client wants it; its age does not matter."""
+
+    def __init__(self, request: ControlRequest) -> None:
+        self._resource, self._failed, self._cause = request.identity, request.failed, request.cause
+
+    def __call__(self, entry: LogEntry) -> bool:
+        """Whether the client wants this entry."""
+        return (
+            (not self._cause or entry.get("cause") == self._cause)
+            and (not self._failed or _failed(entry))
+            and (not self._resource or _names(self._resource, str(entry.get("resource") or "")))
+        )
+
+
+def _failed(entry: LogEntry) -> bool:
+    return entry.get("result") == "failed" or entry.get("level") in WRONG or entry.get("code") in FAILURES
+
+
+def _names(word: str, identity: str) -> bool:
+    """Whether a word is an identity, its ID, the end of a path that is its ID, or a pattern for one of these."""
+    name = identity.partition("[")[2].removesuffix("]")
+    pattern = word.replace("[", "[[]")
+    return any(fnmatchcase(each, pattern) for each in (identity, name)) or (
+        name.startswith("/") and name.endswith(f"/{word}")
+    )

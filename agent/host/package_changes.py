@@ -1,0 +1,148 @@
+"""Leaves packages, their files and their units alone while another process may be changing them.
+
+An administrator who removes a package stops its service first. An agent that starts the service again, or restores
+files, works against him. So before each repair the engine asks here whether another process is changing the resource's
+package. After `PATIENCE` seconds repairs continue and health says so: a question of apt's that waits on an unattended
+terminal must not disable the agent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from holdfast.agent.engine.report import Obstacle
+from holdfast.agent.health import Health
+from holdfast.resources import package_locks
+from holdfast.resources.contract import Resource
+from holdfast.resources.dependencies import UNITS
+from holdfast.resources.errors import HoldfastError
+
+PATIENCE = 600.0
+"""Seconds for which packages in use by another process are left alone."""
+INTERVAL = 0.2
+"""Seconds between two checks whether the other process is done. The kernel does not notify when a lock is released."""
+FRESH = 0.005
+"""Seconds for which a free lock counts as free without another check. dpkg needs longer to read its database, which
+it does before it changes a file."""
+CONDITION = "packages-in-other-hands"
+"""Code of the health condition that names the other process."""
+
+
+class PackageChanges:
+    """Processes beside the agent that change packages. `interface` finds the provider of a virtual module.
+
+    The provider is loaded only when a package manager's lock (`held`) is first found taken: all providers together need
+    more than a megabyte.
+    """
+
+    def __init__(
+        self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = package_locks.held
+    ) -> None:
+        self._interface, self._health, self._held = interface, health, held
+        self._pkg: Any = None
+        self._free = 0.0
+        """Loop time until which the lock counts as free without another check."""
+        self._who = ""
+        """The other process; empty if none is known."""
+        self._begun = asyncio.Event()
+        self._over = asyncio.Event()
+        """Set when the other process is done or its time is up."""
+        self._until = 0.0
+        """Loop time at which its time is up."""
+
+    async def obstacle(self, resource: Resource) -> Obstacle | None:
+        """Why a resource cannot be repaired now: another process is changing its package.
+
+        None if nothing is in the way.
+        """
+        if self._who and self._over.is_set():
+            return None  # their time is up
+        who = self._others()
+        if not who:
+            return None
+        try:
+            why = await self._why(resource)
+        except (HoldfastError, OSError):
+            return None  # the run itself will report what cannot be read
+        if not why:
+            return None
+        if not self._who:
+            self._who, self._over = who, asyncio.Event()
+            self._until = asyncio.get_running_loop().time() + PATIENCE
+            self._begun.set()
+        return Obstacle(f"{self._who} {why}", self._until, self._over)
+
+    async def _why(self, resource: Resource) -> str:
+        """What the other process does that is in the way of the resource; empty if nothing."""
+        names, paths = concerns(resource)
+        if (names or paths) and await self._pkg.in_other_hands(names, paths):
+            return "is changing its package"
+        from holdfast.resources.kinds._packages import Packages  # noqa: PLC0415 - needed only beside another process
+
+        # The resource would wait for the lock and occupy a worker meanwhile.
+        waits = isinstance(resource, Packages) and await resource.wrong(self._pkg, apply=False)
+        return "uses the package manager" if waits else ""
+
+    async def run(self) -> NoReturn:
+        """Follow the other processes, for ever."""
+        while True:
+            await self._begun.wait()
+            self._begun.clear()
+            self._health.set(
+                CONDITION,
+                f"{self._who} uses the package manager: packages that it may change are left alone meanwhile",
+            )
+            while self._others():
+                if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
+                    minutes = PATIENCE / 60
+                    text = (
+                        f"{self._who} has used the package manager for {minutes:g} min: repairs continue all the same"
+                    )
+                    self._health.set(CONDITION, text)
+                    self._over.set()
+                await asyncio.sleep(INTERVAL)
+            self._who = ""
+            self._over.set()
+            self._health.clear(CONDITION)
+
+    def _others(self) -> str:
+        if self._pkg is None:
+            now = asyncio.get_running_loop().time()
+            if now < self._free:
+                return ""
+            if not self._held():
+                self._free = now + FRESH
+                return ""
+            try:
+                self._pkg = self._interface("pkg")
+                self._pkg.others()
+            except HoldfastError:
+                self._pkg = NO_PACKAGE_MANAGER  # no package manager that could be asked
+        return str(self._pkg.others())
+
+
+class NoPackageManager:
+    """Stands in where no package manager is available."""
+
+    @staticmethod
+    def others() -> str:
+        """No other process."""
+        return ""
+
+
+NO_PACKAGE_MANAGER = NoPackageManager()
+
+
+def concerns(resource: Resource) -> tuple[set[str], set[str]]:
+    """The packages of a resource, and paths by which a package may own it; for a service, the paths of its unit."""
+    names, paths = set(), set()
+    for kind, value in resource.uids():
+        if kind == "pkg":
+            names.add(value.partition(":")[0])
+        elif kind == "path":
+            paths.add(value)
+        elif kind == "unit":
+            paths |= {f"{directory}/{value}" for directory in UNITS}
+    return names, paths

@@ -1,0 +1,244 @@
+"""Data of the path watcher: a tree of path components, and the subscriptions to each."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+from holdfast.resources import paths
+from holdfast.resources.paths import mounts
+
+Signature = tuple[int, ...]
+"""Compared when a path is polled; the type and permissions come first."""
+
+
+FEW = 8
+"""Most members of a group that is a tuple. There are as many groups as watched files; nearly all have one member, and
+a set takes 200 bytes."""
+Member = TypeVar("Member")
+Group = tuple[Member, ...] | set[Member]
+"""A tuple of few members, or a set of many."""
+
+
+def joined(group: Group[Member], new: Member) -> Group[Member]:
+    """The group with a new member added."""
+    if isinstance(group, set):
+        group.add(new)
+        return group
+    return {*group, new} if len(group) >= FEW else group if new in group else (*group, new)
+
+
+def left(group: Group[Member], member: Member) -> Group[Member]:
+    """The group without this member."""
+    if isinstance(group, set):
+        group.discard(member)
+        return group
+    return tuple([each for each in group if each is not member])
+
+
+class Subscription:
+    """One watcher's subscription to some paths; `close` ends it."""
+
+    __slots__ = ("_leave", "callback", "deep", "links", "nodes", "own")
+
+    def __init__(self, callback: Callable[[], None], leave: Callable[[Subscription], None], *, deep: bool) -> None:
+        self.callback = callback
+        self._leave = leave
+        self.deep = deep
+        self.own: Sequence[PathNode] = ()
+        """Nodes of the subscribed paths."""
+        self.links: Sequence[PathNode] = ()
+        """Symbolic links on the way to those paths."""
+        self.nodes: Group[PathNode] = ()
+        """`own` and the targets of those links."""
+
+    def close(self) -> None:
+        """Receive no more events, and release the nodes that only this subscription needed. May be called twice."""
+        self._leave(self)
+
+
+NOBODY: frozenset[Subscription] = frozenset()
+"""Shared by all nodes: there are as many nodes as watched paths, and few have recursive subscriptions."""
+CHILDLESS: Mapping[str, PathNode] = MappingProxyType({})
+"""Shared by all nodes without children: most nodes are files."""
+
+
+class PathNode:
+    """One component of a path: a directory passed through, or the thing at its end."""
+
+    __slots__ = (
+        "children",
+        "covered",
+        "deep",
+        "full",
+        "kernel",
+        "loose",
+        "name",
+        "parent",
+        "path",
+        "real",
+        "seal",
+        "shut",
+        "subscribers",
+        "target",
+    )
+
+    def __init__(self, name: str, parent: PathNode | None) -> None:
+        self.name = name
+        self.parent = parent
+        self.path: str = f"/{name}" if parent is None or parent.parent is None else f"{parent.path}/{name}"
+        self.children: Mapping[str, PathNode] = CHILDLESS
+        self.subscribers: Group[Subscription] = ()
+        self.deep: frozenset[Subscription] = NOBODY
+        """Subscriptions that also watch everything below the node."""
+        self.full = False
+        """Whether all events of the directory's entries are requested."""
+        self.kernel: KernelWatch | None = None
+        self.target: str | None = None
+        """The target of a symbolic link that is followed."""
+        self.real = self.path
+        """The node's path with links resolved."""
+        self.seal = 0
+        """`seal` of the watched file at the last check."""
+        self.covered = False
+        """Whether a recursive watch includes the node."""
+        self.loose = False
+        """Whether an untrusted user can create entries there. Maintained only within recursive watches."""
+        self.shut = False
+        """Whether the file system is not asked about the node and all below: an untrusted user controls its answers."""
+
+    def grow(self, name: str) -> PathNode:
+        """Create a child node."""
+        child = PathNode(name, self)
+        if isinstance(self.children, dict):
+            self.children[name] = child
+        else:
+            self.children = {name: child}
+        return child
+
+    def drop(self, name: str) -> None:
+        """Remove the child node of that name, if there is one."""
+        if isinstance(self.children, dict):
+            self.children.pop(name, None)
+
+    def below(self) -> list[PathNode]:
+        """The node and all its descendants; parents come first."""
+        nodes = [self]
+        for node in nodes:
+            nodes.extend(node.children.values())
+        return nodes
+
+    def upward(self) -> Iterator[PathNode]:
+        """The node and its ancestors up to the root."""
+        node: PathNode | None = self
+        while node is not None:
+            yield node
+            node = node.parent
+
+
+class KernelWatch:
+    """One watch of the kernel. It belongs to a directory, which several paths may lead to."""
+
+    __slots__ = ("nodes", "watch")
+
+    def __init__(self, watch: Any) -> None:
+        self.watch = watch
+        self.nodes: set[PathNode] = set()
+
+
+NOTHING = os.stat_result((0,) * 10)
+"""The status of a path that does not exist."""
+
+
+@contextmanager
+def held(path: str, *, follow: bool = False) -> Iterator[str]:
+    """A path for a system call that leads to the present thing even if a user mounts a file system there meanwhile.
+
+    Such a file system could block the call for ever. Where users cannot mount file systems, the result is the path
+    itself. Raises `OSError`; a place that is not safe to look at counts as missing.
+    """
+    if not mounts.careful():
+        yield path
+        return
+    try:
+        handle, _ = paths.at(path, follow=follow).pin()
+    except paths.Unsafe as error:
+        raise FileNotFoundError(errno.ENOENT, str(error), path) from None
+    yield f"/proc/self/fd/{handle.fd}"
+
+
+def status(path: str) -> os.stat_result:
+    """The status of a path, links not followed; `NOTHING` if there is nothing."""
+    try:
+        if mounts.careful():
+            return paths.at(path).look() or NOTHING
+        return os.lstat(path)
+    except (OSError, paths.Unsafe):
+        return NOTHING
+
+
+def is_loose(info: os.stat_result) -> bool:
+    """Whether an untrusted user may write a directory.
+
+    If it has an ACL, the mode bits of the group are the ACL's mask.
+    """
+    return bool(info.st_mode & (stat.S_IWGRP | stat.S_IWOTH)) or info.st_uid not in paths.trusted_uids()
+
+
+def leads(path: str) -> tuple[str | None, str | None]:
+    """Where a symbolic link leads: the absolute path that it names, and the link-free path at the end of all links.
+
+    The first is None if an untrusted user could have placed the link and `holdfast.resources.paths` does not follow it.
+    The second is None if that holds for the link or a later one. In a link of an untrusted user, `..` after a name is
+    not followed: it depends on further links, which are resolved later.
+    """
+    try:
+        place = paths.at(path)
+        pinned, info = place.pin()
+        target = os.readlink("", dir_fd=pinned.fd)
+    except (OSError, paths.Unsafe):  # the link has just been replaced; its event will follow
+        return None, None
+    named = os.path.normpath(os.path.join(place.directory.real, target))  # noqa: PTH118 - Path objects are slow
+    trusted = info.st_uid in paths.trusted_uids() and not place.who(info)
+    if not trusted and _turns_back(target):
+        return None, None
+    try:
+        return named, paths.at(path, follow=True).real
+    except paths.Unsafe:
+        return named if trusted else None, None
+    except OSError:  # a target is missing, or the links form a loop
+        return named, named if trusted else None
+
+
+def _turns_back(target: str) -> bool:
+    """Whether `..` comes after a name."""
+    names = ["..", *(name for name in target.split("/") if name not in {"", "."})]
+    return any(name != ".." and after == ".." for name, after in pairwise(names))
+
+
+def signature(path: str) -> Signature:
+    """A value that changes when the thing at a path changes, except for a directory's entries.
+
+    Empty if there is nothing.
+    """
+    s = status(path)
+    if s is NOTHING:
+        return ()
+    known = (s.st_mode, s.st_dev, s.st_ino, s.st_uid, s.st_gid)
+    return known if stat.S_ISDIR(s.st_mode) else (*known, s.st_size, s.st_mtime_ns, s.st_ctime_ns)
+
+
+def seal(info: os.stat_result) -> int:
+    """One number that changes when a file changes; memory for one is needed for each watched file.
+
+    0 for nothing, and for a directory, which has only one name.
+    """
+    if info is NOTHING or stat.S_ISDIR(info.st_mode):
+        return 0
+    return hash((info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns))

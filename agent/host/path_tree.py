@@ -1,0 +1,403 @@
+"""Keeps a tree of watched paths armed: what to do when a path joins, leaves, or turns into something else.
+
+Directories are watched, not files. Every component of a watched path is a node. A missing component is awaited in its
+parent; a symbolic link is followed and watched at both ends. The order is always: watch first, then look. So no change
+between the two is missed.
+
+An untrusted user who can write below a watched path must not cause others to lose events. So his links are followed
+only where `holdfast.resources.paths` follows them, file systems that he has mounted are not accessed, and a recursive
+watch is bounded in directories that he may write.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from itertools import islice
+
+from holdfast.agent.host.inotify import SharedInotify
+from holdfast.agent.host.path_nodes import (
+    NOTHING,
+    PathNode,
+    Signature,
+    Subscription,
+    held,
+    is_loose,
+    joined,
+    leads,
+    left,
+    seal,
+    signature,
+    status,
+)
+from holdfast.resources import paths
+from holdfast.resources.paths import mounts
+from holdfast.resources.paths.handle import ENTRIES
+
+HOPS = 40
+"""Most symbolic links followed for one watch; the kernel's own limit."""
+ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
+WATCHES = 8192
+"""Most directories of one recursive watch that untrusted users may write, and most entries compared there while
+polling."""
+LONGEST = 512
+"""Most characters in the path of such a directory: paths take memory."""
+LEVELS = 64
+"""Most components of such a path: a deep tree makes each access slow."""
+UNBOUNDED = sys.maxsize - 1
+
+
+class PathTree:
+    """The nodes from the root of the file system to the watched paths, each with the kernel watch that it needs."""
+
+    def __init__(self, kernel: SharedInotify) -> None:
+        self.kernel = kernel
+        self.root = PathNode("", None)
+        self.deep = 0
+        """Number of recursive subscriptions."""
+        self.polled: dict[PathNode, dict[str, Signature]] = {}
+        """Directories without a kernel watch -> their entries at the last check."""
+        self.refusals: dict[PathNode, OSError] = {}
+        """Directories without a kernel watch -> the kernel's reason."""
+        self.bounded: dict[PathNode, str] = {}
+        """Recursive watches that do not include everything below -> the bound that was reached."""
+        self.uncovered: list[PathNode] = []
+        """Nodes to check because a user's file system was unmounted there."""
+        self._relink: set[Subscription] = set()
+        self._links: set[PathNode] = set()
+        """All symbolic links, followed or not."""
+        self._foreign: frozenset[str] = frozenset()
+        """Mount points of file systems that an untrusted user has mounted."""
+        self._owners: Mapping[str, int] = {}
+        self._held: dict[PathNode, PathNode] = {}
+        """Directory that untrusted users may write -> top of the recursive watch that includes it."""
+        self._holding: Counter[PathNode] = Counter()
+        """Top -> number of such directories."""
+        self._scanned: Counter[PathNode] = Counter()
+        """Top -> entries of such directories that the current pass has read."""
+        self._compared: Counter[PathNode] = Counter()
+        """Top -> entries of such directories compared in this round of polling."""
+
+    def begin(self) -> None:
+        """Start a pass, before any access: read which mount points to leave alone, and reset the counts of entries."""
+        if self._scanned:
+            self._scanned.clear()
+        owners = mounts.foreign()
+        if owners is self._owners:
+            return
+        trusted, before = paths.trusted_uids(), self._foreign
+        self._owners = owners
+        self._foreign = frozenset(point for point, uid in owners.items() if uid not in trusted)
+        for node in [node for point in self._foreign - before for node in self.showing(point)]:
+            self.look(node)
+        self.resolve()
+        self.uncovered += [node for point in before - self._foreign for node in self.showing(point)]
+
+    def add(self, subscription: Subscription, paths: Iterable[str]) -> None:
+        """Add a subscription; it is armed on return. Raises `ValueError` for a relative path."""
+        self.begin()
+        self.deep += subscription.deep
+        own = subscription.own = []
+        for path in paths:
+            node, fresh = self._grow(path)
+            own.append(node)
+            self._join(subscription, node, fresh)
+        subscription.own = subscription.nodes if subscription.nodes == tuple(own) else tuple(own)
+        self._relink.add(subscription)
+        self.resolve()
+
+    def _grow(self, path: str) -> tuple[PathNode, PathNode]:
+        """The node of a path, and the first node on the way that is new or newly passed through."""
+        if not path.startswith("/"):
+            raise ValueError(f"cannot watch {path!r}: it is not an absolute path")
+        node, fresh = self.root, None
+        for name in filter(None, os.path.normpath(path).split("/")):
+            child = node.children.get(name)
+            if child is None:
+                first = not node.children
+                child = node.grow(name)
+                fresh = fresh or (node if first else child)
+            node = child
+        return node, fresh or node
+
+    def showing(self, real: str) -> list[PathNode]:
+        """Nodes on the way to a watched path whose link-free path is `real`; several links may lead there."""
+        ways = [(self.root, real)]
+        for link in self._links:
+            end = link.real.rstrip("/")
+            if f"{real}/".startswith(f"{end}/"):
+                ways.append((link, real[len(end) :]))
+        found = []
+        for start, rest in ways:
+            node: PathNode | None = start
+            for name in filter(None, rest.split("/")):
+                node = node.children.get(name) if node else None
+            if node is not None:
+                found.append(node)
+        return found
+
+    def swept(self) -> list[PathNode] | None:
+        """Watched files with a known status, and directories watched recursively; None if nothing is watched."""
+        return (
+            [node for node in self.root.below() if node.seal or (node.covered and node.kernel)]
+            if self.root.children
+            else None
+        )
+
+    def has(self, node: PathNode) -> bool:
+        """Whether a node is still in use."""
+        return node.parent is None or node.parent.children.get(node.name) is node
+
+    def _join(self, subscription: Subscription, node: PathNode, fresh: PathNode) -> None:
+        subscription.nodes = joined(subscription.nodes, node)
+        node.subscribers = joined(node.subscribers, subscription)
+        deep = subscription.deep and node in subscription.own
+        if deep:
+            node.deep |= {subscription}
+        known = node.seal
+        if deep or fresh is not node:
+            self.look(fresh)
+        else:
+            self._trace(node)
+        node.seal = known or node.seal  # the other subscriptions have not been told of changes since then
+
+    def _leave(self, subscription: Subscription, node: PathNode) -> None:
+        subscription.nodes = left(subscription.nodes, node)
+        node.subscribers = left(node.subscribers, subscription)
+        if subscription in node.deep:
+            node.deep -= {subscription}
+            for one in node.below():
+                one.covered = bool(one.deep) or (one.parent is not None and one.parent.covered)
+            if not node.covered:
+                self.bounded.pop(node, None)
+        self.prune(node, below=subscription.deep)
+
+    def remove(self, subscription: Subscription) -> None:
+        """Remove a subscription. May be called twice."""
+        if subscription.nodes:
+            self.deep -= subscription.deep
+        for node in list(subscription.nodes):
+            self._leave(subscription, node)
+        self._relink.discard(subscription)
+
+    def resolve(self) -> None:
+        """Resolve links again for all subscriptions whose links have changed.
+
+        New links found on the way are resolved as well.
+        """
+        for _ in range(HOPS):
+            again, self._relink = self._relink, set()
+            for subscription in again:
+                self._follow(subscription)
+            if not self._relink:
+                return
+
+    def _follow(self, subscription: Subscription) -> None:
+        """Subscribe to both ends of each symbolic link on the way to the subscription's paths."""
+        if not self._links and not subscription.links:
+            return
+        wanted = list(subscription.own)
+        links: list[PathNode] = []
+        for node in wanted:
+            for step in node.upward():
+                if step.target is None or step in links or len(links) >= HOPS:
+                    continue
+                links.append(step)
+                end, fresh = self._grow(step.target)
+                if end not in subscription.nodes:
+                    self._join(subscription, end, fresh)
+                wanted.append(end)
+        subscription.links = tuple(links)
+        for node in set(subscription.nodes).difference(wanted):
+            self._leave(subscription, node)
+
+    def prune(self, node: PathNode, *, below: bool) -> None:
+        """Drop nodes without subscriptions, from here upward, with their kernel watches."""
+        for one in reversed(node.below()) if below else [node]:
+            for step in one.upward():
+                if not self._idle(step):
+                    break
+                self.kernel.detach(step)
+                self.polled.pop(step, None)
+                self.refusals.pop(step, None)
+                self.bounded.pop(step, None)
+                self._links.discard(step)
+                self._release(step)
+                if step.parent is not None:
+                    step.parent.drop(step.name)
+
+    def _idle(self, node: PathNode) -> bool:
+        if node.subscribers or node.children:
+            return False
+        return not (node.covered and (node.kernel or node in self.polled or node.real in self._foreign))
+
+    def look(self, top: PathNode) -> None:
+        """Arm a node and all below again, according to what is at their paths now."""
+        stack = [top]
+        while stack:
+            node = stack.pop()
+            self._trace(node)
+            stack.extend(node.children.values())
+
+    def _trace(self, node: PathNode) -> None:
+        """Arm one node according to what is at its path now."""
+        self._inherit(node)
+        info = NOTHING if node.shut else status(node.path)
+        if (not stat.S_ISDIR(info.st_mode) or node.subscribers) and not node.shut:
+            info = self._widen(node.parent or node, node, info)
+        node.seal = seal(info) if node.subscribers else 0
+        self._resolve_link(node, info)
+        if node.shut:
+            self._let_go(node)
+        else:
+            self._arm(node, info)
+
+    def _inherit(self, node: PathNode) -> None:
+        """Set what a node takes over from its parent."""
+        parent = node.parent
+        if parent is not None:
+            node.covered = True if node.deep else parent.covered
+            node.real = node.path if parent.real is parent.path else f"{parent.real.rstrip('/')}/{node.name}"
+            node.shut = parent.shut or node.real in self._foreign
+        else:
+            node.covered = bool(node.deep)
+
+    def _resolve_link(self, node: PathNode, info: os.stat_result) -> None:
+        """Read the target of a node with this status, and have subscriptions follow a changed one."""
+        target = None
+        if stat.S_ISLNK(info.st_mode):
+            target, real = leads(node.path)
+            node.shut, node.real = real is None, real or node.path
+            self._links.add(node)
+        elif self._links:
+            self._links.discard(node)
+        if target != node.target:
+            node.target = target
+            self._relink.update(*(each.subscribers for each in node.below()))
+
+    def _arm(self, node: PathNode, info: os.stat_result) -> None:
+        """Have the kernel watch a node with this status if it is a directory that needs a watch."""
+        inside = node.covered and (bool(node.deep) or stat.S_ISDIR(info.st_mode))
+        if inside:
+            node.loose = is_loose(status(node.real) if node.target else info)
+        if inside or node.children or node.parent is None:
+            node.full = node.full or inside
+            self.attach(node)
+        else:
+            self.kernel.detach(node)
+        if inside:
+            self._cover(node)
+
+    def _widen(self, parent: PathNode, node: PathNode, info: os.stat_result) -> os.stat_result:
+        """Request events of this entry from the parent.
+
+        Returns the entry's status, read again if events were not requested before.
+        """
+        if parent.full:
+            return info
+        parent.full = True
+        if parent.kernel is not None:
+            self.attach(parent)
+        return status(node.path)
+
+    def attach(self, node: PathNode) -> None:
+        """Have the kernel watch a directory; poll the directory if the kernel refuses."""
+        self.refusals.pop(node, None)
+        try:
+            self.kernel.attach(node, follow=node.target is not None)
+        except OSError as error:
+            if error.errno in ABSENT:
+                self.polled.pop(node, None)
+                return
+            self.refusals[node] = error
+            if node not in self.polled:
+                self.polled[node] = self.entries(node)
+
+    def _let_go(self, node: PathNode) -> None:
+        self.kernel.detach(node)
+        self.polled.pop(node, None)
+        self.refusals.pop(node, None)
+
+    # -- recursive watches -------------------------------------------------------------------------------------
+
+    def _cover(self, node: PathNode) -> None:
+        """Make a node for every directory below a recursively watched one. Links inside are not followed."""
+        top = self._top(node) if node.loose else node
+        room = ENTRIES - self._scanned[top] if node.loose else UNBOUNDED
+        taken = 0
+        try:
+            with held(node.path, follow=True) as path, os.scandir(path) as found:
+                for taken, entry in enumerate(found, 1):
+                    if taken > room:
+                        self.bounded[top] = f"more than {ENTRIES} entries"
+                        break
+                    # a mount point is not accessed, not even for its type
+                    if entry.name not in node.children and (
+                        self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)
+                    ):
+                        self.spawn(node, entry.name)
+        except OSError:  # gone or unreadable: the parent reports when that changes
+            pass
+        if node.loose:
+            self._scanned[top] += taken
+
+    def spawn(self, node: PathNode, name: str) -> PathNode | None:
+        """A new node for a directory within a recursive watch; None beyond the bounds."""
+        top = self._top(node) if node.loose else None
+        if top is not None and self._holding[top] >= WATCHES:
+            self.bounded[top] = f"more than {WATCHES} directories"
+            return None
+        if top is not None and (len(node.path) + len(name) >= LONGEST or node.path.count("/") >= LEVELS):
+            self.bounded[top] = f"a path of more than {LONGEST} characters or {LEVELS} levels"
+            return None
+        child = node.grow(name)
+        if top is not None:
+            self._held[child] = top
+            self._holding[top] += 1
+        return child
+
+    def _release(self, node: PathNode) -> None:
+        top = self._held.pop(node, None)
+        if top is not None:
+            self._holding[top] -= 1
+            if not self._holding[top]:
+                del self._holding[top]
+
+    def _top(self, node: PathNode) -> PathNode:
+        """The top of the recursive watch whose bounds a directory counts towards."""
+        for step in node.upward():
+            if step in self._held:
+                return self._held[step]
+            if step.deep:
+                return step
+        return node
+
+    def _is_foreign(self, node: PathNode, name: str) -> bool:
+        return bool(self._foreign) and f"{node.real.rstrip('/')}/{name}" in self._foreign
+
+    # -- polling -----------------------------------------------------------------------------------------------
+
+    def begin_round(self) -> None:
+        """Start a round of polling: reset the counts of compared entries."""
+        self._compared.clear()
+
+    def entries(self, node: PathNode) -> dict[str, Signature]:
+        """Signatures of the entries of a directory that have subscriptions."""
+        names = set(node.children)
+        top = self._top(node) if node.covered and node.loose else None
+        room = UNBOUNDED if top is None else max(0, WATCHES - self._compared[top])
+        if node.covered and room:
+            try:
+                with held(node.path, follow=True) as path, os.scandir(path) as found:
+                    names.update(entry.name for entry in islice(found, room + 1))
+            except OSError:
+                names = set(node.children)
+        if top is not None:
+            if len(names) > room:
+                self.bounded[top] = f"more than {WATCHES} entries to compare while polling"
+            self._compared[top] += 1 + len(names)
+        return {name: signature(os.path.join(node.path, name)) for name in names if not self._is_foreign(node, name)}  # noqa: PTH118 - Path objects are slow

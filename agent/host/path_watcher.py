@@ -1,0 +1,395 @@
+"""Events of paths: one inotify descriptor for all resources, in the event loop, without a thread and without a delay.
+
+One kernel watch serves all files of a directory. A file that is replaced by a rename stays watched. Parents may be
+missing, moved away, replaced, or links; they are followed (`path_tree.py`).
+
+When the kernel's queue overflows, everything is checked again and every watcher gets an event. If the kernel refuses a
+watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
+health reports `watch-polling`, and inotify is tried again each time.
+
+In directories that an untrusted user may write, a recursive watch is bounded (`path_tree.py`). Directories beyond the
+bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's own
+recheck covers them.
+
+Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
+
+A write through another hard link of a file, or through a memory map, is not an event of the file's directory. So the
+status of each watched file is compared from time to time (`sweep.py`), except for files below a recursively watched
+directory.
+
+Not seen: changes by other hosts on a network file system, except by that comparison; writes through a memory map while
+the file system does not update the file's times; anything in a file system that an untrusted user has mounted; the
+target of a link that such a user could have placed and that `holdfast.resources.paths` does not follow.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import stat
+from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Sequence
+from contextlib import suppress
+from typing import Any
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, SharedInotify
+from holdfast.agent.host.mounts import Mounts
+from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
+from holdfast.agent.host.path_tree import PathTree
+from holdfast.agent.host.sweep import PERIOD as SWEEP
+from holdfast.agent.host.sweep import Sweep
+from holdfast.resources.watches import CallbackWatch
+
+SETTLE = 0.02
+"""Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
+diff, and would have to be repeated."""
+PERIOD = 1.0
+"""Seconds between two checks of what the kernel does not watch."""
+REMOUNT = 0.2
+"""Seconds from a change of the mount table to reading it. With containers the table is long and changes often."""
+AGAIN = 60
+"""Periods after which a bounded recursive watch is tried again."""
+BUSY = 0.05
+"""Seconds above which a check of replaced paths counts as long."""
+REST = 4.0
+"""After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
+HEALTH = "watch-polling"
+BOUNDED = "watch-bounded"
+
+
+class PathWatcher:
+    """All path watches of the process. Create, use and close it in one event loop."""
+
+    def __init__(self, health: Health | None = None, *, period: float = PERIOD, sweep: float = SWEEP) -> None:
+        self._health, self._period = health, period
+        self._kernel = SharedInotify(self._listen, self._unlisten)
+        self._tree = PathTree(self._kernel)
+        self._sweep = Sweep(self._watched_files, self._swept, sweep)
+        self._mounts: Mounts | None = None
+        self._remounting: asyncio.TimerHandle | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._timer: asyncio.TimerHandle | None = None
+        self._clock: Callable[[], float] = lambda: 0.0
+        self._settling: asyncio.TimerHandle | None = None
+        self._writing: dict[PathNode, float] = {}
+        """Files being written -> loop time at which their event is sent even if they are not closed."""
+        self._replaced: dict[PathNode, None] = {}
+        """Nodes that may show another thing now, according to the events of one buffer."""
+        self._stirred: dict[PathNode, None] = {}
+        """Nodes with events that concern recursive watches from there upward."""
+        self._again: asyncio.TimerHandle | None = None
+        self._resting: asyncio.TimerHandle | None = None
+        self._told = False
+        self._left = self._leave
+        """Shared by all subscriptions: each access to a method creates an object."""
+
+    # -- for users ---------------------------------------------------------------------------------------------
+
+    def watch(self, *paths: str, recursive: bool = False) -> CallbackWatch:
+        """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
+
+        Entries of a directory count only with `recursive`, and then everything below counts. Raises `ValueError` for a
+        relative path when the watch is armed.
+        """
+        return _Watch(self, paths, recursive=recursive)
+
+    def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
+        """Like `watch`, with a callback, which must neither block nor raise. Armed on return."""
+        subscription = Subscription(callback, self._left, deep=recursive)
+        self._tree.add(subscription, paths)
+        self._sweep.begin()
+        self._review()
+        return subscription
+
+    @property
+    def kernel_watches(self) -> int:
+        """Number of watches in the kernel."""
+        return len(self._kernel)
+
+    def close(self) -> None:
+        """Close everything; watches receive no more events."""
+        self._sweep.close()
+        self._kernel.close()
+        self._tree = PathTree(self._kernel)
+        for timer in (self._timer, self._settling, self._remounting, self._again, self._resting):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._settling = self._remounting = self._again = self._resting = None
+        for waiting in (self._writing, self._replaced, self._stirred):
+            waiting.clear()
+
+    def _leave(self, subscription: Subscription) -> None:
+        self._tree.remove(subscription)
+        self._review()
+
+    # -- events ------------------------------------------------------------------------------------------------
+
+    def _listen(self, descriptor: int) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._clock = self._loop.time
+        self._loop.add_reader(descriptor, self._drain)
+        with suppress(OSError):  # without /proc, mounts are not reported
+            self._mounts = Mounts()
+            self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
+
+    def _unlisten(self, descriptor: int) -> None:
+        open_loop = self._loop if self._loop is not None and not self._loop.is_closed() else None
+        if open_loop:
+            open_loop.remove_reader(descriptor)
+        if self._mounts:
+            if open_loop:
+                open_loop.remove_reader(self._mounts.fileno())
+            self._mounts.close()
+            self._mounts = None
+
+    def _remounted(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Handle a change of the mount table.
+
+        Its descriptor reports a change once, so it can stay in the loop meanwhile.
+        """
+        if self._remounting is None:
+            self._remounting = loop.call_later(REMOUNT, self._look_at_mounts)
+
+    def _look_at_mounts(self) -> None:
+        """Check the nodes where something was mounted or unmounted, and all below."""
+        self._remounting = None
+        for path in self._mounts.changed() if self._mounts else ():
+            self._replaced.update(dict.fromkeys(self._tree.showing(path)))
+        self._flush()
+
+    def _drain(self) -> None:
+        """Handle one buffer of events; the loop calls again if there are more."""
+        for nodes, mask, name in self._kernel.read():
+            if mask & OVERFLOW:
+                self._replaced[self._tree.root] = None
+            for node in nodes:
+                self._event(node, mask, name)
+        self._flush()
+
+    def _event(self, node: PathNode, mask: int, name: str) -> None:
+        """Handle one event of a directory (no name) or of its entry `name`."""
+        child = node.children.get(name) if name else node
+        if child is None:
+            if node.covered:
+                self._beneath(node, mask, name)
+        elif mask & STRUCTURE:
+            self._replaced[child] = None
+        elif mask & MODIFY:
+            self._writing.setdefault(child, self._clock() + SETTLE)
+            if self._settling is None:
+                self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
+        else:
+            self._touched(child)
+
+    def _beneath(self, node: PathNode, mask: int, name: str) -> None:
+        """Handle an event that concerns only recursive watches."""
+        child = self._tree.spawn(node, name) if mask & APPEARED and mask & ISDIR else None
+        if child is not None:
+            self._replaced[child] = None
+        else:
+            self._stirred[node] = None
+
+    def _settle(self) -> None:
+        """Send events of files whose writer has not closed them in time."""
+        self._settling, now = None, self._clock()
+        for node in [node for node, due in self._writing.items() if due <= now]:
+            self._touched(node)
+        if self._writing:
+            self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
+        self._flush()
+
+    def _touched(self, node: PathNode) -> None:
+        """Record that content or metadata of a node may have changed; the node still shows the same thing."""
+        self._writing.pop(node, None)
+        if node.subscribers:
+            node.seal = seal(status(node.path))
+        for subscription in tuple(node.subscribers):
+            subscription.callback()
+        if node.parent is not None and node.parent.covered:
+            self._stirred[node.parent] = None
+
+    def _watched_files(self) -> list[PathNode] | None:
+        return self._tree.swept()  # `close` replaces the tree
+
+    def _swept(self, files: Sequence[tuple[PathNode, int]], directories: Sequence[PathNode]) -> None:
+        """Handle changes found by the sweep: files, and directories in which a file differs.
+
+        Each change is sent once, also if the kernel reports it.
+        """
+        if files or directories:
+            self._drain()
+            self._replaced.update(
+                dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing)
+            )
+            self._stirred.update(dict.fromkeys(directories))
+            self._flush()
+
+    def _flush(self) -> None:
+        """Check the replaced nodes and send events: once for all events that arrived together."""
+        if self._resting is not None:
+            return
+        began = self._clock()
+        self._tree.begin()
+        if self._replaced or self._stirred or self._tree.uncovered:
+            self._report_changes()
+        self._review()
+        spent = self._clock() - began
+        if spent > BUSY:
+            self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
+
+    def _report_changes(self) -> None:
+        """Check the replaced nodes; send their events and those of recursive watches."""
+        replaced, self._replaced = self._replaced, {}
+        replaced.update(dict.fromkeys(self._tree.uncovered))
+        self._tree.uncovered.clear()
+        if replaced:
+            self._changed([node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)])
+        stirred, self._stirred = self._stirred, {}
+        passed: set[PathNode] = set()
+        for node in stirred:
+            for step in node.upward():
+                if step in passed:
+                    break
+                passed.add(step)
+                for subscription in tuple(step.deep):
+                    subscription.callback()
+
+    def _rested(self) -> None:
+        """End the pause after a long check."""
+        self._resting = None
+        self._flush()
+
+    def _changed(self, tops: list[PathNode]) -> None:
+        """Handle nodes that may show another thing, or nothing; that affects every path below."""
+        for node in tops:
+            self._writing.pop(node, None)
+            self._tree.look(node)
+        told = {subscription for node in tops for each in node.below() for subscription in each.subscribers}
+        for link in {link for subscription in told for link in subscription.links}:
+            self._tree.look(link)
+        self._tree.resolve()
+        for subscription in told:
+            subscription.callback()
+        if self._tree.deep:
+            for node in tops:
+                if node.parent is not None:
+                    self._stirred[node.parent] = None
+                self._tree.prune(node, below=True)
+
+    # -- polling -----------------------------------------------------------------------------------------------
+
+    def _poll(self) -> None:
+        """Try inotify again where the kernel refused it, and find what has changed meanwhile."""
+        self._timer = None
+        self._tree.begin()
+        self._tree.begin_round()
+        for node, seen in list(self._tree.polled.items()):
+            if node not in self._tree.polled:
+                continue
+            self._tree.attach(node)
+            now = self._tree.entries(node)
+            if node in self._tree.refusals:
+                self._tree.polled[node] = now
+            else:
+                self._tree.polled.pop(node, None)
+            for name in now.keys() | seen.keys():
+                found = now.get(name)
+                if found != seen.get(name):
+                    self._event(node, APPEARED | ISDIR if found and stat.S_ISDIR(found[0]) else APPEARED, name)
+        self._flush()
+
+    def _try_bounded(self) -> None:
+        """Check whether bounded recursive watches now fit into their bounds."""
+        self._again = None
+        self._tree.begin()
+        before, self._tree.bounded = self._tree.bounded, {}
+        for node in before:
+            self._tree.look(node)
+        self._tree.resolve()
+        for node in before.keys() - self._tree.bounded.keys():  # changes in the unwatched rest are unknown
+            self._stirred[node] = None
+        if self._timer is not None:
+            self._timer.cancel()
+        self._poll()  # polling has a bound of its own
+
+    def _review(self) -> None:
+        """Poll while there is something to poll; report in health what is not watched, and why."""
+        if self._tree.polled and self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
+        if self._tree.bounded and self._again is None:
+            self._again = asyncio.get_running_loop().call_later(self._period * AGAIN, self._try_bounded)
+        if self._health is None or not (self._tree.refusals or self._tree.bounded or self._told):
+            return
+        self._told = False
+        for code, text in ((HEALTH, self._refused()), (BOUNDED, self._cut())):
+            if text:
+                self._told = True
+                self._health.set(code, text)
+            else:
+                self._health.clear(code)
+
+    def _refused(self) -> str:
+        for node, error in self._tree.refusals.items():
+            advice = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
+            where = f"{_printable(node.path)}: {error.strerror}"
+            many = f"{len(self._tree.refusals)} directories"
+            return f"cannot watch {many} ({where}){advice}; checking every {self._period:g} s"
+        return ""
+
+    def _cut(self) -> str:
+        for node, bound in self._tree.bounded.items():
+            more = f" and {len(self._tree.bounded) - 1} other directories" if len(self._tree.bounded) > 1 else ""
+            return (
+                f"cannot watch everything below {_printable(node.path)}{more}: "
+                f"other users may write there, and it has {bound}; "
+                "the next recheck checks the rest"
+            )
+        return ""
+
+
+def _below_one_of(nodes: Container[PathNode], node: PathNode) -> bool:
+    return any(step in nodes for step in node.upward() if step is not node)
+
+
+def _printable(path: str) -> str:
+    """A path for a message.
+
+    A user may have chosen the name, which may be invalid text or contain control characters.
+    """
+    return path if path.isprintable() else repr(path)
+
+
+class _Watch(CallbackWatch):
+    """A watch of paths. It is armed when it is first awaited or listened to."""
+
+    def __init__(self, watcher: PathWatcher, paths: Sequence[str], *, recursive: bool) -> None:
+        self._watcher, self._paths, self._recursive = watcher, paths, recursive
+        self._events = self._wait()
+
+    def listen(self, callback: Callable[[], None]) -> Subscription:
+        """Subscribe a callback; armed on return."""
+        return self._watcher.subscribe(self._paths, callback, recursive=self._recursive)
+
+    def asend(self, value: None, /) -> Coroutine[Any, Any, None]:
+        """The next event."""
+        return self._events.asend(value)
+
+    def athrow(self, *error: Any) -> Coroutine[Any, Any, None]:
+        """Raise this error where the generator waits."""
+        return self._events.athrow(*error)
+
+    def aclose(self) -> Coroutine[Any, Any, None]:
+        """End the watch."""
+        return self._events.aclose()
+
+    async def _wait(self) -> AsyncGenerator[None, None]:
+        rang = asyncio.Event()
+        subscription = self.listen(rang.set)
+        try:
+            yield None
+            while True:
+                await rang.wait()
+                rang.clear()
+                yield None
+        finally:
+            subscription.close()

@@ -1,0 +1,214 @@
+"""Changes of the machine that no resource watches: addresses, routes, the host's name, block devices, mounts.
+
+Only topics that grains in use depend on are followed. The kernel says little more than that something has changed, so
+its messages are not parsed: the listener is called `CALM` seconds after the first message and reads the new values
+itself. Many changes at once thus count as one. Messages that the kernel had to drop (`ENOBUFS`) count as a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import select
+import socket
+from collections.abc import AsyncIterator, Callable
+from enum import Enum
+from typing import Protocol
+
+from holdfast.agent.host.mounts import Mounts
+
+CALM = 1.0
+"""Seconds for which changes are collected."""
+AGAIN = 60.0
+"""Seconds until a topic that could not be followed is tried again."""
+_CHUNK = 1 << 16
+_DRAINED = 64
+"""Messages read and dropped in one go. The rest of a flood stays in the kernel, which drops it."""
+_KOBJECT_UEVENT = 15
+"""The netlink protocol of device events (`linux/netlink.h`); group 1 is the kernel's."""
+
+
+class Topic(Enum):
+    """What can change. The values of the first two are groups of rtnetlink(7)."""
+
+    ADDRESSES = 0x1 | 0x10 | 0x100
+    """RTMGRP_LINK, RTMGRP_IPV4_IFADDR, RTMGRP_IPV6_IFADDR."""
+    ROUTES = 0x40 | 0x400
+    """RTMGRP_IPV4_ROUTE, RTMGRP_IPV6_ROUTE."""
+    NAME = 0
+    DEVICES = -1
+    MOUNTS = -2
+
+
+class ChangeSource(Protocol):
+    """A descriptor that becomes readable when a topic changes."""
+
+    def fileno(self) -> int:
+        """The descriptor."""
+        ...
+
+    def take(self) -> bool:
+        """Read what is available; return whether the topic has changed."""
+        ...
+
+    def close(self) -> None:
+        """Close the descriptor."""
+        ...
+
+
+class _Netlink:
+    """A netlink socket."""
+
+    def __init__(self, protocol: int, groups: int, about: bytes = b"") -> None:
+        self._about = about
+        self._socket = socket.socket(
+            socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK, protocol
+        )
+        try:
+            self._socket.bind((0, groups))
+        except OSError:
+            self._socket.close()
+            raise
+        self.fileno, self.close = self._socket.fileno, self._socket.close
+
+    def take(self) -> bool:
+        news = False
+        for _ in range(_DRAINED):
+            try:
+                message = self._socket.recv(_CHUNK)
+            except BlockingIOError:
+                break
+            except OSError:  # messages were lost
+                news = True
+                continue
+            news = news or self._about in message
+        return news
+
+
+class _Name:
+    """The host's name: its file in /proc signals a change by EPOLLERR until it is read."""
+
+    def __init__(self) -> None:
+        self._file = os.open("/proc/sys/kernel/hostname", os.O_RDONLY | os.O_CLOEXEC)
+        self._poll = select.epoll()
+        try:
+            self._poll.register(self._file, select.EPOLLPRI)
+        except OSError:
+            self.close()
+            raise
+        self.take()
+
+    def fileno(self) -> int:
+        return self._poll.fileno()
+
+    def take(self) -> bool:
+        news = bool(self._poll.poll(0))
+        os.pread(self._file, 256, 0)
+        return news
+
+    def close(self) -> None:
+        self._poll.close()
+        os.close(self._file)
+
+
+class _Mounts(Mounts):
+    """The mount table."""
+
+    def take(self) -> bool:
+        return bool(self.changed())
+
+
+SOURCES: dict[Topic, Callable[[], ChangeSource]] = {
+    Topic.ADDRESSES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ADDRESSES.value),
+    Topic.ROUTES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ROUTES.value),
+    Topic.NAME: _Name,
+    Topic.DEVICES: lambda: _Netlink(_KOBJECT_UEVENT, 1, b"\0SUBSYSTEM=block\0"),
+    Topic.MOUNTS: _Mounts,
+}
+NAMES = ("/etc/hosts", "/etc/hostname")
+"""Other files that determine a host's names."""
+
+
+class SystemEvents:
+    """Follows the wanted topics, and calls `changed` with all topics that have changed.
+
+    `watch` watches paths like `PathWatcher.watch`. A topic that cannot be followed is tried again with each `follow`,
+    and every minute.
+    """
+
+    def __init__(self, changed: Callable[[frozenset[Topic]], None], watch: Callable[..., AsyncIterator[None]]) -> None:
+        self._changed = changed
+        self._watch = watch
+        self._sources: dict[Topic, ChangeSource] = {}
+        self._wanted: frozenset[Topic] = frozenset()
+        self._news: set[Topic] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._retry: asyncio.TimerHandle | None = None
+        self._files: asyncio.Task[None] | None = None
+
+    def follow(self, wanted: frozenset[Topic]) -> None:
+        """Follow these topics and no others."""
+        self._wanted = wanted
+        for topic in self._sources.keys() - wanted:
+            self._leave(topic)
+        for topic in wanted - self._sources.keys():
+            with contextlib.suppress(
+                OSError
+            ):  # the kernel has none of this, or there are no descriptors now: the next recheck looks
+                source = SOURCES[topic]()
+                self._sources[topic] = source
+                asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)
+        if Topic.NAME in wanted and self._files is None:
+            self._files = asyncio.create_task(self._follow_files(), name="names of the host")
+        elif Topic.NAME not in wanted and self._files is not None:
+            self._files.cancel()
+            self._files = None
+        if self._retry:
+            self._retry.cancel()
+        missing = wanted - self._sources.keys()
+        self._retry = asyncio.get_running_loop().call_later(AGAIN, self.follow, wanted) if missing else None
+
+    async def close(self) -> None:
+        """Stop following."""
+        files = self._files
+        self.follow(frozenset())
+        if self._timer:
+            self._timer.cancel()
+        if files:
+            await asyncio.gather(files, return_exceptions=True)
+
+    def _leave(self, topic: Topic) -> None:
+        source = self._sources.pop(topic)
+        asyncio.get_running_loop().remove_reader(source.fileno())
+        source.close()
+
+    async def _follow_files(self) -> None:
+        armed = False
+        async for _ in self._watch(*NAMES):
+            if armed:
+                self._note(Topic.NAME)
+            armed = True
+
+    def _heard(self, topic: Topic) -> None:
+        """Handle a readable source. The data is read when `changed` is called; until then a flood costs nothing."""
+        asyncio.get_running_loop().remove_reader(self._sources[topic].fileno())
+        self._note(topic)
+
+    def _note(self, topic: Topic) -> None:
+        self._news.add(topic)
+        if self._timer is None:
+            self._timer = asyncio.get_running_loop().call_later(CALM, self._tell)
+
+    def _tell(self) -> None:
+        """Listen again first, so that changes during the call are not missed."""
+        self._timer = None
+        news, self._news = self._news, set()
+        real = set()
+        for topic in news & self._sources.keys():
+            source = self._sources[topic]
+            if source.take() or topic is Topic.NAME:
+                real.add(topic)
+            asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)
+        if real:
+            self._changed(frozenset(real))

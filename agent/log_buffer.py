@@ -1,0 +1,81 @@
+"""The last entries of the log, kept for `holdfast log`; bounded in number and in size, however much commands print."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from holdfast.agent.clocks import boottime
+from holdfast.agent.console import LogEntry
+
+ROOM = 2 << 20
+"""Most characters of all entries together; the oldest entries are dropped first."""
+TEXT = 32 << 10
+"""Most characters of one text; clients that follow the log get the whole text."""
+CUT = "\n[cut]"
+
+
+class LogBuffer:
+    """At most `limit` entries, oldest first. Their age is measured with a clock that cannot be set."""
+
+    def __init__(self, limit: int) -> None:
+        self.elapsed: Callable[[], float] = boottime
+        self._limit = limit
+        self._entries: deque[tuple[LogEntry, int, float]] = deque()
+        self._size = 0
+
+    def __iter__(self) -> Iterator[LogEntry]:
+        """The entries, oldest first."""
+        return (entry for entry, _, _ in self._entries)
+
+    def resize(self, limit: int) -> None:
+        """Set the number of entries to keep; the oldest ones are dropped if there are more."""
+        self._limit = limit
+        self._make_room()
+
+    def since(self, seconds: float) -> Iterator[LogEntry]:
+        """The entries of the last `seconds`, oldest first."""
+        oldest = self.elapsed() - seconds
+        return (entry for entry, _, at in self._entries if at >= oldest)
+
+    @property
+    def reach(self) -> float:
+        """Age of the oldest entry in seconds; 0 without entries."""
+        return self.elapsed() - self._entries[0][2] if self._entries else 0.0
+
+    def append(self, entry: LogEntry) -> None:
+        """Add an entry; texts longer than `TEXT` are cut."""
+        size = _size(entry)
+        if size > TEXT:
+            entry = _cut(entry)
+            size = _size(entry)
+        self._entries.append((entry, size, self.elapsed()))
+        self._size += size
+        self._make_room()
+
+    def _make_room(self) -> None:
+        while len(self._entries) > self._limit or self._size > ROOM:
+            self._size -= self._entries.popleft()[1]
+
+
+def _size(value: Any) -> int:
+    """Characters of all texts in a value."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, dict):
+        return sum(_size(key) + _size(each) for key, each in value.items())
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    return 8
+
+
+def _cut(value: Any) -> Any:
+    """A copy of a value with its long texts cut."""
+    if isinstance(value, str):
+        return value if len(value) <= TEXT else value[:TEXT] + CUT
+    if isinstance(value, dict):
+        return {key: _cut(each) for key, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_cut(each) for each in value]
+    return value

@@ -1,0 +1,113 @@
+"""Where an agent's files are.
+
+Light to import: a client that asks a running agent waits for this module first, and needs no settings.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.resources import paths
+from holdfast.resources.errors import HoldfastError
+from holdfast.resources.paths import trusted_uids
+from holdfast.states.errors import CompileError
+from holdfast.states.hostfiles import absolute
+from holdfast.states.marks import Document, Map
+from holdfast.states.parse import parse_yaml
+from holdfast.states.source import Tree, exists, refuse
+
+CONFIG = Path("/etc/holdfast/agent.yaml")
+"""The default path of the settings."""
+STATE_DIR = Path("/var/lib/holdfast")
+"""The state directory of an installed agent; its control socket is below /run."""
+RUN_DIR = Path("/run/holdfast")
+
+
+def default_socket(state_dir: Path) -> Path:
+    """The control socket of an agent whose settings name none."""
+    return (RUN_DIR if state_dir == STATE_DIR else state_dir) / "control.sock"
+
+
+def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
+    """The control socket of the agent with these settings.
+
+    Works also when the settings are broken now: a running agent keeps its last good ones. `overrides` (from the command
+    line) take precedence over the file. Raises `CompileError` if the location is unknown: the file cannot be read, and
+    no agent listens at the default location.
+    """
+    file = (path or CONFIG).absolute()
+    found, unread = _locations(file)
+    if unread is not None and path is not None and not exists(path) and not overrides.get("state_dir"):
+        raise unread  # the name is probably mistyped
+    if path is None and _is_missing(file):
+        unread = None
+    state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
+    socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
+    if unread is not None and _is_missing(socket):
+        raise unread
+    return socket
+
+
+def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
+    """The valid settings `state_dir` and `control` in a file, and the error if the file cannot be read."""
+    try:
+        _, values = read_settings(file)
+    except CompileError as error:
+        return {}, error
+    return {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}, None
+
+
+def is_location(value: object) -> bool:
+    """Whether the value can be a path."""
+    return isinstance(value, str) and value != "" and "\0" not in value
+
+
+def _is_missing(path: Path) -> bool:
+    """Whether the path certainly does not exist."""
+    try:
+        return paths.at(absolute(path)).look() is None
+    except (OSError, paths.Unsafe) as error:
+        return isinstance(error, (FileNotFoundError, NotADirectoryError))
+
+
+def demand_safe(path: Path, doing: str, advice: str) -> None:
+    """Raise `HoldfastError` if an untrusted user could replace the path or, if it is missing, create it.
+
+    Raises `OSError`.
+    """
+    try:
+        found = paths.nearest(absolute(path))
+    except paths.Unsafe as error:
+        raise HoldfastError(f"cannot {doing} {path}: {error}; {advice}") from error
+    if found.holders:
+        raise HoldfastError(f"cannot {doing} {path}: {found.reason}; {advice}")
+
+
+def anchored(path: Path | str, base: Path) -> Path:
+    """The absolute path; a relative one is taken from `base`."""
+    return Path(os.path.normpath(base / path))
+
+
+def read_settings(path: Path) -> tuple[Document, Map]:
+    """The content of agent.yaml, not validated. Raises `CompileError`."""
+    if not exists(path):
+        raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
+    return read_mapping(path)
+
+
+def read_mapping(path: Path) -> tuple[Document, Map]:
+    """The mapping in a YAML file that only trusted users can write. Raises `CompileError`."""
+    tree = Tree(path.parent, trusted_uids())
+    document = Document(str(path), tree.read(path).text, data=True)
+    values = parse_yaml(document, document.text)
+    if values is None:
+        values = Map()
+    if not isinstance(values, Map):
+        message = "this file must hold a mapping: names, each with a value"
+        raise CompileError(
+            [document.problem(document.beginning(values), "settings-shape", message, "write 'name: value'")]
+        )
+    return document, values

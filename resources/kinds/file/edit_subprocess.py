@@ -1,0 +1,54 @@
+"""Make an edit that takes long in a separate process, so that it neither blocks the agent nor runs without end.
+
+python -m holdfast.resources.kinds.file.edit_subprocess
+    reads {"kind":, "arguments":, "text":, "given":} and writes {"text":} or {"refused":}
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from holdfast.resources import registry
+from holdfast.resources.context import Context
+from holdfast.resources.errors import Permanent, Temporary
+
+if TYPE_CHECKING:
+    from holdfast.resources.kinds.file.edit import Edit
+
+DEADLINE = 10.0
+"""Greatest duration of an edit, in seconds."""
+
+
+async def edited_in_subprocess(ctx: Context, edit: Edit, text: str, given: tuple[str, ...]) -> str:
+    """Return the edited text. Raises `Permanent` if the edit fails or takes too long."""
+    job = {"kind": edit.kind, "arguments": edit.model_dump(mode="json"), "text": text, "given": given}
+    argv = (sys.executable, "-P", "-m", __name__)
+    environment = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    try:
+        done = await ctx.run(*argv, env=environment, stdin=json.dumps(job), timeout=DEADLINE, limit=sys.maxsize)
+    except Temporary:
+        hint = "look for repetitions within repetitions in its regular expressions, like (a+)+"
+        raise Permanent(f"cannot edit {edit.name}: it would take longer than {DEADLINE:g} s; {hint}") from None
+    answer = json.loads(done.stdout)
+    if "refused" in answer:
+        raise Permanent(answer["refused"])
+    return str(answer["text"])
+
+
+def main() -> None:
+    """Make one edit."""
+    job = json.load(sys.stdin)
+    edit = registry.find(job["kind"])
+    try:
+        text = edit.model_validate(job["arguments"]).edited(job["text"], tuple(job["given"]))  # type: ignore[union-attr]  # an Edit
+        answer = {"text": text}
+    except Permanent as error:
+        answer = {"refused": str(error)}
+    json.dump(answer, sys.stdout)
+
+
+if __name__ == "__main__":
+    main()

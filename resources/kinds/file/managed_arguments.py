@@ -1,0 +1,169 @@
+"""The arguments of `file.managed`, and what follows from them alone."""
+
+from __future__ import annotations
+
+import codecs
+import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self
+
+from pydantic import AfterValidator, BeforeValidator, model_validator
+
+from holdfast.resources.fields import Text, Texts, Variables
+from holdfast.resources.kinds.file import content
+from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, OwnedResource
+from holdfast.resources.kinds.file.disk import MODE
+from holdfast.resources.kinds.file.label import Label
+from holdfast.resources.traits import FromSources, UsedSource
+
+REPORTED = "every change of the content is reported to the states that watch the file"
+SIGNED = ("signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend")
+"""Arguments by which Salt checks the signature of a source."""
+CONTENT = ("source", "contents", "contents_pillar", "contents_grains", "template", "context", "defaults")
+"""Arguments for the content; the first four say where the content comes from."""
+
+
+def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
+    """Check that commands can be split into words. Empty ones are dropped, as in Salt. Raises `ValueError`."""
+    for command in filter(None, commands):
+        try:
+            words = shlex.split(command)
+        except ValueError as error:
+            raise ValueError(f"{command!r} cannot be split into words: {error}") from None
+        if not words:
+            raise ValueError(f"{command!r} names no program")
+    return tuple(filter(None, commands))
+
+
+class ManagedArguments(FromSources, OwnedResource):
+    """The arguments of `file.managed`."""
+
+    ignored: ClassVar[Mapping[str, str]] = {
+        "attrs": "file attributes (chattr) are left as they are",
+        "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",
+        "tmp_ext": "the temporary file is always beside the file, so that it can be renamed",
+        "keep_source": "copies of sources are kept while they are needed",
+        "use_etag": "an http source is fetched only if the file does not have the declared hash",
+        "verify_ssl": "certificates are always checked",
+        "ignore_comment_characters": REPORTED,
+        "ignore_ordering": REPORTED,
+        "ignore_whitespace": REPORTED,
+        **WINDOWS,
+    }
+    refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
+
+    source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
+    """Source of the content: a URL, or a list of URLs, the first of which that exists is used."""
+    source_hash: Text | None = None
+    """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
+
+    Required for http unless `skip_verify` is set.
+    """
+    source_hash_name: str | None = None
+    """Name of the source in a file with hashes."""
+    skip_verify: bool = False
+    """Accept an http source without a hash."""
+    contents: Annotated[str | None, BeforeValidator(content.parse_contents)] = None
+    """The content itself: text, or a list of lines."""
+    contents_pillar: Texts = ()
+    """Pillar keys (`a:b`) that hold the content."""
+    contents_grains: Texts = ()
+    """Grains that hold the content."""
+    contents_delimiter: str = ":"
+    """Separator of the parts of a key."""
+    contents_newline: bool = True
+    """End content from the state, pillar or grains with a newline."""
+    allow_empty: bool = True
+    """Accept empty content."""
+    template: Literal["jinja"] | None = None
+    """Render the content before it is used."""
+    context: Variables | None = None
+    """Variables of the template."""
+    defaults: Variables | None = None
+    """Variables of the template where `context` has none."""
+    mode: ModeOrKeep | None = None
+    """File mode, or `keep` for the mode of a local source. None leaves it; a new file gets 0644."""
+    selinux: Label | None = None
+    """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
+
+    Fails if SELinux is off. None leaves the label as it is.
+    """
+    replace: bool = True
+    """Replace the content of an existing file."""
+    create: bool = True
+    """Create the file if it does not exist."""
+    backup: Literal["minion", "master", "both", "", False] | None = None
+    """`minion`: keep a copy of the replaced file in the agent's own directory."""
+    show_changes: bool | None = None
+    """Show the diff: true always, false never. Default: if others may read the file."""
+    new_file_diff: bool = False
+    """Report the diff of a new file in the changes, too."""
+    check_cmd: Annotated[Texts, AfterValidator(check_commands)] = ()
+    """Commands that must accept the new content before it is put in place.
+
+    As in Salt, the commands run without a shell (use `sh -c '...' sh` if one is needed): each is split into words, and
+    the path of a file with the new content is its last argument.
+    """
+    follow_symlinks: bool | None = None
+    """Manage the target of a link at the path; false replaces the link.
+
+    None follows the link unless another user could exploit that; then it replaces the link.
+    """
+    encoding: str | None = None
+    """Encoding of content that the state gives. Default: utf-8."""
+    encoding_errors: str = "strict"
+    """How to treat characters that the encoding lacks."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _handed_on(cls, given: Any) -> Any:
+        """Pass unknown arguments to the template, as Salt does; `show_diff` is the old name of `show_changes`."""
+        if not isinstance(given, dict):
+            return given
+        known = dict(given)
+        if "show_diff" in known and "show_changes" not in known:
+            known["show_changes"] = known.pop("show_diff")
+        more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
+        defaults = known.get("defaults") or {}
+        if not more or not known.get("template") or not isinstance(defaults, dict):
+            return known
+        return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **defaults}}
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
+        self._demand_hashes()
+        try:
+            "".encode(self.encoding or "utf-8", self.encoding_errors)
+            codecs.lookup_error(self.encoding_errors)
+        except LookupError as error:
+            raise ValueError(str(error)) from None
+        if self.mode == "keep" and not any(not url.startswith(content.REMOTE) for url, _ in self.source):
+            raise ValueError("mode: keep needs a source on this host")
+        return self
+
+    def _demand_hashes(self) -> None:
+        """Raise `ValueError` for a remote source that cannot be verified."""
+        for url, digest in self.source:
+            if url.startswith(content.REMOTE) and not (self.source_hash or digest or self.skip_verify):
+                raise ValueError(f"source {url} needs source_hash, or skip_verify: true")
+
+    @property
+    def gives_content(self) -> bool:
+        """Whether the state gives the content of the file."""
+        return any(getattr(self, name) not in (None, ()) for name in CONTENT[:4])
+
+    def used_sources(self) -> list[UsedSource]:
+        """Return the sources, their modes for `mode: keep`, and the files of hashes."""
+        if not self.source:
+            return []
+        drawn = [UsedSource(url, choice=True, template=self.template is not None) for url, _ in self.source]
+        hashes = [digest for _, digest in self.source] + [self.source_hash]
+        drawn += [UsedSource(url) for url in hashes if url is not None and url.startswith(content.SCHEMES)]
+        return drawn + [UsedSource(url, *MODE, choice=True) for url, _ in self.source if self.mode == "keep"]
+
+    def inline(self) -> tuple[tuple[str, str], ...]:
+        """Return the content in the state if it is a template."""
+        return () if self.template is None or self.contents is None or self.source else (("contents", self.contents),)

@@ -1,0 +1,25 @@
+"""Masks the values in a line of a file that may contain secrets, so that an error can show the line."""
+
+from __future__ import annotations
+
+import re
+
+from holdfast.resources.secrets import MASK
+
+BEFORE = re.compile(r"""\s*(?:-\s+)*(?:(?:[A-Za-z_][\w.-]*|'[\w.-]+'|"[\w.-]+")\s*:(?=\s|$)\s*)?""")
+"""Indentation, dashes, and a key of one word."""
+TAG = re.compile(r"(\{[{%].*?(?:[%}]\}|$))")
+"""A tag of a template, closed or not."""
+LITERAL = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*""")
+"""A text or a number in a tag, closed or not."""
+
+
+def mask_line(line: str) -> str:
+    """The line with its key and its template tags, and a mask in place of every value."""
+    before = BEFORE.match(line)
+    begin = before.end() if before else 0
+    parts = TAG.split(line[begin:])
+    shown = [
+        LITERAL.sub(MASK, part) if number % 2 else MASK if part.strip() else part for number, part in enumerate(parts)
+    ]
+    return line[:begin] + "".join(shown)

@@ -1,0 +1,158 @@
+"""Hints for names of other tools and other kinds, and for states of Salt that Holdfast does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from holdfast.resources.registry import families, nearest
+
+ARGUMENTS: Mapping[str, tuple[str, ...]] = {
+    "become_user": ("runas",),
+    "body": ("contents", "content", "text"),
+    "chdir": ("cwd",),
+    "chmod": ("mode", "file_mode"),
+    "comment": ("fullname",),
+    "content": ("contents", "text"),
+    "contents": ("content", "text"),
+    "create_home": ("createhome",),
+    "create_parents": ("makedirs",),
+    "directory": ("cwd", "home"),
+    "enabled": ("enable",),
+    "environment": ("env",),
+    "exclude": ("exclude_pat",),
+    "executable": ("shell",),
+    "gecos": ("fullname",),
+    "group": ("gid",),
+    "include": ("include_pat",),
+    "manage_home": ("createhome",),
+    "managehome": ("createhome",),
+    "mode": ("file_mode",),
+    "owner": ("user",),
+    "packages": ("pkgs",),
+    "parents": ("makedirs",),
+    "passwd": ("password",),
+    "perm": ("mode", "file_mode"),
+    "permission": ("mode", "file_mode"),
+    "permissions": ("mode", "file_mode"),
+    "perms": ("mode", "file_mode"),
+    "recursive": ("recurse",),
+    "regex": ("pattern",),
+    "regexp": ("pattern", "regex", "match"),
+    "replace": ("repl",),
+    "replacement": ("repl",),
+    "run_as": ("runas",),
+    "search": ("pattern",),
+    "source": ("target",),
+    "src": ("source", "target"),
+    "text": ("contents", "content"),
+    "to": ("target",),
+    "user": ("runas",),
+    "validate": ("check_cmd",),
+    "variables": ("context", "env"),
+    "vars": ("context", "env"),
+    "workdir": ("cwd",),
+    "working_directory": ("cwd",),
+}
+"""Name of an argument elsewhere -> its possible names here; the first that the kind has is suggested."""
+NAMES: Mapping[str, frozenset[str]] = {
+    "cmd": frozenset({"cmd", "command"}),
+    "cron": frozenset({"cmd", "command", "job"}),
+    "file": frozenset({"dest", "destination", "file", "filename", "path"}),
+    "group": frozenset({"group", "groupname"}),
+    "pkg": frozenset({"package", "pkg"}),
+    "service": frozenset({"service", "unit"}),
+    "sysctl": frozenset({"key"}),
+    "systemd_unit": frozenset({"service", "unit"}),
+    "user": frozenset({"login", "user", "username"}),
+}
+"""Family -> names of its argument `name` elsewhere."""
+FUNCTIONS: Mapping[str, Mapping[str, str]] = {
+    "file": {
+        "copied": "copy",
+        "created": "managed",
+        "deleted": "absent",
+        "link": "symlink",
+        "present": "managed",
+        "removed": "absent",
+        "renamed": "rename",
+        "template": "managed",
+    },
+    "pkg": {"absent": "removed", "present": "installed", "uninstalled": "removed", "upgraded": "latest"},
+    "service": {"restarted": "running", "started": "running", "stopped": "dead"},
+    "sysctl": {"set": "present"},
+    "user": {"created": "present", "deleted": "absent", "removed": "absent"},
+    "group": {"created": "present", "deleted": "absent", "removed": "absent"},
+}
+"""Family -> name of a function elsewhere -> its name here."""
+_SALT = (
+    "acl alias alternatives archive at beacon bower btrfs cloud composer consul debconf disk docker environ"
+    " ethtool etcd event firewalld gem git github gpg grains helm hg host http incron ini ipset iptables kernelpkg"
+    " keyboard kmod kubernetes layman ldap locale logrotate lvm lxc lxd makeconf memcached module monit mount"
+    " network nfs_export nftables npm ntp openvswitch_bridge pip pkgbuild pkgrepo ports process pyenv quota raid"
+    " rbenv redis rsync rvm salt saltutil schedule selinux snapper sqlite3 ssh_auth ssh_known_hosts stateconf"
+    " status supervisord svn sysfs sysrc syslog_ng timezone tls tuned vault virt virtualenv x509 xml zfs zookeeper"
+    " zpool"
+)
+SALT = frozenset(_SALT.split())
+"""The most common states of Salt that Holdfast does not have."""
+SALT_KINDRED = (
+    "apache_",
+    "boto",
+    "docker_",
+    "grafana",
+    "influxdb_",
+    "lxd_",
+    "mongodb_",
+    "mysql_",
+    "postgres_",
+    "rabbitmq_",
+    "win_",
+    "zabbix_",
+)
+"""Prefixes of groups of such states."""
+SURE = 0.75
+"""Required similarity (0 to 1) of a word and an argument of every state.
+
+There are many of those, so a low value matches by accident.
+"""
+
+
+def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
+    """The argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`).
+
+    None if unclear.
+    """
+    if word in NAMES.get(kind.partition(".")[0], ()):
+        return "name"
+    for meant in ARGUMENTS.get(word, ()):
+        if meant in own:
+            return meant
+    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
+
+    return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))
+
+
+def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
+    """The function of a family that an unknown word probably means, by meaning or by spelling; None if unclear."""
+    elsewhere = FUNCTIONS.get(family, {})
+    near = nearest(word, [*known, *elsewhere])
+    return elsewhere.get(near, near) if near else None
+
+
+def no_such_type(word: str) -> str:
+    """A hint for an unknown type of state in a requisite or an extend; empty if the type exists."""
+    if word in ("id", "sls") or word in (known := families()):
+        return ""
+    said, hint = no_such_family(word, known)
+    return f"{said}: {hint}"
+
+
+def no_such_family(word: str, known: Iterable[str]) -> tuple[str, str]:
+    """The message and the hint for an unknown type of state; `known` are the existing types."""
+    if word in SALT or word.startswith(SALT_KINDRED):
+        return (
+            f"Holdfast does not have Salt's state {word!r}",
+            "use cmd.run with creates, unless or onlyif instead, or write a kind of your own",
+        )
+    near = nearest(word, known)
+    return f"there is no state {word!r}", f"did you mean {near}?" if near else f"available: {', '.join(known)}"

@@ -1,0 +1,66 @@
+"""What is kept of the log: the newest, and never more than there is room for."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from holdfast.agent.log_buffer import CUT, ROOM, TEXT, LogBuffer, _size
+
+
+def test_the_newest_are_kept_in_order() -> None:
+    """As many as are asked for; none at all if that is none."""
+    buffer = LogBuffer(2)
+    for name in "abc":
+        buffer.append({"event": name})
+
+    assert [entry["event"] for entry in buffer] == ["b", "c"]
+    buffer.resize(0)
+    assert list(buffer) == []
+
+
+def test_the_age_of_entries_does_not_depend_on_the_system_clock() -> None:
+    """The time of an entry does not show its age: the system clock may be set to any date."""
+    buffer, elapsed = LogBuffer(10), iter((5000.0, 5010.0, 5020.0))
+    buffer.elapsed = lambda: next(elapsed, 5025.0)
+    assert buffer.reach == 0
+    for time in (90.0, 1.8e9, 1.7e9):
+        buffer.append({"time": time})
+
+    assert [entry["time"] for entry in buffer.since(20)] == [1.8e9, 1.7e9]
+    assert [entry["time"] for entry in buffer.since(5)] == [1.7e9]
+    assert buffer.reach == 25
+
+
+def test_floods_are_cut_and_the_oldest_make_room() -> None:
+    """Commands that print megabytes again and again cost no more than a few of them, wherever their output stands."""
+    buffer = LogBuffer(500)
+    for number in range(200):
+        buffer.append(
+            {
+                "event": f"ran {number}",
+                "changes": {"stdout": "y\n" * 500_000, "lines": ["z" * TEXT * 2]},
+                "duration": 0.1,
+            }
+        )
+
+    entries = list(buffer)
+    assert sum(map(_size, entries)) <= ROOM
+    assert 20 < len(entries) < 200
+    assert entries[-1]["event"] == "ran 199"
+    assert entries[-1]["changes"]["stdout"] == ("y\n" * TEXT)[:TEXT] + CUT
+    assert entries[-1]["changes"]["lines"] == ["z" * TEXT + CUT]
+
+
+@given(st.lists(st.integers(0, ROOM // 2)), st.integers(0, 20))
+def test_there_is_always_room_enough(lengths: list[int], limit: int) -> None:
+    """Whatever is logged; and an entry without a long text is kept as it is."""
+    buffer = LogBuffer(limit)
+    for length in lengths:
+        buffer.append({"event": "x" * length})
+
+    assert sum(map(_size, buffer)) <= ROOM
+    assert len(list(buffer)) <= limit
+    assert [len(entry["event"]) for entry in buffer] == [
+        min(length, TEXT + len(CUT)) if length > TEXT else length for length in lengths
+    ][len(lengths) - len(list(buffer)) :]

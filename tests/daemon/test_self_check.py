@@ -1,0 +1,360 @@
+"""The agent's own files, removed, replaced and turned into something else while it runs: made anew, and told.
+
+And never a second agent.
+"""
+
+import asyncio
+import fcntl
+import json
+import os
+import shutil
+import socket
+import sqlite3
+import sys
+from contextlib import closing
+
+import pytest
+
+from holdfast.agent.control.server import ControlServer
+from holdfast.agent.engine.journal import Journal
+from holdfast.agent.health import Health
+from holdfast.agent.logs import Logs
+from holdfast.agent.self_check import RENEWED, TROUBLE, SelfCheck
+from holdfast.agent.settings import LogSettings
+from holdfast.agent.statedir import Lock, LockedError, open_journal, private_directory
+from holdfast_process import Agent, Tree
+
+EDGE = ("a", "b", "watch")
+SQUATTER = """
+import os, socket, sys
+os.setuid(65534)
+taken = socket.socket(socket.AF_UNIX)
+taken.bind("\\0" + sys.argv[1])
+taken.listen(1)
+print(flush=True)
+sys.stdin.read()
+"""
+
+
+class Guarded:
+    """What a daemon has in its state directory, and its guard."""
+
+    def __init__(self, directory):
+        self.directory, self.health = private_directory(directory), Health()
+        self.lock = Lock(directory / "lock", "start the agent")
+        self.lock.__enter__()
+        self.journal = open_journal(directory / "journal.db", self.health, durable=False)
+        self.journal.adopt([EDGE], {"a": "a", "b": "b"})
+        self.journal.changed("a", [EDGE])
+        self.server = ControlServer(directory / "control.sock", None, Logs(LogSettings()))
+        self.self_check = SelfCheck(directory, self.lock, self.journal, self.server, self.health)
+
+    async def __aenter__(self):
+        """As a daemon starts."""
+        await self.journal.secure()
+        await self.server.start()
+        return self
+
+    async def __aexit__(self, *_):
+        """As a daemon stops."""
+        await self.server.stop()
+        self.journal.close()
+        self.lock.__exit__(None, None, None)
+
+    @property
+    def told(self):
+        """Code -> text of what health says."""
+        return {condition.code: condition.text for condition in self.health.conditions}
+
+    def second(self):
+        """Another agent starts here."""
+        private_directory(self.directory)
+        with Lock(self.directory / "lock", "start the agent"):
+            pass
+
+    async def look(self):
+        """See what has happened, until all is as it was."""
+        await self.self_check.look()
+        await self.journal._store._work
+
+    async def whole(self):
+        """Everything is there, and the agent's."""
+        await self.look()
+        assert self.directory.stat().st_mode & 0o777 == 0o700
+        with (self.directory / "lock").open() as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        assert (self.directory / "lock").read_text() == f"{os.getpid()}\n"
+        reader, writer = await asyncio.open_unix_connection(self.directory / "control.sock")
+        writer.write_eof()
+        assert b"error" in await reader.read()
+        writer.close()
+        for end in ("", "-wal"):
+            file = self.directory / f"journal.db{end}"
+            if file.exists():
+                shutil.copy(file, self.directory.parent)
+        after = Journal(self.directory.parent / "journal.db", durable=False)
+        assert after.pending(EDGE)
+        after.close()
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A configuration of a real agent."""
+    return Tree(tmp_path)
+
+
+@pytest.fixture
+def state(tmp_path):
+    """Where the state directory is."""
+    return tmp_path / "state"
+
+
+def remove(state):
+    """All of it."""
+    shutil.rmtree(state)
+
+
+def move_away(state):
+    """Its files go on, elsewhere."""
+    state.rename(state.with_name("elsewhere"))
+
+
+def make_a_file(state):
+    """Somebody's notes."""
+    shutil.rmtree(state)
+    state.write_text("notes")
+
+
+def make_a_dangling_link(state):
+    """A link that leads nowhere."""
+    shutil.rmtree(state)
+    state.symlink_to(state.with_name("nowhere"))
+
+
+def copy(state):
+    """A backup is put back."""
+    shutil.copytree(state, state.with_name("backup"), ignore=lambda *_: ["control.sock"])
+    shutil.rmtree(state)
+    state.with_name("backup").rename(state)
+
+
+def make_another(state):
+    """As a state that needs a place of its own there would make it."""
+    shutil.rmtree(state)
+    (state / "resources").mkdir(parents=True)
+
+
+def empty(state):
+    """Only what is in it."""
+    for each in state.iterdir():
+        each.unlink()
+
+
+def remove_the_lock(state):
+    """So that another agent can make a new one."""
+    (state / "lock").unlink()
+
+
+def turn_the_lock_into_a_directory(state):
+    """With something in it."""
+    (state / "lock").unlink()
+    (state / "lock").mkdir()
+    (state / "lock" / "note").write_text("mine")
+
+
+def turn_the_lock_into_a_link(state):
+    """To what must not be touched."""
+    (state / "lock").unlink()
+    (state / "lock").symlink_to(state.with_name("precious"))
+
+
+def remove_the_socket(state):
+    """Nobody could ask the agent any more."""
+    (state / "control.sock").unlink()
+
+
+DAMAGES = [
+    remove,
+    move_away,
+    make_a_file,
+    make_a_dangling_link,
+    copy,
+    make_another,
+    empty,
+    remove_the_lock,
+    turn_the_lock_into_a_directory,
+    turn_the_lock_into_a_link,
+    remove_the_socket,
+]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+async def test_what_is_gone_is_made_anew_and_told_and_no_second_agent_starts_meanwhile(damage, state):
+    """Neither before it is noticed nor after."""
+    precious = state.with_name("precious")
+    precious.write_text("precious")
+    async with Guarded(state) as guarded:
+        damage(state)
+        if damage not in (make_a_file, make_a_dangling_link):  # there no agent could start at all
+            with pytest.raises((LockedError, OSError)):
+                guarded.second()
+        await guarded.whole()
+        with pytest.raises(LockedError, match=f"process {os.getpid()} holds"):
+            guarded.second()
+
+        assert RENEWED in guarded.told
+        assert str(state) in guarded.told[RENEWED]
+        assert precious.read_text() == "precious"
+        guarded.health.clear(RENEWED)
+        guarded.health.clear("journal-renewed")
+        await guarded.look()
+        assert guarded.told == {}
+
+
+async def test_a_directory_that_others_may_write_is_told_until_it_is_private_again(state):
+    """It is not the agent's to take rights away that root has given."""
+    async with Guarded(state) as guarded:
+        state.chmod(0o777)
+        await guarded.look()
+        assert guarded.told == {TROUBLE: f"cannot keep state in {state}: others may write there; chmod go-w {state}"}
+        state.chmod(0o700)
+        await guarded.look()
+        assert guarded.told == {}
+
+
+async def test_a_file_where_the_socket_was_is_told(state):
+    """The agent removes no file that it has not made there."""
+    async with Guarded(state) as guarded:
+        (state / "control.sock").unlink()
+        (state / "control.sock").write_text("mine")
+        await guarded.look()
+        assert f"{state}/control.sock was removed or replaced, and cannot be restored" in guarded.told[TROUBLE]
+        (state / "control.sock").unlink()
+        await guarded.look()
+        assert [*guarded.told] == [RENEWED]
+        await guarded.whole()
+
+
+def test_many_who_ask_do_not_keep_a_second_agent_from_being_refused(state):
+    """Those who asked are let go at each look."""
+    private_directory(state)
+    with Lock(state / "lock", "start the agent") as lock:
+        for _ in range(3):
+            for _ in range(100):
+                with pytest.raises(LockedError):
+                    Lock(state / "lock", "start the agent").__enter__()
+            lock.renew()
+
+
+def test_a_user_who_asks_without_end_does_not_hold_up_the_guard(state):
+    """Any user can connect to the name; a look ends although somebody connects again each time that he is let go."""
+
+    class Endless:
+        """A socket at which somebody always waits."""
+
+        asked = 0
+
+        def accept(self):
+            """The next one."""
+            self.asked += 1
+            assert self.asked < 1000
+            return socket.socket(socket.AF_UNIX), None
+
+    private_directory(state)
+    with Lock(state / "lock", "start the agent") as lock:
+        claimed, lock._name = lock._name, Endless()
+        lock.renew()
+        lock._name = claimed
+
+
+async def test_control_socket_is_private_without_the_umask(state, monkeypatch):
+    """The umask is that of the whole process: a thread that makes a directory at that moment would make one that nobody can enter."""
+    before = os.umask(0)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", lambda mask: pytest.fail(f"the umask is changed to {mask:o}"))
+            server = ControlServer(private_directory(state) / "control.sock", None, Logs(LogSettings()))
+            await server.start()
+            assert server.path.stat().st_mode & 0o777 == 0o600
+            await server.stop()
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
+async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(state, monkeypatch):
+    """The lock is its file then, as ever."""
+    private_directory(state)
+    names = []
+    bind = socket.socket.bind
+    monkeypatch.setattr(socket.socket, "bind", lambda self, name: (names.append(name), bind(self, name)))
+    with Lock(state / "lock", "start the agent"):
+        pass
+    squatter = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", SQUATTER, names[0][1:], stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    await squatter.stdout.readline()
+    with Lock(state / "lock", "start the agent"), pytest.raises(LockedError, match=f"process {os.getpid()} holds"):
+        Lock(state / "lock", "start the agent").__enter__()
+    squatter.stdin.close()
+    await squatter.wait()
+
+
+def test_while_the_journal_is_locked_only_what_others_watch_waits(tree):
+    """For real: what nobody watches is repaired at once, `status` and `plan` answer, and when the lock is gone the rest is repaired and told. SQLite waits for a second."""
+    told = tree.host / "told"
+    tree.sls(
+        "site",
+        f"""HOST/alone:
+  file.managed:
+    - contents: right
+HOST/conf:
+  file.managed:
+    - contents: right
+'echo told >> {told}':
+  cmd.run:
+    - onchanges: [{{file: HOST/conf}}]
+""",
+    )
+    with (
+        Agent(tree) as agent,
+        closing(sqlite3.connect(tree.root / "state" / "journal.db", isolation_level=None)) as other,
+    ):
+        other.execute("begin exclusive")
+        (tree.host / "conf").write_text("wrong")
+        agent.wait_log("cannot write the journal")
+        (tree.host / "alone").write_text("wrong")
+        agent.wait(lambda: (tree.host / "alone").read_text() == "right\n", "the repair of what nobody watches")
+        status = tree.json("status")
+        conf = next(each for each in status["resources"] if each["identity"].endswith("conf]"))
+        assert "database is locked" in json.dumps(conf)
+        assert not status["converged"]
+        assert f"{tree.host}/conf" in tree("plan").stdout
+        assert ((tree.host / "conf").read_text(), told.read_text()) == ("wrong", "told\n")
+        other.execute("rollback")
+        agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair of what is watched")
+        agent.wait(lambda: told.read_text() == "told\ntold\n", "the refresh")
+        agent.wait_log("no longer true: cannot write the journal")
+
+
+def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
+    """For real, within the ten seconds that are promised (the guard looks each five): it repairs, it can be asked, and a refresh is not lost by a kill."""
+    hook = tree.host / "hook"
+    tree.sls(
+        "site",
+        f"HOST/conf:\n  file.managed:\n    - contents: right\n'echo told >> {hook}':\n  cmd.run:\n    - onchanges: [{{file: HOST/conf}}]\n",
+    )
+    with Agent(tree) as agent:
+        shutil.rmtree(tree.root / "state")
+        second = tree("run", timeout=20)
+        assert second.returncode != 0
+        assert f"process {agent.process.pid} holds" in second.stderr
+        (tree.host / "conf").write_text("wrong")
+        agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair")
+        agent.wait(lambda: hook.read_text() == "told\ntold\n", "the refresh")
+        agent.wait_log("Find out which program does that", timeout=10)
+        assert RENEWED in [condition["code"] for condition in tree.json("status")["health"]]
+        agent.process.kill()
+        agent.process.wait()
+    with Agent(tree) as agent:
+        assert hook.read_text() == "told\ntold\n"

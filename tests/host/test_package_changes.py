@@ -1,0 +1,175 @@
+"""What others have in their hands is in the way for a while, and no longer; health tells of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from engine_bench import in_virtual_time
+from holdfast.agent.health import Health
+from holdfast.agent.host.package_changes import CONDITION, FRESH, PATIENCE, PackageChanges
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.results import Pkg
+from holdfast.resources.kinds.cmd import Run
+from holdfast.resources.kinds.file.managed import Managed
+from holdfast.resources.kinds.pkg import Installed
+from holdfast.resources.kinds.service import Running
+
+
+class Manager:
+    """A package manager that somebody else uses, perhaps."""
+
+    def __init__(self) -> None:
+        self.who = ""
+        self.names: set[str] = set()
+        self.paths: set[str] = set()
+        self.installed = {"toy", "tiny"}
+
+    def others(self) -> str:
+        """Who it is."""
+        return self.who
+
+    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+        """What he has."""
+        return not (self.names.isdisjoint(names) and self.paths.isdisjoint(paths))
+
+    async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Any]]:
+        """What is installed."""
+        return {name: [Pkg(name=name, version="1")] for name in names if name in self.installed}
+
+    async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
+        """Nobody asks for it here."""
+        return {}
+
+
+def conditions(health: Health) -> dict[str, str]:
+    """What health says, by code."""
+    return {condition.code: condition.text for condition in health.conditions}
+
+
+@in_virtual_time
+async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
+    """And nothing else."""
+    pkg, health = Manager(), Health()
+    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    task = asyncio.create_task(package_changes.run())
+    mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
+    others = [
+        Installed.declare("tiny"),
+        Managed.declare("/etc/tiny.conf", contents="x"),
+        Running.declare("tinyd"),
+        Run.declare("true"),
+    ]
+    pkg.names, pkg.paths = {"toy"}, {"/etc/toy.conf", "/lib/systemd/system/toyd.service"}
+    assert [await package_changes.obstacle(each) for each in mine] == [None, None, None]
+
+    pkg.who = "process 7 (apt-get)"
+    found = [await package_changes.obstacle(each) for each in mine]
+    assert [each and each.text for each in found] == ["process 7 (apt-get) is changing its package"] * 3
+    assert [await package_changes.obstacle(each) for each in others] == [None] * 4
+    await asyncio.sleep(10)
+    assert conditions(health) == {
+        CONDITION: "process 7 (apt-get) uses the package manager: packages that it may change are left alone meanwhile"
+    }
+    pkg.who = ""
+    await found[0].over.wait()
+
+    assert await package_changes.obstacle(mine[0]) is None
+    assert conditions(health) == {}
+    task.cancel()
+
+
+@in_virtual_time
+async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
+    """Until he is done: the next one has his ten minutes again."""
+    pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
+    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    task = asyncio.create_task(package_changes.run())
+    toy = Installed.declare("toy")
+    pkg.names, pkg.who = {"toy"}, "process 7 (apt-get)"
+    found, began = await package_changes.obstacle(toy), loop.time()
+    await found.over.wait()
+
+    assert PATIENCE <= loop.time() - began < PATIENCE + 1
+    assert await package_changes.obstacle(toy) is None
+    assert conditions(health) == {
+        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs continue all the same"
+    }
+    pkg.who = ""
+    await asyncio.sleep(1)
+    assert conditions(health) == {}
+    pkg.who = "process 8 (dpkg)"
+    assert (await package_changes.obstacle(toy)).until > loop.time() + PATIENCE - 1
+    task.cancel()
+
+
+@in_virtual_time
+async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
+    """Somebody has it, and nothing in his hands; a package that is right waits for nothing."""
+    pkg = Manager()
+    package_changes = PackageChanges(lambda _: pkg, Health(), held=lambda: True)
+    pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
+
+    found = await package_changes.obstacle(Installed.declare("toy"))
+    assert found.text == "process 7 (aptitude) uses the package manager"
+    assert await package_changes.obstacle(Installed.declare("tiny")) is None
+    assert await package_changes.obstacle(Managed.declare("/etc/toy.conf", contents="x")) is None
+
+
+@in_virtual_time
+async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
+    """It is looked for once."""
+    asked = []
+
+    def interface(name: str) -> None:
+        asked.append(name)
+        raise Permanent("no provider")
+
+    package_changes = PackageChanges(interface, Health(), held=lambda: True)
+    for _ in range(2):
+        assert await package_changes.obstacle(Installed.declare("toy")) is None
+    assert asked == ["pkg"]
+
+
+@in_virtual_time
+async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> None:
+    """An agent without packages does not load any provider; the first lock that is held has it looked for."""
+    pkg, asked, held = Manager(), [], []
+    pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
+
+    def interface(name: str) -> Manager:
+        asked.append(name)
+        return pkg
+
+    package_changes = PackageChanges(interface, Health(), held=lambda: bool(held))
+    assert await package_changes.obstacle(Installed.declare("toy")) is None
+    assert asked == []
+
+    held.append(True)
+    await asyncio.sleep(FRESH)
+    found = await package_changes.obstacle(Installed.declare("toy"))
+    assert found.text == "process 7 (apt-get) is changing its package"
+    assert asked == ["pkg"]
+
+
+@in_virtual_time
+async def test_the_locks_are_checked_once_for_runs_in_quick_succession() -> None:
+    """A thousand files in a row need one check; a lock that is taken meanwhile is noticed `FRESH` seconds later."""
+    looks: list[float] = []
+    pkg, held = Manager(), []
+    pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
+
+    def is_held() -> bool:
+        looks.append(asyncio.get_running_loop().time())
+        return bool(held)
+
+    package_changes = PackageChanges(lambda _: pkg, Health(), held=is_held)
+    for _ in range(1000):
+        assert await package_changes.obstacle(Installed.declare("toy")) is None
+    assert len(looks) == 1
+
+    held.append(True)
+    await asyncio.sleep(FRESH)
+    assert await package_changes.obstacle(Installed.declare("toy")) is not None
+    assert len(looks) == 2

@@ -1,0 +1,96 @@
+"""Copies of sources: what could not be kept is said for as long as it is needed, and tried again."""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.configuration_files import MadeFrom
+from holdfast.agent.host import source_store
+from holdfast.agent.host.source_snapshot import SourceSnapshot, SourceVersion
+from holdfast.agent.host.source_store import SourceStore, digest_of
+from holdfast.agent.host.sources import opened
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> SourceStore:
+    """An empty one."""
+    return SourceStore(str(tmp_path))
+
+
+def test_what_found_no_room_is_told_until_it_is_not_needed(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A smaller source that is kept after it does not hide that."""
+    monkeypatch.setattr(source_store, "BYTES", 10)
+    large, small = b"x" * 11, b"x"
+    for data in (large, small):
+        store.put(digest_of(data), data)
+
+    assert "no more than" in store.trouble
+    assert (store.get(digest_of(large)), store.get(digest_of(small))) == (None, small)
+    store.drop({digest_of(small)})
+    assert store.trouble == ""
+
+
+def test_what_a_full_disk_did_not_take_is_kept_when_all_is_read_again(
+    store: SourceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Although the source looks as it did: `holdfast reload`, which health names, is enough."""
+    source = tmp_path / "source"
+    source.write_bytes(b"content")
+    os.utime(source, (1, 1))
+    snapshot = SourceSnapshot(str(tmp_path), store)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(source_store, "_write", full)
+        first = snapshot.look(lambda: opened(str(source), trusted=True), None)
+    assert first is not None
+    assert "No space left on device; run `holdfast reload`" in store.trouble
+    pin = SourceVersion(first.digest, opened(str(source), trusted=True).looks)
+
+    assert snapshot.look(lambda: opened(str(source), trusted=True), pin) is not None
+    assert (store.trouble, store.get(pin.digest)) == ("", b"content")
+
+
+def test_nobody_waits_for_a_copy_that_is_being_written(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk takes a copy slowly, or never, the loop may ask for anything else."""
+    store.put(digest_of(b"old"), b"old")
+    begun, disk = threading.Event(), threading.Event()
+
+    def slow(*_: object) -> None:
+        begun.set()
+        disk.wait(10)
+
+    monkeypatch.setattr(source_store, "_write", slow)
+    writer = threading.Thread(target=store.put, args=(digest_of(b"new"), b"new"), daemon=True)
+    writer.start()
+    assert begun.wait(10)
+    asked = threading.Thread(
+        target=lambda: (store.trouble, store.lacks(""), store.get(digest_of(b"old")), store.drop({})), daemon=True
+    )
+    asked.start()
+    asked.join(5)
+    assert not asked.is_alive()
+    disk.set()
+    writer.join(5)
+    assert not writer.is_alive()
+
+
+def test_a_large_source_is_told_from_a_changed_one(store: SourceStore, tmp_path: Path) -> None:
+    """What is too large for a copy is compared by what it looks like, and so is no change of the states when it is first seen."""
+    large = tmp_path / "large"
+    large.write_bytes(b"")
+    os.truncate(large, source_store.FILE + 1)
+    pin = SourceSnapshot(str(tmp_path), store).look(lambda: opened(str(large), trusted=True), None)
+    assert pin is not None
+    made = MadeFrom(lambda: [(str(large), pin.digest)])
+
+    assert made.unchanged({str(large)}, others=False) == {str(large)}
+    os.utime(large, (1, 1))
+    assert made.unchanged({str(large)}, others=False) == set()

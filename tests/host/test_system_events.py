@@ -1,0 +1,187 @@
+"""News of the machine, from the kernel itself."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.host import system_events as module
+from holdfast.agent.host.system_events import SystemEvents, Topic
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: addresses, mounts and names are changed")
+
+UNSHARED = ("unshare", "--net", "--uts", "--mount", "--propagation", "private")
+PROGRAM = """
+import asyncio, subprocess, sys
+from holdfast.agent.host import system_events
+from holdfast.agent.host.system_events import SystemEvents, Topic
+
+system_events.CALM = 0.05
+
+async def idle(*paths):
+    yield None
+    await asyncio.Event().wait()
+
+async def main(wanted, commands):
+    told, heard = [], asyncio.Event()
+    def changed(topics):
+        told.extend(topic.name for topic in topics)
+        heard.set()
+    followed = SystemEvents(changed, idle)
+    followed.follow(frozenset(Topic[name] for name in wanted.split(",") if name))
+    for command in commands:
+        subprocess.run(command, shell=True, check=True)
+    try:
+        async with asyncio.timeout(10 if commands[-1] != "true" else 0.5):
+            await heard.wait()
+    except TimeoutError:
+        pass
+    await followed.close()
+    print(",".join(told))
+
+asyncio.run(main(sys.argv[1], sys.argv[2:]))
+"""
+
+
+def heard(wanted, *commands):
+    """What is told of these commands, in namespaces of their own, to one who follows some topics."""
+    ran = subprocess.run(
+        [*UNSHARED, sys.executable, "-c", PROGRAM, wanted, *commands], check=True, capture_output=True, text=True
+    )
+    return ran.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("topic", "commands"),
+    [
+        ("ADDRESSES", ["ip link set lo up"]),
+        ("ADDRESSES", ["ip address add 10.9.9.9/32 dev lo"]),
+        ("ADDRESSES", ["ip address add fd00::9/128 dev lo"]),
+        ("ROUTES", ["ip link set lo up; ip route add 10.8.0.0/24 dev lo"]),
+        ("NAME", ["hostname another"]),
+        ("MOUNTS", ["mount -t tmpfs none /mnt"]),
+    ],
+)
+def test_each_change_is_told(topic, commands):
+    """To whoever follows its topic."""
+    assert heard(topic, *commands) == topic
+
+
+@pytest.mark.parametrize("wanted", ["", "NAME", "MOUNTS"])
+def test_nothing_else_is_told(wanted):
+    """A topic that nobody wants costs nothing. It takes half a second: that nothing comes has no event."""
+    assert heard(wanted, "ip link set lo up; ip address add 10.9.9.9/32 dev lo", "true") == ""
+
+
+def test_many_changes_are_one():
+    """Those of a second are told together."""
+    assert (
+        heard("ADDRESSES", "ip link set lo up; for i in $(seq 200); do ip address add 10.9.9.$i/32 dev lo; done")
+        == "ADDRESSES"
+    )
+
+
+def test_devices_are_told_of_by_the_kernel(tmp_path):
+    """A loop device that is set up sends an event of its subsystem."""
+    if not Path("/dev/loop-control").exists():
+        pytest.skip("this machine has no loop devices")
+    source = module.SOURCES[Topic.DEVICES]()
+    try:
+        file = tmp_path / "disk"
+        subprocess.run(["truncate", "-s", "1M", file], check=True)
+        device = subprocess.run(
+            ["losetup", "--find", "--show", file], check=True, capture_output=True, text=True
+        ).stdout.strip()
+        subprocess.run(["losetup", "--detach", device], check=True)
+        assert source.take()
+        assert not source.take()
+    finally:
+        source.close()
+
+
+class Lost:
+    """A source that had to drop messages."""
+
+    def __init__(self):
+        self.reader, self.writer = os.pipe()
+        self.fileno, self.closed = lambda: self.reader, False
+
+    def take(self):
+        """Some were lost."""
+        os.read(self.reader, 1)
+        return True
+
+    def close(self):
+        """Give the descriptors back."""
+        self.closed = True
+        os.close(self.reader)
+        os.close(self.writer)
+
+
+async def idle(*_):
+    """A watch without events."""
+    yield None
+    await asyncio.Event().wait()
+
+
+async def test_what_is_wanted_no_more_is_left(monkeypatch):
+    """Its descriptor is given back; what stays is the same."""
+    made = {topic: Lost() for topic in (Topic.ADDRESSES, Topic.ROUTES)}
+    monkeypatch.setattr(module, "SOURCES", {topic: lambda topic=topic: made[topic] for topic in made})
+    followed = SystemEvents(lambda _: None, idle)
+    followed.follow(frozenset(made))
+    followed.follow(frozenset({Topic.ROUTES}))
+    assert (made[Topic.ADDRESSES].closed, made[Topic.ROUTES].closed) == (True, False)
+    await followed.close()
+    assert made[Topic.ROUTES].closed
+
+
+async def test_what_cannot_be_followed_is_tried_again(monkeypatch):
+    """There were no descriptors, for instance."""
+    source, tries = Lost(), []
+
+    def make():
+        tries.append(None)
+        if len(tries) < 3:
+            raise OSError(24, "Too many open files")
+        return source
+
+    monkeypatch.setattr(module, "SOURCES", {Topic.ADDRESSES: make})
+    monkeypatch.setattr(module, "AGAIN", 0.001)
+    monkeypatch.setattr(module, "CALM", 0.001)
+    told = asyncio.Event()
+    followed = SystemEvents(lambda _: told.set(), idle)
+    followed.follow(frozenset({Topic.ADDRESSES}))
+    os.write(source.writer, b"x")
+    async with asyncio.timeout(10):
+        await told.wait()
+    await followed.close()
+
+    assert len(tries) == 3
+
+
+async def test_files_with_names_are_followed_too(monkeypatch):
+    """/etc/hosts may give the host another domain."""
+    monkeypatch.setattr(module, "CALM", 0.001)
+    told, edited, asked = asyncio.get_running_loop().create_future(), asyncio.Event(), []
+
+    async def watch(*paths):
+        asked.extend(paths)
+        yield None
+        await edited.wait()
+        yield None
+        await asyncio.Event().wait()
+
+    followed = SystemEvents(told.set_result, watch)
+    followed.follow(frozenset({Topic.NAME}))
+    edited.set()
+    async with asyncio.timeout(10):
+        assert await told == {Topic.NAME}
+    await followed.close()
+
+    assert asked == ["/etc/hosts", "/etc/hostname"]

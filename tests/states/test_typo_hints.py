@@ -1,0 +1,49 @@
+"""Slips of indentation and spacing: one error at its line, and what to do about it."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("text", "code", "line", "hint"),
+    [
+        (
+            "x:\nlamp.lit:\n  - color: red\n",
+            "id-shape",
+            2,
+            "indent it and its arguments by two spaces, so that it belongs to 'x'",
+        ),
+        ("y: lamp.lit\nx:\nlamp.lit:\n  - color: red\nz: lamp.lit\n", "id-shape", 3, "belongs to 'x'"),
+        ("lamp.lit:\n  - color: red\n", "id-shape", 1, "write its ID above it"),
+        ("__x:\nlamp.lit:\n  - color: red\n", "id-shape", 2, "belongs to '__x'"),
+        ("x:\nlamp.lit\n", "yaml-syntax", 2, "indent the function"),
+        ("x:\nlamp.lit\ny:\n  lamp.lit\n", "yaml-syntax", 3, "indent the function"),
+        ("x:\n  lamp.lit:\n  - require:\n  - lamp: y\n", "requisite-shape", 3, "indent the lines below '- require:'"),
+        ("x:\n  lamp.lit:\n  - names:\n  - y\n  - z\n", "names-shape", 3, "indent the lines below '- names:'"),
+        ("x:\n  lamp.lit:\n  - tags:\n  - y\n  - z\n", "function-several", 4, "indent the lines below '- tags:'"),
+        ("x:\n  lamp.lit:\n  - dark\n  - tags:\n", "function-several", 3, "give each an ID of its own"),
+        ("x:\n  lamp.lit:\n  - color:red\n", "argument-shape", 3, "write '- color: ...'"),
+        ("x:\n  lamp.lit:\n  - color:dark red\n", "argument-shape", 3, "write '- color: ...'"),
+        ("x:\n  lamp.lit: []\n  color: red\n", "arguments-shape", 3, "if 'color' is an argument, write '- color: ...'"),
+        ("/x:\n  crate.packed:\n    - user: yes\n", "argument-type", 3, "quote them if text is meant"),
+        ("/x:\n  crate.packed:\n    - user: 5\n", "argument-type", 3, ""),
+        ("/x:\n  crate.packed:\n    - user: u\n    - labels: yes\n", "argument-type", 4, ""),
+        ("/x:\n  file.managed:\n    - contents: off\n", "argument-value", 3, "quote them if text is meant"),
+    ],
+)
+def test_slip_is_told_once_with_what_to_do(problems, text, code, line, hint):
+    """The words are those of somebody who sees the lines, not of somebody who reads their data."""
+    (problem,) = problems(text)
+
+    assert (problem.code, problem.place.line) == (code, line)
+    assert hint in problem.hint
+    assert bool(hint) == bool(problem.hint)
+
+
+def test_value_of_what_lacks_a_space_is_not_told(problems):
+    """It may be a password; its name is enough."""
+    (problem,) = problems("u:\n  user.present:\n    - password:hunter2\n")
+
+    assert problem.message == "user[u] has an argument 'password' without a space after its colon"
+    assert "hunter2" not in str(problem)
