@@ -78,6 +78,7 @@ class Resource(BaseModel):
         if cls.check_apply is Resource.check_apply and (cls.probe is Resource.probe or cls.apply is Resource.apply):
             raise DeclarationError(f"cannot declare {kind}: it overrides neither probe and apply nor check_apply")
         registry.register(kind, cls)
+        share_names(cls)
 
     # -- what a kind says about itself -------------------------------------------------------------------------
 
@@ -209,10 +210,22 @@ class Resource(BaseModel):
         return cls.model_validate({"name": name, **arguments})
 
 
-SHARED = 30
-"""Fields up to which CPython has instances share the names of their attributes."""
+SHARED = 29
+"""Fields up to which CPython lets instances share the names of their attributes: 30, less one for the instance that `share_names` makes."""
 _given: dict[frozenset[str], set[str]] = {}
 """Every set of given fields that there is, so that equal ones are one object."""
+
+
+def share_names(cls: type[BaseModel]) -> None:
+    """Have CPython reserve the names of the fields for all instances of a class.
+
+    Each instance that is made before takes one of the thirty places. A class that has lost a place that it needs shares nothing for ever, and its
+    instances take more memory than those that pydantic makes. So this is called when the class is made.
+    """
+    if len(cls.model_fields) <= SHARED:
+        first = object.__new__(cls)
+        for name in cls.model_fields:
+            object.__setattr__(first, name, None)
 
 
 def compact(model: BaseModel) -> None:
