@@ -83,6 +83,7 @@ class Resource(BaseModel):
         if cls.check_apply is Resource.check_apply and (cls.probe is Resource.probe or cls.apply is Resource.apply):
             raise DeclarationError(f"cannot declare {kind}: it overrides neither probe and apply nor check_apply")
         registry.register(kind, cls)
+        share_names(cls)
 
     # -- what a kind says about itself -------------------------------------------------------------------------
 
@@ -225,10 +226,25 @@ class Resource(BaseModel):
         return cls.model_validate({"name": name, **arguments})
 
 
-SHARED = 30
-"""Greatest number of fields for which instances of a class share the names of their attributes in CPython."""
+SHARED = 29
+"""Greatest number of fields for which instances of a class share the names of their attributes in CPython.
+
+CPython reserves 30 names for a class; the instance that `share_names` makes takes one of them.
+"""
 _given: dict[frozenset[str], set[str]] = {}
 """All sets of given fields, so that equal sets are one object."""
+
+
+def share_names(cls: type[BaseModel]) -> None:
+    """Reserve the names of the fields for all instances of a class, as CPython shares them (PEP 412).
+
+    Call this when the class is made: each earlier instance takes one of the 30 names that CPython reserves. If a field
+    finds no name left, no instance shares any, and each takes more memory than one that pydantic makes.
+    """
+    if len(cls.model_fields) <= SHARED:
+        first = object.__new__(cls)
+        for name in cls.model_fields:
+            object.__setattr__(first, name, None)
 
 
 def compact(model: BaseModel) -> None:

@@ -45,3 +45,16 @@ def test_a_compact_resource_shares_what_is_not_its_own(declared):
 def test_no_kind_has_too_many_fields_to_share_their_names():
     """One more than CPython shares would take more memory than before."""
     assert len(Managed.model_fields) <= SHARED
+
+
+def test_names_are_shared_however_many_were_made_before():
+    """Instances that are not compact take nothing from those that are."""
+
+    class Many(Managed, kind="zfile.many"):
+        """A class of which nothing was made yet."""
+
+    assert len(Many.model_fields) == len(Managed.model_fields)
+    plain = [Many.declare("/etc/motd", contents="hello") for _ in range(40)]
+    small = Many.declare("/etc/motd", contents="hello")
+    compact(small)
+    assert sys.getsizeof(small.__dict__) < sys.getsizeof(plain[0].__dict__) / 2
