@@ -1,4 +1,4 @@
-"""A clock that nobody sets: for spans of time that must not move with the system's clock."""
+"""A clock for durations: changes of the system time do not affect it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import time
 
 
 def boottime() -> float:
-    """Seconds since the system was booted, with those in which it slept."""
+    """Seconds since boot, including the time in which the system was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -1,4 +1,4 @@
-"""Rules on keys of the pillar and of the grains that a template or a state asks for, and of which there are only others that look alike."""
+"""Rules on mistyped keys: a template or a state asks for a pillar or grain key that is missing, and a similar key exists."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from holdfast.states.values import MISSING, traverse
 
 
 class Asking(NamedTuple):
-    """Where a call has the key that it asks for."""
+    """Where the arguments of a call name a key."""
 
     where: str
-    """Whose key it is: pillar, grains."""
+    """The mapping that has the key: `pillar` or `grains`."""
     position: int = 0
     keyword: str = "key"
     default: int | None = 1
-    """The position of its default; a keyword `default` is always one."""
+    """The position of the default value; a keyword `default` always is one."""
 
 
 CALLS: Mapping[str, Asking] = {
@@ -38,7 +38,7 @@ CALLS: Mapping[str, Asking] = {
     "grains.equals": Asking("grains", default=None),
     "grains.filter_by": Asking("grains", 1, "grain", None),
 }
-"""Calls that take what is not there for nothing, or for something else."""
+"""Calls that do not fail when the key is missing."""
 
 
 @rule
@@ -50,12 +50,12 @@ def mistyped(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def mistyped_contents(subject: Subject) -> Iterator[Problem]:
-    """Keys whose values are the content of a file."""
+    """Keys in `contents_pillar` and `contents_grains`."""
     for call in subject.calls:
         resource: Any = call.resource
-        for where in (
-            ("pillar", "grains") if resource.kind == "file.managed" and resource.contents_delimiter == ":" else ()
-        ):
+        if resource.kind != "file.managed" or resource.contents_delimiter != ":":
+            continue
+        for where in ("pillar", "grains"):
             for key in getattr(resource, f"contents_{where}"):
                 if hint := _hint(subject, where, key, plain=False):
                     spot = spot_of(call.chunk, (f"contents_{where}",))
@@ -63,7 +63,10 @@ def mistyped_contents(subject: Subject) -> Iterator[Problem]:
 
 
 def mistyped_in(template: Template, subject: Subject) -> Iterator[Problem]:
-    """The keys of one template that are not there, where one that looks alike is. What it asks about, or gives a default, may be missing."""
+    """Report each missing key in one template for which a similar key exists.
+
+    A key may be missing if the template tests for it or gives a default.
+    """
     asked = _asked(template)
     for node in template.all(nodes.Call):
         if node not in asked and (found := _key(node)):
@@ -79,7 +82,7 @@ def _lacks(where: str, key: str) -> str:
 
 
 def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
-    """What was probably meant by a key that is not there; empty where that is not sure."""
+    """A hint about a missing key; empty if the key exists or no similar key is found."""
     data = subject.request.grains if where == "grains" else subject.request.pillar
     if key in data:
         return ""
@@ -92,12 +95,12 @@ def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
 
 
 def _letters(key: str) -> str:
-    """A key without its digits: those that differ in nothing else are meant to be several."""
+    """A key without digits: keys that differ only in digits are not typing errors."""
     return re.sub(r"\d", "", key)
 
 
 def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
-    """(whose key, the key, whether it is `get` of the mapping itself) that a call without a default asks for."""
+    """(mapping, key, whether the call is `get` of the mapping itself) for a call without a default; None for others."""
     target, plain = call.node, False
     if name := called(target):
         asking = CALLS.get(name)
@@ -115,7 +118,7 @@ def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
 
 
 def _asked(template: Template) -> set[nodes.Node]:
-    """The expressions of which a template asks whether they are anything, or says what to take instead."""
+    """The expressions that a template tests, or for which it gives an alternative."""
     todo = [node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))]
     todo += [node.left for node in template.all(nodes.Or)]
     todo += [
@@ -139,5 +142,5 @@ def _asked(template: Template) -> set[nodes.Node]:
 
 
 def _asks(node: nodes.Not | nodes.Filter | nodes.Test) -> bool:
-    """Whether what it is applied to may be missing."""
+    """Whether the operand of a node may be missing."""
     return isinstance(node, nodes.Not) or node.name in (DEFAULTING if isinstance(node, nodes.Filter) else ASKING)
