@@ -14,10 +14,10 @@ from pathlib import Path
 from holdfast.agent.control.journal_session import repeat
 from holdfast.agent.control.remote import AgentConnection, OtherStates, RemoteJournal, Unreachable, connected, known
 from holdfast.agent.control.schema import ControlError
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.tables import read
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Event, Notice
-from holdfast.agent.engine.tables import read
+from holdfast.agent.engine.model.events import Event, Notice
 from holdfast.agent.health import Health
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journal

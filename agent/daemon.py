@@ -27,10 +27,10 @@ from holdfast.agent.connections import Exhaustion
 from holdfast.agent.control.journal_session import JournalSession
 from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.control.server import ControlServer
+from holdfast.agent.engine.deliver.tables import Rows
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Cause, Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
-from holdfast.agent.engine.status import paused, rows
-from holdfast.agent.engine.tables import Rows
+from holdfast.agent.engine.inspect.status import paused, rows
+from holdfast.agent.engine.model.events import Cause, Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.grain_watch import GrainWatch
 from holdfast.agent.health import Condition, Health
 from holdfast.agent.host import containment, descriptors
@@ -95,7 +95,7 @@ class Daemon:
         self._wanted = asyncio.Event()
         self._waiting: list[asyncio.Future[list[Problem]]] = []
         """Callers of `reload` that wait for its result."""
-        self._news: set[Cause] = set()
+        self._pending_events: set[Cause] = set()
         """Reasons to compile the states since that last succeeded."""
         self._taken_over = False
         """Whether the first states were applied."""
@@ -314,7 +314,7 @@ class Daemon:
         self._want("grains changed")
 
     def _want(self, why: Cause) -> None:
-        self._news.add(why)
+        self._pending_events.add(why)
         self._wanted.set()
 
     async def _reconcile(self) -> None:
@@ -323,7 +323,7 @@ class Daemon:
             await self._wanted.wait()
             self._wanted.clear()
             waiting, self._waiting = self._waiting, []
-            news, self._news = self._news, set()
+            news, self._pending_events = self._pending_events, set()
             problems: list[Problem] = []
             try:
                 await self._take_over(next(cause for cause in NEWS if cause in news))
@@ -344,7 +344,7 @@ class Daemon:
                     )
                 ]
             if problems:
-                self._news |= news
+                self._pending_events |= news
                 self._report(problems)
             for answer in waiting:
                 if not answer.done():

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from holdfast.agent.engine.report import Event, Notice, PassEnded
+from holdfast.agent.engine.model.events import Event, Notice, PassEnded
 from holdfast.agent.facts import Grains
 from holdfast.agent.host.system_events import SystemEvents, Topic
 from holdfast.agent.loggers import LazyLogger

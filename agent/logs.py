@@ -16,7 +16,7 @@ from types import ModuleType
 from typing import Any
 
 from holdfast.agent.console import Console, LogEntry, to_json
-from holdfast.agent.engine.report import Event
+from holdfast.agent.engine.model.events import Event
 from holdfast.agent.log_buffer import LogBuffer
 from holdfast.agent.loggers import LazyLogger, prepared_by
 from holdfast.agent.narrate import Narrator

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from holdfast.agent.engine.report import (
+from holdfast.agent.engine.model.events import (
     Event,
     Notice,
     Outcome,

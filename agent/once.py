@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from holdfast.agent.configuration import Compiled
-from holdfast.agent.engine.ends import SPELLINGS
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Event, Notice, PassRecord
+from holdfast.agent.engine.model.edge_keys import SPELLINGS
+from holdfast.agent.engine.model.events import Event, Notice, PassRecord
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.package_changes import PackageChanges

@@ -7,10 +7,10 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.pauses import EVERYTHING, MOST, covers
-from holdfast.agent.engine.rounds import SLICE
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.schedule.pauses import EVERYTHING, MOST, covers
+from holdfast.agent.engine.schedule.rechecks import SLICE
 from holdfast.agent.health import Health
 from holdfast.agent.insight.insight import find
 from holdfast.agent.phrases import first_of, number_of

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 from holdfast.agent.control.server import ControlServer
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.statedir import TOLD, Lock, private_directory

@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
-from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.refusals import said
 from holdfast.resources.registry import nearest

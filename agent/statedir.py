@@ -16,9 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.agent.engine.database import clear, damaged, set_aside
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.deliver.database import clear, damaged, set_aside
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.paths import demand_safe

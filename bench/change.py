@@ -16,9 +16,9 @@ from pathlib import Path
 from harness import median, private_directory, process_figures, settings
 
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Event
+from holdfast.agent.engine.model.events import Event
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.settings import Settings, load
 from holdfast.states.source import STEADY

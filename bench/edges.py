@@ -13,9 +13,9 @@ from pathlib import Path
 
 from harness import median
 
-from holdfast.agent.engine.autoedges import AutoEdges
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.ties import connect
+from holdfast.agent.engine.model.autoedges import AutoEdges
+from holdfast.agent.engine.model.connect import connect
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta

@@ -18,10 +18,10 @@ from typing import Any, ClassVar
 from harness import median, process_figures
 
 from holdfast import Context, Resource, Watch
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Event, PassEnded
+from holdfast.agent.engine.model.events import Event, PassEnded
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources.context import Report
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation

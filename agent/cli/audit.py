@@ -11,7 +11,7 @@ from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.configuration import Compiled
-from holdfast.agent.engine.report import Notice, Outcome, Ran, result_of
+from holdfast.agent.engine.model.events import Notice, Outcome, Ran, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
 from holdfast.agent.narrate import Narrator

@@ -24,7 +24,7 @@ from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
 from holdfast.agent.control.client import TIMEOUT, ask, converse
 from holdfast.agent.control.schema import ControlRequest
-from holdfast.agent.engine.report import Cause
+from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.phrases import number_of
 
 PAST, ALL = 50, 10**9

@@ -19,7 +19,7 @@ from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.other_agents import demand_no_other
 from holdfast.agent.phrases import first_of
 from holdfast.agent.settings import Settings

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran, Started
+from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran, Started
 from holdfast.agent.logs import Logs
 from holdfast.agent.narrate import Narrator
 from holdfast.agent.settings import Settings

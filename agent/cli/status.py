@@ -15,7 +15,7 @@ from holdfast.agent.cli.options import SECONDS, Source, output, print_json, sour
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask, follow, silent
 from holdfast.agent.control.schema import ControlRequest
-from holdfast.agent.engine.states import QUIET, urgency
+from holdfast.agent.engine.model.states import QUIET, urgency
 from holdfast.agent.phrases import as_declared
 from holdfast.agent.widths import columns
 

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from holdfast.agent.engine.report import Outcome, result_of
+from holdfast.agent.engine.model.events import Outcome, result_of
 from holdfast.agent.narrate import duration
 
 SORTS = ("created", "changed", "removed")

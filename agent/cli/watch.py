@@ -16,7 +16,7 @@ from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
 from holdfast.agent.control.schema import ControlError, ControlRequest
-from holdfast.agent.engine.states import QUIET, urgency
+from holdfast.agent.engine.model.states import QUIET, urgency
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
 

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
 from holdfast.agent.control.schema import ControlError
-from holdfast.agent.engine.ends import Edge
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Unwritable
+from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.loggers import LazyLogger
 
 log = LazyLogger("holdfast")

@@ -12,10 +12,10 @@ from typing import Any
 from holdfast.agent.control.client import reached
 from holdfast.agent.control.journal_session import MOST, REPEATED, message, receive
 from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, ControlRequest, Verb, encode, unix_socket
-from holdfast.agent.engine.ends import Edge
-from holdfast.agent.engine.journal import Adoption, Journal
-from holdfast.agent.engine.store import Unwritable
-from holdfast.agent.engine.tables import Rows
+from holdfast.agent.engine.deliver.journal import Adoption, Journal
+from holdfast.agent.engine.deliver.store import Unwritable
+from holdfast.agent.engine.deliver.tables import Rows
+from holdfast.agent.engine.model.edge_keys import Edge
 
 WHOLE = 10**9
 """Most bytes of a journal."""

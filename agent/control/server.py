@@ -31,7 +31,7 @@ from holdfast.agent.control.schema import (
     encode,
     unix_socket,
 )
-from holdfast.agent.engine.tables import Rows
+from holdfast.agent.engine.deliver.tables import Rows
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.logs import Logs
 from holdfast.agent.paths import demand_safe

@@ -14,31 +14,31 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Protocol
 
-from holdfast.agent.engine import limits
-from holdfast.agent.engine.alarms import Alarms
-from holdfast.agent.engine.autoedges import NOTHING, AutoEdges
-from holdfast.agent.engine.backgrounds import Backgrounds
-from holdfast.agent.engine.census import Census
-from holdfast.agent.engine.courier import Courier
-from holdfast.agent.engine.departures import Departures, cancel
-from holdfast.agent.engine.ends import Owed
-from holdfast.agent.engine.graph import Graph, Vertex, blames_others, edges, others, remembered, same_to_remember
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.judge import Judge
-from holdfast.agent.engine.news import News
-from holdfast.agent.engine.obstacles import Ask, Obstacles, nothing
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.order import PATIENCE
-from holdfast.agent.engine.passes import KEPT, Passes
-from holdfast.agent.engine.pauses import Paused, Pauses, covers
-from holdfast.agent.engine.report import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
-from holdfast.agent.engine.reversals import ONCE, Reversals
-from holdfast.agent.engine.rounds import Rounds
-from holdfast.agent.engine.runs import Links, Runs
-from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.agent.engine.status import View, gone, rows
-from holdfast.agent.engine.ties import connect, exchange, same_shape, tied_alike
-from holdfast.agent.engine.watch import Hooks, cause_of, needs_watch, supervise, watch_of
+from holdfast.agent.engine.decide.decisions import Decisions
+from holdfast.agent.engine.deliver.deliveries import Deliveries
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.obstacles import Ask, Obstacles, nothing
+from holdfast.agent.engine.execute.reversals import ONCE, Reversals
+from holdfast.agent.engine.execute.runner import Links, Runs
+from holdfast.agent.engine.inspect.census import Census
+from holdfast.agent.engine.inspect.status import View, gone, rows
+from holdfast.agent.engine.model.autoedges import NOTHING, AutoEdges
+from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
+from holdfast.agent.engine.model.edge_keys import Owed
+from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
+from holdfast.agent.engine.model.graph import Graph, Vertex, blames_others, edges, others, remembered, same_to_remember
+from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.passes import KEPT, Passes
+from holdfast.agent.engine.schedule.pauses import Paused, Pauses, covers
+from holdfast.agent.engine.schedule.pending_events import PendingEvents
+from holdfast.agent.engine.schedule.rechecks import Rechecks
+from holdfast.agent.engine.schedule.scheduler import Scheduler
+from holdfast.agent.engine.schedule.timers import Timers
+from holdfast.agent.engine.watch.backgrounds import BackgroundTasks
+from holdfast.agent.engine.watch.retirement import Retirement, cancel
+from holdfast.agent.engine.watch.supervisor import Hooks, cause_of, needs_watch, supervise, watch_of
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed, Reactive
@@ -88,7 +88,7 @@ class Engine:
         self._graph = Graph()
         self.pauses = Pauses(journal, emit, self._pause_began, self._pause_ended)
         """Those of operators, which hold for an engine that watches."""
-        self._courier = Courier(journal, self._applies, self._runs_at_all, daemon=watch)
+        self._deliveries = Deliveries(journal, self._applies, self._runs_at_all, daemon=watch)
         self._passes = Passes(emit, KEPT if watch else None)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
@@ -96,11 +96,11 @@ class Engine:
         self._unwatched: dict[Vertex, str] = {}
         """Those whose watch has failed, until it is armed again -> why it failed."""
         self._census = Census(self._unwatched, self.pauses.holds_for, lambda: self.options)
-        self._alarms = Alarms(self._woken, self._put_off_until_now, self._census.note)
+        self._timers = Timers(self._woken, self._put_off_until_now, self._census.note)
         links = Links(
             emit,
             self._mark,
-            self._alarms,
+            self._timers,
             self._finished,
             self._give_up,
             self._applies,
@@ -110,7 +110,9 @@ class Engine:
             lambda: self._graph,
             lambda: self.going_down,
         )
-        self._runs = Runs(options, journal, self._courier, self._passes, links, reversals=self._reversals, daemon=watch)
+        self._runs = Runs(
+            options, journal, self._deliveries, self._passes, links, reversals=self._reversals, daemon=watch
+        )
         self._scheduler = Scheduler(
             options.workers,
             self._runs.start,
@@ -119,16 +121,16 @@ class Engine:
             noted=self._census.note,
             patience=PATIENCE if watch else math.inf,
         )
-        self._rounds = Rounds(self._mark, self._scheduler.pump)
-        self._telling = Rounds(self._tell_whether_paused, self._all_told)
+        self._rechecks = Rechecks(self._mark, self._scheduler.pump)
+        self._telling = Rechecks(self._tell_whether_paused, self._all_told)
         """Updates the vertices for which a pause has begun or ended."""
         self._resumed: list[str] = []
         """Patterns of pauses that have ended, while the vertices that they name are not all dirty yet."""
-        self._backgrounds = Backgrounds(host.context, emit)
-        self._news = News(self._told, self._scheduler.pump)
-        self._hooks = Hooks(self._watch, self._armed, self._news.tell, self._watch_failed)
+        self._background_tasks = BackgroundTasks(host.context, emit)
+        self._pending_events = PendingEvents(self._told, self._scheduler.pump)
+        self._hooks = Hooks(self._watch, self._armed, self._pending_events.tell, self._watch_failed)
         self._swapping = asyncio.Lock()
-        self._departures = Departures(self._left)
+        self._retirement = Retirement(self._left)
         self._around: dict[Vertex, frozenset[Uid]] = {}
         """Vertex that left a sequence while it ran -> things that the sequence manages."""
         self._waiting: set[asyncio.Task[None]] = set()
@@ -183,7 +185,7 @@ class Engine:
             self._adopt(calls, vertices, whole=whole)
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
-            await self._departures.retire(leaving, self.options.stop_timeout)
+            await self._retirement.retire(leaving, self.options.stop_timeout)
             self._tell_who_left(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
@@ -194,7 +196,7 @@ class Engine:
             for vertex in self._unwatched.keys() - kept.keys():
                 del self._unwatched[vertex]
             self._only = only
-            self._courier.serve(vertices)
+            self._deliveries.serve(vertices)
             self._scheduler.rebuild(vertices)
             self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
             everything = options is not None and self._take_over(options)
@@ -203,7 +205,7 @@ class Engine:
                     if vertex not in kept:
                         vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
                         vertex.due = vertex.identity in anew
-                        vertex.after = self._departures.before(partial(self._succeeds, vertex))
+                        vertex.after = self._retirement.before(partial(self._succeeds, vertex))
                         self._arm(vertex)
                     failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
                     again = (
@@ -217,7 +219,7 @@ class Engine:
                         self._mark(vertex, cause)
                         for sender in vertex.requisites.get(RECV, ()):
                             self._mark(sender, cause)  # what nobody received so far was not kept
-            await self._backgrounds.prune([*vertices, *self._departures])
+            await self._background_tasks.prune([*vertices, *self._retirement])
             self._schedule_recheck()
             if self.pauses.any or self._telling.under_way:
                 self._telling.begin(self._graph, "command")
@@ -293,7 +295,7 @@ class Engine:
     def recheck(self, cause: Cause = "command") -> None:
         """Look at every resource again."""
         self._emit(Notice("debug", "recheck", "", "everything is looked at again"))
-        self._rounds.begin(self._graph, cause)
+        self._rechecks.begin(self._graph, cause)
         self._schedule_recheck()
 
     def trigger(self, identity: str) -> None:
@@ -322,7 +324,7 @@ class Engine:
         back = set(keys)
         for vertex in self._graph if back else ():
             if vertex.key in back:
-                if self._courier.owes(vertex):
+                if self._deliveries.owes(vertex):
                     self._mark(vertex, "refresh")
                 self._scheduler.offer(vertex)
         self._scheduler.pump()
@@ -339,22 +341,22 @@ class Engine:
         self._scheduler.pause("stopped")
         self._obstacles.close()
         self.pauses.close()
-        self._rounds.stop()
+        self._rechecks.stop()
         self._telling.stop()
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
-            await self._departures.retire(
+            await self._retirement.retire(
                 reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout
             )
-        await self._departures.over()
+        await self._retirement.over()
         await cancel(self._waiting)
-        await self._backgrounds.prune(())
+        await self._background_tasks.prune(())
         self._passes.end(len(self._runs.failing), len(self._runs.differing), broken_off=True)
 
     def hurry(self) -> None:
         """When it stops, or while it does: what still runs is not waited for, but cancelled."""
-        self._departures.hurry()
+        self._retirement.hurry()
 
     @property
     def paused(self) -> bool:
@@ -410,7 +412,7 @@ class Engine:
         return View(
             self._graph,
             self._scheduler,
-            self._courier,
+            self._deliveries,
             self._passes,
             runs.failing,
             runs.differing,
@@ -426,7 +428,7 @@ class Engine:
         return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        self._alarms.hold(
+        self._timers.hold(
             vertex, math.inf if obstacle.until is None else obstacle.until - asyncio.get_running_loop().time(), "retry"
         )
         self._obstacles.hold(vertex, obstacle)
@@ -449,7 +451,7 @@ class Engine:
         turned = options.noop != self.options.noop
         changed = turned or options.disabled != self.options.disabled
         if turned:
-            self._courier.listened.clear()  # a turn that was only a look is none
+            self._deliveries.listened.clear()  # a turn that was only a look is none
         self.options = self._runs.options = options
         self._scheduler.workers.limit = options.workers
         return changed
@@ -484,7 +486,7 @@ class Engine:
 
         The vertices that replace them wait until it ends.
         """
-        self._around = {old: self._around[old] for old in self._departures if old in self._around}
+        self._around = {old: self._around[old] for old in self._retirement if old in self._around}
         if not self._scheduler.sequences:
             return found
         kept = {vertex for vertex in found if vertex}
@@ -513,14 +515,14 @@ class Engine:
     def _left(self, vertex: Vertex) -> None:
         """Nothing of it runs any more. What it has changed at last is owed to those that are in the graph now."""
         if vertex.notify:
-            self._courier.serve(self._graph)
+            self._deliveries.serve(self._graph)
         if isinstance(vertex.resource, Backed) and not self._stopped:
             self._wait(self._prune())
 
     async def _prune(self) -> None:
         """End the background tasks that were needed only by what has left now."""
         async with self._swapping:
-            await self._backgrounds.prune([*self._graph, *self._departures])
+            await self._background_tasks.prune([*self._graph, *self._retirement])
 
     def _tell_who_left(self, declared: Collection[str]) -> None:
         for old in self._graph:
@@ -551,7 +553,7 @@ class Engine:
     def _watch(self, vertex: Vertex) -> Watch:
         if not isinstance(vertex.resource, Backed):
             return watch_of(vertex)
-        return self._backgrounds.watch(vertex, watch_of if self._daemon else lambda _: idle())
+        return self._background_tasks.watch(vertex, watch_of if self._daemon else lambda _: idle())
 
     async def _arm_after(self, vertex: Vertex) -> None:
         await asyncio.wait(vertex.after)
@@ -566,12 +568,12 @@ class Engine:
         if self._unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._census.note(vertex)
-        self._courier.listened.discard(vertex)
+        self._deliveries.listened.discard(vertex)
         if again:  # the watch of before has failed; nobody knows what it has missed
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
         if vertex.watcher:
-            self._news.soon()
+            self._pending_events.soon()
 
     @staticmethod
     def _cannot_look(vertex: Vertex) -> bool:
@@ -580,7 +582,7 @@ class Engine:
             isinstance(vertex.resource, Reactive)
             and vertex.outcome is not None
             and vertex.outcome.ran
-            and Judge.is_action(vertex)
+            and Decisions.is_action(vertex)
         )
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
@@ -599,7 +601,7 @@ class Engine:
         )
         if vertex.dirty:
             if vertex.rest or vertex.obstacle:
-                self._alarms.clear(vertex)
+                self._timers.clear(vertex)
             self._runs.unwatched(vertex, why)
             self._scheduler.settle(vertex)
             self._scheduler.pump()
@@ -632,9 +634,9 @@ class Engine:
         elif vertex.rest is None:
             known = echo > 0 and vertex.timer is not None
             if echo:
-                wait = self._alarms.put_off(vertex, wait, cause)
+                wait = self._timers.put_off(vertex, wait, cause)
             else:
-                self._alarms.hold(vertex, wait, cause)
+                self._timers.hold(vertex, wait, cause)
                 self._held.add(vertex)
             vertex.told = now if vertex.told is None else vertex.told
             if not known:
@@ -650,15 +652,15 @@ class Engine:
     def _put_off_until_now(self, vertex: Vertex, cause: Cause) -> None:
         """An event was put off on account of its own failure; whether a limit allows a look is asked now."""
         vertex.erred = None
-        self._alarms.clear(vertex)
+        self._timers.clear(vertex)
         self._event(vertex, cause)
-        self._news.soon()
+        self._pending_events.soon()
 
     def _woken(self, vertex: Vertex, cause: Cause) -> None:
         """Look at it now, whatever held it back."""
-        self._alarms.clear(vertex)
+        self._timers.clear(vertex)
         self._held.discard(vertex)
-        self._courier.listened.discard(vertex)
+        self._deliveries.listened.discard(vertex)
         if cause != "retry" or vertex.rest is None:
             self._mark(vertex, cause)
         self._scheduler.offer(vertex)
@@ -672,7 +674,7 @@ class Engine:
         if self._stopped or self._gave_up or vertex.removed or not self._runs_at_all(vertex):
             return
         if not self._passes.running:
-            self._courier.listened.clear()
+            self._deliveries.listened.clear()
             self._passes.begin(cause)
         self._passes.calm = self._passes.calm and cause in ("poll", "recheck")
         self._passes.asked = self._passes.asked or cause == "command"
@@ -689,7 +691,7 @@ class Engine:
             if vertex.dirty and vertex.listening:
                 vertex.again = cause  # its next run is a refresh alone; this is for the one after
             elif vertex.dirty and vertex.rest and cause not in ROUTINE:
-                self._alarms.clear(vertex)  # what has happened may have made possible what has failed
+                self._timers.clear(vertex)  # what has happened may have made possible what has failed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
             if vertex.successors and self._runs.to_act(vertex):
@@ -725,18 +727,18 @@ class Engine:
         """
         if not self._passes.running:
             return
-        waits, late = bool(self._scheduler.unsettled) or self._rounds.under_way, self._passes.began + PATIENCE
+        waits, late = bool(self._scheduler.unsettled) or self._rechecks.under_way, self._passes.began + PATIENCE
         if waits and (self._stopped or not self._daemon):
             return
         if waits and asyncio.get_running_loop().time() < late:
             self._scheduler.look_again_at(late)
             return
-        due = self._courier.heard()
+        due = self._deliveries.heard()
         if not due or self._stopped:
             if not waits:
                 self._passes.end(len(self._runs.failing), len(self._runs.differing))
             return
-        self._courier.listened.update(due)
+        self._deliveries.listened.update(due)
         for vertex in due:
             vertex.listening = vertex.first = True
             self._scheduler.mark(vertex, "refresh")

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.states import State
-from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.engine.inspect.status import View, gone, state_of
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.states import State
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
 

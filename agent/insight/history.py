@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.narrate import verb
 
 KEPT = 10

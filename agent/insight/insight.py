@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError, ControlRequest
-from holdfast.agent.engine.explain import explain, requisites
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
-from holdfast.agent.engine.status import View, gone, state_of
+from holdfast.agent.engine.inspect.explain import explain, requisites
+from holdfast.agent.engine.inspect.status import View, gone, state_of
+from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History

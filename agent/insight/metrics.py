@@ -14,8 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast import __version__
-from holdfast.agent.engine.report import Outcome, PassRecord
-from holdfast.agent.engine.status import View
+from holdfast.agent.engine.inspect.status import View
+from holdfast.agent.engine.model.events import Outcome, PassRecord
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 """Seconds: upper bounds of the histograms."""
@@ -159,7 +159,7 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
         unwatched[kind] += number * group.unwatched
         flapping[kind] += number * group.flapping
         pending[kind] += 0
-    for vertex, number in view.courier.undelivered():
+    for vertex, number in view.deliveries.undelivered():
         pending[vertex.call.kind] += number
     by_state: list[Sample] = [
         ("", (("kind", kind), ("state", state)), number) for (kind, state), number in sorted(states.items())

@@ -10,8 +10,8 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Any, NamedTuple
 
-from holdfast.agent.engine.graph import Graph
-from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted, result_of
+from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted, result_of
+from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.narrate import summary
 
 PASSES = 16

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.cli.tally import tally
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.contract import CONCERNS
 from holdfast_process import Tree

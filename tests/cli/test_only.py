@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast_process import Agent, Tree
 
 STATES = """

@@ -17,8 +17,8 @@ from holdfast.agent.control import remote
 from holdfast.agent.control.journal_session import MOST, SHAPES, JournalSession, message, receive
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import CLIENTS
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.statedir import Lock
 from holdfast_process import COMMAND, Agent, Tree, environment
 

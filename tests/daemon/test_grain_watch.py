@@ -8,7 +8,7 @@ import errno
 import pytest
 
 from holdfast.agent import facts
-from holdfast.agent.engine.report import Notice
+from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.facts import Parts
 from holdfast.agent.grain_watch import GrainWatch, topics
 from holdfast.agent.host.system_events import Topic

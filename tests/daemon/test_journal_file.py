@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.engine import database, store
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Unwritable
-from holdfast.agent.engine.tables import Reversal
+from holdfast.agent.engine.deliver import database, store
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Unwritable
+from holdfast.agent.engine.deliver.tables import Reversal
 from holdfast.agent.health import Health
 from holdfast.agent.statedir import open_journal
 from holdfast.resources.traits import Declaration

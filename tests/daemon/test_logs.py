@@ -16,7 +16,7 @@ import structlog
 from effort import effort
 from holdfast.agent import logs, nonblocking_output
 from holdfast.agent.console import Console, to_json
-from holdfast.agent.engine.report import Outcome, Ran
+from holdfast.agent.engine.model.events import Outcome, Ran
 from holdfast.agent.logs import Logs, choose, to_journal
 from holdfast.agent.nonblocking_output import JournalOutput, StreamOutput, encode_journal
 from holdfast.agent.settings import LogSettings

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.agent.engine.report import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
+from holdfast.agent.engine.model.events import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
 from holdfast.resources.context import CUT
 

@@ -16,7 +16,7 @@ from contextlib import closing
 import pytest
 
 from holdfast.agent.control.server import ControlServer
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.logs import Logs
 from holdfast.agent.self_check import RENEWED, TROUBLE, SelfCheck

@@ -11,7 +11,7 @@ import yaml
 
 from holdfast.agent import paths, settings
 from holdfast.agent.configuration import ConfigurationCompiler
-from holdfast.agent.engine import options
+from holdfast.agent.engine.model import options
 from holdfast.agent.paths import STATE_DIR, default_socket, socket_of
 from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.states.errors import CompileError

@@ -4,7 +4,7 @@ import sqlite3
 
 import pytest
 
-from holdfast.agent.engine import database
+from holdfast.agent.engine.deliver import database
 from holdfast.agent.health import Health
 from holdfast.agent.statedir import open_journal
 from holdfast.resources.errors import HoldfastError

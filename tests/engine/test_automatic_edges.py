@@ -12,11 +12,11 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Context, Permanent, Watch
-from holdfast.agent.engine.autoedges import PATIENCE, AutoEdges
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Event, Notice, Ran
+from holdfast.agent.engine.model.autoedges import PATIENCE, AutoEdges
+from holdfast.agent.engine.model.events import Event, Notice, Ran
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.narrate import Narrator
 from holdfast.resources import registry

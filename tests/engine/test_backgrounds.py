@@ -9,7 +9,7 @@ from typing import Any
 
 from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Backed, Context, Permanent, Watch
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
 
 
 class Wired(Backed, Setting, kind="zwired.present"):

@@ -9,7 +9,7 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
 
 
 def bundled(name: str, **spec: Any) -> tuple:

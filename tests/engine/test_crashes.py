@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Store
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Store
 from simulated.crash import crashes, deaths, doomed, repeats
 from simulated.minimise import as_a_test
 

@@ -9,8 +9,8 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.engine.order import PATIENCE
-from holdfast.agent.engine.workers import LONG
+from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.workers import LONG
 
 TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
     "fails": ({}, 0),

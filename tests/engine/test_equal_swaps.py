@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine_bench import Bench, compilation, in_virtual_time, state
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.deliver.journal import Journal
 
 
 @pytest.fixture

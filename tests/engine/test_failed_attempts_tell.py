@@ -11,9 +11,9 @@ import pytest
 
 from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Composite, Context, Delta, Part, Permanent, Watch
-from holdfast.agent.engine import attempt
-from holdfast.agent.engine.attempt import ACCOUNT_LIMIT, Job
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.execute import attempt
+from holdfast.agent.engine.execute.attempt import ACCOUNT_LIMIT, Job
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Temporary

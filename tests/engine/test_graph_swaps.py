@@ -6,7 +6,7 @@ import asyncio
 
 from engine_bench import Bench, compilation, simulate, state
 from holdfast import Permanent
-from holdfast.agent.engine.status import rows
+from holdfast.agent.engine.inspect.status import rows
 
 
 def test_an_identical_graph_is_not_looked_at_again(bench: Bench) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from command_bench import Commands
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
 
 
 @pytest.mark.parametrize("guard", ["onlyif", "unless"])

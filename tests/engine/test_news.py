@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine_bench import Bench, Machine, VirtualLoop, compilation, in_virtual_time, state
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.news import SLICE
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.schedule.pending_events import SLICE
 
 NAMES = [f"s{number:04}" for number in range(3 * SLICE)]
 
@@ -43,7 +43,7 @@ async def test_a_flood_is_taken_up_a_slice_at_a_time(
         marked[-1] += 1
         engine._told(vertex)
 
-    monkeypatch.setattr(engine._news, "_take_up", take_up)
+    monkeypatch.setattr(engine._pending_events, "_take_up", take_up)
     for name in NAMES:
         machine.drift(name)
     loop.after_step = lambda: marked.append(0)
@@ -72,7 +72,7 @@ async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
         mark(vertex, *more)
 
     monkeypatch.setattr(engine, "_mark", fail)
-    monkeypatch.setattr(engine._rounds, "_mark", fail)
+    monkeypatch.setattr(engine._rechecks, "_mark", fail)
     for name in NAMES:
         machine.settings[name] = "drifted"
         if part == "news":
@@ -83,5 +83,5 @@ async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
 
     assert [type(error) for error in errors] == [ZeroDivisionError]
     assert [name for name in NAMES if machine.settings[name] == "drifted"] == ["s0120"]
-    assert not engine._rounds.under_way
+    assert not engine._rechecks.under_way
     await engine.stop()

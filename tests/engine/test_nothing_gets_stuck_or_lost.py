@@ -14,7 +14,7 @@ import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, simulate, state
 from holdfast import Context, Permanent, Refreshable, Resource, Temporary, Watch
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Event, Notice, PassEnded, Ran
+from holdfast.agent.engine.model.events import Event, Notice, PassEnded, Ran
 from power import DurableBench
 
 

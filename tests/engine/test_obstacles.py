@@ -9,9 +9,9 @@ import pytest
 
 from engine_bench import Bench, FakeHost, Machine, compilation, in_virtual_time, state
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Obstacle
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.model.events import Obstacle
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources.contract import Resource
 from power import DurableBench
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine_bench import Bench, compilation, simulate, state
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.report import PassRecord
+from holdfast.agent.engine.model.events import PassRecord
 
 
 async def once(bench: Bench, *states: tuple, **options: object) -> PassRecord:

@@ -9,7 +9,7 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.engine.report import PassEnded
+from holdfast.agent.engine.model.events import PassEnded
 
 
 @in_virtual_time

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
 from holdfast import Permanent
-from holdfast.agent.engine.report import PassRecord, Ran
+from holdfast.agent.engine.model.events import PassRecord, Ran
 
 KINDS = ("require", "require_any", "watch", "onchanges", "onfail", "listen", "prereq")
 

@@ -11,7 +11,7 @@ import pytest
 import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.explain import explain
+from holdfast.agent.engine.inspect.explain import explain
 
 ECHO = 0.5
 """Seconds after which a watch tells once more of what an attempt has done."""

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.rounds import SLICE
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.schedule.rechecks import SLICE
 
 
 def clocks(engine: Engine, *, ahead: float = 0.0) -> Engine:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from engine_bench import Machine, compilation, in_virtual_time, state
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.store import Unwritable
 from power import Disk, DurableBench
 
 STATES = state("conf"), state("svc", watch=["conf"])

@@ -17,12 +17,12 @@ import pytest
 
 from command_bench import Commands
 from engine_bench import KINDS, FakeContext, compilation, state
+from holdfast.agent.engine.decide.decisions import digest
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.judge import digest
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.host.outputs import EVENTS
 from holdfast.resources import registry
 from loop_time import callbacks

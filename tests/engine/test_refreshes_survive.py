@@ -9,7 +9,7 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, simulate, state
 from holdfast import Permanent
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.deliver.journal import Journal
 
 
 @pytest.fixture

@@ -9,9 +9,9 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine import limits
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import explain
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.schedule import limits
 
 RETRIES = {"with attempts left": {"attempts": 5, "interval": 500}, "without end": {"attempts": -1, "interval": 500}}
 

@@ -10,7 +10,7 @@ import pytest
 
 from engine_bench import KINDS, Bench, Borrowed, Machine, compilation, in_virtual_time, state
 from holdfast import Context, Declaration, Permanent, Temporary
-from holdfast.agent.engine.tables import Reversal
+from holdfast.agent.engine.deliver.tables import Reversal
 from power import DurableBench
 
 

@@ -10,9 +10,9 @@ import pytest
 
 import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.report import Ran
-from holdfast.agent.engine.rivals import MOMENT
+from holdfast.agent.engine.execute.rivals import MOMENT
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.insight.history import History
 from holdfast.agent.narrate import Narrator
 from holdfast.resources.contract import Uid
@@ -21,7 +21,7 @@ SOON = 0.01
 """Seconds from a change of one until the watch of another tells."""
 
 
-class Shared(Setting, kind="zsetting.shared"):
+class SharedTask(Setting, kind="zsetting.shared"):
     """A setting that is another's, too."""
 
     def uids(self) -> tuple[Uid, ...]:
@@ -97,7 +97,7 @@ class Asked(Setting, kind="zsetting.asked"):
         return ()
 
 
-for each in (Asked, Shared, Part, Odd, Naming, Removing, Below, Erring):
+for each in (Asked, SharedTask, Part, Odd, Naming, Removing, Below, Erring):
     engine_bench.KINDS[each.kind] = each
 
 
@@ -135,7 +135,7 @@ async def flapping(bench: Bench, machine: Machine, kinds: tuple[str, str], pause
 @in_virtual_time
 async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Machine) -> None:
     """Each of the two names the other, and what to do."""
-    ours, theirs = await flapping(bench, machine, (Shared.kind, Shared.kind), SOON)
+    ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), SOON)
 
     assert "in 60 s; zsetting.shared[b] undoes it: keep one of the two. From now on" in ours
     assert "in 60 s; zsetting.shared[a] undoes it: keep one of the two. From now on" in theirs
@@ -144,7 +144,7 @@ async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Mach
 @in_virtual_time
 async def test_one_that_repairs_the_same_at_other_times_is_only_suspected(bench: Bench, machine: Machine) -> None:
     """No change of the one came just before a drift of the other."""
-    ours, theirs = await flapping(bench, machine, (Shared.kind, Shared.kind), 2 * MOMENT)
+    ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), 2 * MOMENT)
 
     assert "in 60 s; perhaps zsetting.shared[b] undoes it: keep one. From now on" in ours
     assert "in 60 s; perhaps zsetting.shared[a] undoes it: keep one. From now on" in theirs
@@ -162,16 +162,16 @@ async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machin
 @pytest.mark.parametrize(
     ("one", "other", "meet"),
     [
-        (Shared, Shared, True),
-        (Shared, Part, True),
-        (Part, Shared, True),
+        (SharedTask, SharedTask, True),
+        (SharedTask, Part, True),
+        (Part, SharedTask, True),
         (Part, Part, False),
         (Naming, Below, True),
         (Below, Naming, True),
         (Removing, Below, True),
         (Below, Removing, False),
-        (Shared, Setting, False),
-        (Shared, Erring, False),
+        (SharedTask, Setting, False),
+        (SharedTask, Erring, False),
         (Odd, Below, False),
     ],
 )
@@ -192,7 +192,7 @@ async def test_a_repair_names_who_undid_the_one_before(
 @in_virtual_time
 async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, machine: Machine) -> None:
     """More than a moment after a change; or when both are noticed at once, so that neither has undone the other."""
-    engine = await started(bench, Shared.kind, Shared.kind)
+    engine = await started(bench, SharedTask.kind, SharedTask.kind)
 
     await drift(bench, machine, engine, "a")
     await asyncio.sleep(MOMENT + 0.1)
@@ -210,7 +210,7 @@ async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, 
 @in_virtual_time
 async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench: Bench, machine: Machine) -> None:
     """The repair has seen that change already; what came after it is somebody else's."""
-    engine = await started(bench, Shared.kind, Shared.kind)
+    engine = await started(bench, SharedTask.kind, SharedTask.kind)
 
     await drift(bench, machine, engine, "a")
     assert (await drift(bench, machine, engine, "b")).undone
@@ -221,7 +221,7 @@ async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench:
 @in_virtual_time
 async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Bench, machine: Machine) -> None:
     """Its change is seen before it has ended."""
-    engine = await started(bench, Shared.kind, Shared.kind)
+    engine = await started(bench, SharedTask.kind, SharedTask.kind)
 
     machine.hold("apply a")
     machine.drift("a")
@@ -236,7 +236,7 @@ async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Benc
 @in_virtual_time
 async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(bench: Bench, machine: Machine) -> None:
     """One that has begun to run and has not come to its look yet has changed nothing, whatever it did last."""
-    engine = await started(bench, Shared.kind, Shared.kind)
+    engine = await started(bench, SharedTask.kind, SharedTask.kind)
     await drift(bench, machine, engine, "a")
     await asyncio.sleep(10)
     rivals = engine._runs._rivals
@@ -258,7 +258,7 @@ async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
 @in_virtual_time
 async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> None:
     """In one line, in the fields of the line, in what is kept, and when an operator asks."""
-    engine = await started(bench, Shared.kind, Shared.kind)
+    engine = await started(bench, SharedTask.kind, SharedTask.kind)
     await drift(bench, machine, engine, "a")
     outcome = await drift(bench, machine, engine, "b")
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine.rivals import Change, _meet
+from holdfast.agent.engine.execute.rivals import Change, _meet
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.registry import find
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
-from holdfast.agent.engine.report import PassEnded
-from holdfast.agent.engine.rounds import SLICE
+from holdfast.agent.engine.model.events import PassEnded
+from holdfast.agent.engine.schedule.rechecks import SLICE
 
 NAMES = [f"s{number:04}" for number in range(5 * SLICE)]
 

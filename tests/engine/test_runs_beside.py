@@ -9,7 +9,7 @@ import pytest
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast.agent.control.journal_session import JournalSession, message
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import waits
+from holdfast.agent.engine.inspect.explain import waits
 
 CONF, SERVICE, OTHER = "zsetting.present[conf]", "zsetting.present[svc]", "zsetting.present[other]"
 EDGE = (CONF, SERVICE, "watch")

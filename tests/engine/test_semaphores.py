@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
 from holdfast.resources.meta import Meta
 
 

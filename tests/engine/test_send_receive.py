@@ -12,7 +12,7 @@ from pydantic import field_validator
 
 from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Context, Permanent, Recvable, Resource, Sendable
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.model.events import Ran
 
 
 class Source(Sendable, Setting, kind="zsource.present"):

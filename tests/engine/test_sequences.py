@@ -8,8 +8,8 @@ from pathlib import Path
 from engine_bench import Action, Bench, Machine, Setting, in_virtual_time, simulate, state
 from engine_bench import compilation as compiled
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.report import Event, Notice
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.model.events import Event, Notice
 
 ALONE = state("first", name="it", value="early")
 FIRST, LAST = "zsetting.present[first]", "zsetting.present[last]"

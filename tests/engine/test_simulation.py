@@ -18,24 +18,24 @@ from typing import Any
 import pytest
 
 from engine_bench import Setting, state
-from holdfast.agent.engine import limits
-from holdfast.agent.engine.autoedges import AutoEdges
-from holdfast.agent.engine.backgrounds import Backgrounds, Shared
-from holdfast.agent.engine.batch import Batch
-from holdfast.agent.engine.census import Census
-from holdfast.agent.engine.courier import Courier
+from holdfast.agent.engine.deliver.deliveries import Deliveries
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.tables import Reversal
+from holdfast.agent.engine.deliver.transfer import Prepared, Transfers
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.order import DefinitionOrder
-from holdfast.agent.engine.report import Outcome
-from holdfast.agent.engine.reversals import Reversals
-from holdfast.agent.engine.runs import Runs
-from holdfast.agent.engine.scheduler import Scheduler
-from holdfast.agent.engine.semaphores import Semaphores
-from holdfast.agent.engine.sequences import Sequences
-from holdfast.agent.engine.tables import Reversal
-from holdfast.agent.engine.transfer import Prepared, Transfers
+from holdfast.agent.engine.execute.reversals import Reversals
+from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.inspect.census import Census
+from holdfast.agent.engine.model.autoedges import AutoEdges
+from holdfast.agent.engine.model.batch import Batch
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
+from holdfast.agent.engine.schedule.scheduler import Scheduler
+from holdfast.agent.engine.schedule.semaphores import Semaphores
+from holdfast.agent.engine.schedule.sequences import Sequences
+from holdfast.agent.engine.watch.backgrounds import BackgroundTasks, SharedTask
 from holdfast.resources.traits import Declaration, Member
 from simulated.life import digest, faults, faults_of
 from simulated.minimise import as_a_test, smallest
@@ -147,7 +147,7 @@ def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
     START(self, vertex)
 
 
-def keeps_no_list(self: Courier, vertex: Vertex, outcome: Outcome, **how: bool) -> list[Vertex]:
+def keeps_no_list(self: Deliveries, vertex: Vertex, outcome: Outcome, **how: bool) -> list[Vertex]:
     """Who is to be told is told, and not written down."""
     before = set(self._behind)
     told = TELL(self, vertex, outcome, **how)
@@ -155,7 +155,7 @@ def keeps_no_list(self: Courier, vertex: Vertex, outcome: Outcome, **how: bool) 
     return told
 
 
-TELL = Courier.tell
+TELL = Deliveries.tell
 PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start, Journal.send
 
 SABOTAGE = [
@@ -174,8 +174,8 @@ SABOTAGE = [
     ("has not heard", Transfers, "publish", publishes_in_silence),
     ("as new", Transfers, "prepare", called(new=True)),
     ("as old", Transfers, "prepare", called(new=False)),
-    ("starts with the line", Shared, "_lose", never(None)),
-    ("the line is up", Backgrounds, "prune", nothing),
+    ("starts with the line", SharedTask, "_lose", never(None)),
+    ("the line is up", BackgroundTasks, "prune", nothing),
     ("took what is another's", Batch, "join", alone_and_mixed_up),
     ("tells of nothing, and did", Setting, "changes", never({})),
     ("which it was not", Reversals, "remember", remembers_what_is_to_be),
@@ -185,7 +185,7 @@ SABOTAGE = [
     ("is overdue", Runs, "_until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
     ("and counted as", Census, "note", never(None)),
-    ("and known only of others", Courier, "tell", keeps_no_list),
+    ("and known only of others", Deliveries, "tell", keeps_no_list),
 ]
 """What is told of an engine of which a part does not do its work: the part, and what it does instead."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.engine.report import Outcome, PassEnded, Tally
+from holdfast.agent.engine.model.events import Outcome, PassEnded, Tally
 
 
 def test_a_resource_counts_once() -> None:

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from engine_bench import Bench, compilation, in_virtual_time, state
-from holdfast.agent.engine.graph import Graph, Vertex
-from holdfast.agent.engine.ties import connect, exchange, tied_alike
+from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
+from holdfast.agent.engine.model.graph import Graph, Vertex
 
 KINDS = ("require", "watch", "onchanges", "onfail", "listen", "prereq", "require_any")
 SIZE = 8

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from engine_bench import KINDS, Action, Bench, Setting, compilation, simulate, state
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.report import Ran
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.model.events import Ran
 
 
 class Watching(Action, kind="zwatchingaction.run"):

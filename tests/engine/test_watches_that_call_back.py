@@ -11,7 +11,7 @@ import pytest
 import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Context, Watch
-from holdfast.agent.engine.report import Notice
+from holdfast.agent.engine.model.events import Notice
 from holdfast.resources.watches import CallbackWatch
 
 OPEN: dict[str, Callable[[], None]] = {}

@@ -8,8 +8,8 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.engine.order import Heap
-from holdfast.agent.engine.passes import KEPT
+from holdfast.agent.engine.schedule.definition_order import Heap
+from holdfast.agent.engine.schedule.passes import KEPT
 
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])

@@ -13,9 +13,9 @@ import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.engine.ends import DAY, End, pair, thing
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
+from holdfast.agent.engine.model.edge_keys import DAY, End, pair, thing
 
 CONF, SERVICE = state("conf"), state("svc", watch=["conf"])
 OWED = ("conf", "svc", "watch")

@@ -10,8 +10,8 @@ import pytest
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.explain import explain
-from holdfast.agent.engine.report import PassEnded
+from holdfast.agent.engine.inspect.explain import explain
+from holdfast.agent.engine.model.events import PassEnded
 
 
 def why(engine: Engine, name: str) -> dict[str, Any]:

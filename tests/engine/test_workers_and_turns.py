@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
-from holdfast.agent.engine.report import Cause
-from holdfast.agent.engine.workers import LONG, MOST_LONG
+from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.schedule.workers import LONG, MOST_LONG
 
 
 @in_virtual_time

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.agent.engine.backgrounds import Shared
+from holdfast.agent.engine.watch.backgrounds import Shared
 from holdfast.agent.host import cgroups, containment, processes
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import LocalHost

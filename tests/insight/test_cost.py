@@ -8,7 +8,7 @@ from effort import effort
 from engine_bench import Machine, in_virtual_time, state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.status import rows
+from holdfast.agent.engine.inspect.status import rows
 from holdfast.agent.insight.frames import ROWS
 from watched_bench import Watched
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from typing import Any
 
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.insight.history import COMMENT, KEPT, RECENT, RESOURCES, History
 
 

@@ -14,8 +14,8 @@ from engine_bench import in_virtual_time, state
 from holdfast import Permanent
 from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Graph
-from holdfast.agent.engine.report import Outcome, PassRecord, PassStarted
+from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted
+from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.insight import traces
 from holdfast.agent.insight.traces import Traces, chrome
 from watched_bench import Watched

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine import attempt
-from holdfast.agent.engine.attempt import Job
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.execute import attempt
+from holdfast.agent.engine.execute.attempt import Job
+from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.resources.testing import FakeContext

@@ -14,7 +14,7 @@ from holdfast.agent import once
 from holdfast.agent.cli.oneshot import results
 from holdfast.agent.cli.show import numbered
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
-from holdfast.agent.engine.options import EngineOptions
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.settings import Settings
 from holdfast.states.errors import CompileError, Refused
 from holdfast.states.order import rank

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from engine_bench import KINDS, Bench, Machine, compilation, state
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.states.data import Compilation

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, ParamSpec
 from unittest.mock import patch
 
 from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.options import EngineOptions
-from holdfast.agent.engine.report import Event, Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassRecord, Ran
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources.context import Report, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from engine_bench import Bench, Machine
-from holdfast.agent.engine.database import Statement
+from holdfast.agent.engine.deliver.database import Statement
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.journal import Journal
 
 
 class Disk:

@@ -7,7 +7,7 @@ from typing import Any
 
 from engine_bench import Bench, Machine, compilation
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.report import Event
+from holdfast.agent.engine.model.events import Event
 from holdfast.agent.insight.insight import Insight
 
 AGENT = {

@@ -6,8 +6,8 @@ import asyncio
 from dataclasses import dataclass, field
 from typing import Any
 
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.graph import Vertex
 
 
 @dataclass(eq=False)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from engine_bench import Setting
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
+from holdfast.agent.engine.model.graph import Vertex
 from simulated.rules import Rules
 from simulated.world import Lined, Speaker, World
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator
 
-from holdfast.agent.engine.courier import incoming
-from holdfast.agent.engine.states import QUIET
-from holdfast.agent.engine.status import View, state_of
+from holdfast.agent.engine.deliver.deliveries import incoming
+from holdfast.agent.engine.inspect.status import View, state_of
+from holdfast.agent.engine.model.states import QUIET
 
 
 def miscounted(view: View, *, settled: bool) -> Iterator[str]:
@@ -38,7 +38,7 @@ def miscounted(view: View, *, settled: bool) -> Iterator[str]:
     undelivered = {
         vertex: number
         for vertex in view.graph
-        if not vertex.removed and (number := sum(view.courier.behind(edge) > 0 for edge, _ in incoming(vertex)))
+        if not vertex.removed and (number := sum(view.deliveries.behind(edge) > 0 for edge, _ in incoming(vertex)))
     }
-    if settled and dict(view.courier.undelivered()) != undelivered:
+    if settled and dict(view.deliveries.undelivered()) != undelivered:
         yield f"undelivered to {[vertex.identity for vertex in undelivered]}, and known only of others"

@@ -14,8 +14,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from engine_bench import compilation
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Cause
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.model.events import Cause
 from power import Disk, files, put
 from simulated.life import Life
 from simulated.plan import NAMES, Plan, State, other_state, planned

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable
 
 from engine_bench import Action
+from holdfast.agent.engine.decide.decisions import CLOCK
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.judge import CLOCK
-from holdfast.agent.engine.report import Outcome
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.graph import Vertex
 from simulated.active import Active
 from simulated.world import World
 

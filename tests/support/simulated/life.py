@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable
 
 from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.journal import Journal
-from holdfast.agent.engine.report import Cause, Event
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.model.events import Cause, Event
+from holdfast.agent.engine.model.graph import Vertex
 from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules

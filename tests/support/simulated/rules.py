@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from engine_bench import Action, Placed
-from holdfast.agent.engine.ends import Edge
+from holdfast.agent.engine.deliver.journal import Adoption
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Graph, Vertex
-from holdfast.agent.engine.journal import Adoption
-from holdfast.agent.engine.order import PATIENCE
-from holdfast.agent.engine.report import Event, Notice, Outcome, Ran
-from holdfast.agent.engine.workers import LONG
+from holdfast.agent.engine.model.edge_keys import Edge
+from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
+from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.agent.engine.schedule.definition_order import PATIENCE
+from holdfast.agent.engine.schedule.workers import LONG
 from simulated.active import Active
 from simulated.counts import miscounted
 from simulated.deeds import Deeds
@@ -254,7 +254,7 @@ class Rules:
         if self._active:
             self._let_go()
         self.deeds.step()
-        settled = not self._engine._swapping.locked() and not any(self._engine._departures)
+        settled = not self._engine._swapping.locked() and not any(self._engine._retirement)
         for what in miscounted(self._engine.view, settled=settled):
             self._wrong(None, what)
 

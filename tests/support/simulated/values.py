@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 
+from holdfast.agent.engine.deliver.transfer import digest
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.graph import Vertex
-from holdfast.agent.engine.report import Outcome
-from holdfast.agent.engine.transfer import digest
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.traits import Sendable
 from holdfast.states.data import RECV
 from simulated.active import Active

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from engine_bench import KINDS, Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
-from holdfast.agent.engine.store import Unwritable
+from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.resources.context import announced
 from holdfast.resources.traits import Declaration, Member, together
 

@@ -1,0 +1,1 @@
+"""Runs of vertices: attempts, guards, reversals, and who undoes what they did."""

@@ -1,0 +1,466 @@
+"""Runs: what happens from the moment a vertex starts until its outcome is known to everybody it concerns."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator
+from functools import partial
+from typing import NamedTuple
+
+from holdfast.agent.engine.decide.decisions import Decisions, digest, wanted
+from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.transfer import Prepared, Transfers, wanted_from
+from holdfast.agent.engine.execute import attempt
+from holdfast.agent.engine.execute.attempt import Failure, Job
+from holdfast.agent.engine.execute.reversals import ONCE, Reversals
+from holdfast.agent.engine.execute.rivals import Rivals
+from holdfast.agent.engine.model.events import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.passes import Passes
+from holdfast.agent.engine.schedule.timers import Timers
+from holdfast.resources.context import IDLE
+from holdfast.resources.contract import Resource
+from holdfast.resources.dependencies import BY_NUMBER
+from holdfast.resources.traits import Edgeable, Reactive
+
+
+class Links(NamedTuple):
+    """What runs ask of the engine."""
+
+    emit: Callable[[Event], None]
+    mark: Callable[[Vertex, Cause, Vertex], None]
+    """Make a vertex dirty, on account of what came of another."""
+    timers: Timers
+    """For what is to be looked at later."""
+    finished: Callable[[Vertex], None]
+    """The task of its run has ended."""
+    give_up: Callable[[], None]
+    """Failhard: start nothing any more."""
+    applies: Callable[[Vertex], bool]
+    """Whether it may change the machine now: noop, of the state or else of the agent."""
+    disabled: Callable[[Vertex], str]
+    """The pattern in the settings that says to leave it alone; empty if none does."""
+    obstacle: Callable[[Resource], Awaitable[Obstacle | None]]
+    """What is in the way of putting it right now."""
+    hold_back: Callable[[Vertex, Obstacle], None]
+    """Leave it alone until that is over, and have it looked at then."""
+    vertices: Callable[[], Iterable[Vertex]]
+    """All of the present graph."""
+    going_down: Callable[[], bool]
+    """Whether the system goes down: what fails then has been interrupted."""
+
+
+class Runs:
+    """Runs vertices for one engine."""
+
+    def __init__(
+        self,
+        options: EngineOptions,
+        journal: Journal,
+        deliveries: Deliveries,
+        passes: Passes,
+        links: Links,
+        *,
+        reversals: Reversals,
+        daemon: bool,
+    ) -> None:
+        self.options = options
+        self.failing: set[Vertex] = set()
+        """Vertices whose last run failed."""
+        self.differing: set[Vertex] = set()
+        """Vertices that differ from their declaration and stay so, because noop keeps them from being changed."""
+        self._journal = journal
+        self._deliveries = deliveries
+        self._passes = passes
+        self._reversals = reversals
+        self._emit, self._mark, self._timers = links.emit, links.mark, links.timers
+        self._finished, self._give_up, self._applies, self._disabled = (
+            links.finished,
+            links.give_up,
+            links.applies,
+            links.disabled,
+        )
+        self._vertices = links.vertices
+        self._going_down, self._obstacle, self._hold_back = links.going_down, links.obstacle, links.hold_back
+        self._daemon = daemon
+        self._transfers = Transfers(journal)
+        self._rivals = Rivals()
+        self._decisions = Decisions(
+            journal,
+            self._transfers,
+            links.emit,
+            self._found,
+            applies=links.applies,
+            disabled=links.disabled,
+            daemon=daemon,
+        )
+
+    def start(self, vertex: Vertex) -> None:
+        """Run it, in a task of its own."""
+        vertex.real = self._applies(vertex)
+        if not vertex.listening:
+            vertex.forced, vertex.due = vertex.due, False
+            self._timers.clear(vertex)
+        vertex.before, vertex.rest, vertex.erred = vertex.rest, None, None
+        vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
+        vertex.task.add_done_callback(partial(self._ended, vertex))
+
+    async def _run(self, vertex: Vertex) -> None:
+        """Run it, or leave it alone when something is in its way: it stays dirty then, and its turn is still to come."""
+        before, vertex.obstacle = vertex.obstacle, None
+        obstacle = await self._obstacle(vertex.resource) if vertex.real else None
+        if obstacle and not vertex.removed:
+            vertex.obstacle = obstacle
+        else:
+            await self._decide(vertex)
+        if vertex.obstacle:
+            self._leave_alone(vertex, vertex.obstacle, told=before is not None and before.over is vertex.obstacle.over)
+
+    async def _decide(self, vertex: Vertex) -> None:
+        """Decide, run, and conclude."""
+        told, vertex.told = vertex.told, None
+        self._rivals.begin(vertex)
+        self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
+        if vertex.listening:
+            await self._listen(vertex)
+            return
+        seen = self._deliveries.seen(vertex)
+        if spent := self._decisions.spent(vertex):
+            self.conclude(vertex, spent, seen)
+            return
+        decision = await self._decisions.decide(vertex)
+        if vertex.removed:
+            raise asyncio.CancelledError  # it has left, and what has not begun does not begin: what it knew is forgotten already
+        ahead = wanted(vertex)
+        done = self._decisions.done(vertex, decision) if decision.run else self._decisions.not_run(vertex, decision)
+        if done is not None:
+            self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
+            return
+        prepared = self._transfers.prepare(vertex, real=vertex.real)
+        if isinstance(prepared, Outcome):
+            self.conclude(vertex, prepared, seen)
+            return
+        outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
+        outcome = self._rivals.judged(vertex, outcome, told)
+        if self._rests(vertex, outcome, failure):
+            return
+        if vertex.real and outcome.result:
+            vertex.forced = self._decisions.once(vertex)  # should what follows break off, it is to be done again
+            vertex.prepared = ahead
+            self._transfers.used(vertex, prepared.values)
+        self.conclude(vertex, outcome, seen, failure)
+        vertex.forced = False
+        await self._reversals.tidy()
+
+    def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, told: bool) -> None:
+        if not told:
+            self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
+        vertex.rest, vertex.due = vertex.before, vertex.due or vertex.forced
+        self._passes.calm = False
+        if vertex.listening:
+            self._deliveries.listened.discard(vertex)
+        self._hold_back(vertex, obstacle)
+
+    async def _listen(self, vertex: Vertex) -> None:
+        """The turn of a listener: the refresh alone, whatever its requisites say."""
+        seen = self._deliveries.seen(vertex, listen=True)
+        if spent := self._decisions.spent(vertex):
+            outcome, failure = spent, None
+        elif vertex.refreshable is None:
+            comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
+            outcome, failure = (
+                Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"),
+                None,
+            )
+            self._deliveries.delivered(seen, outcome)  # it would fail for ever
+        else:
+            prepared = self._transfers.prepare(vertex, real=vertex.real)
+            if isinstance(prepared, Outcome):
+                outcome, failure = prepared, None
+            else:
+                outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
+                if self._rests(vertex, outcome, failure):
+                    return
+        self.conclude(vertex, outcome._replace(listener=True), seen, failure)
+
+    async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
+        """Run it once nobody looks at it any more: there is one call of a resource at a time."""
+        if vertex.look:
+            await asyncio.wait([vertex.look])
+        outcome, failure = await attempt.run(job, self._emit)
+        if outcome.result is False and self._going_down():
+            raise asyncio.CancelledError
+        return outcome, failure
+
+    def _rests(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> bool:
+        """Another attempt follows, or an obstacle was met on the way: until then it stays dirty, and what it may have changed is told."""
+        if vertex.obstacle:
+            if vertex.removed:
+                raise asyncio.CancelledError
+            self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
+            return True
+        began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
+        rest = (
+            attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon)
+            if vertex.real and not vertex.removed
+            else None
+        )
+        if rest is None:
+            return False
+        if self._daemon or outcome.changed:
+            self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
+        vertex.failures += 1
+        delay = attempt.backoff(vertex.call.meta, vertex.failures, failure)
+        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
+        self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
+        vertex.rest, vertex.due = rest, vertex.due or vertex.forced
+        self._passes.calm = False
+        self._count(vertex, outcome)
+        self._timers.hold(vertex, delay, "retry")
+        return True
+
+    def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
+        remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
+        return Job(
+            prepared.call,
+            vertex.ctx,
+            vertex.real,
+            refresh,
+            vertex.cause,
+            only_refresh,
+            received=prepared.values,
+            wanted=wanted_from(vertex),
+            unsure=()
+            if vertex.real
+            else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
+            disabled=self._disabled(vertex),
+            before=vertex.before,
+            batch=vertex.batch,
+            remember=partial(self._reversals.remember, vertex) if remember else None,
+            announce=partial(self._deliveries.announce, vertex)
+            if vertex.real and vertex.notify and not only_refresh
+            else None,
+            leaf=_is_leaf(vertex),
+        )
+
+    def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
+        """The task of a run is over, however that came: even cancelled before its first step."""
+        vertex.task = None
+        self._rivals.end(vertex)
+        if task.cancelled() or task.exception():
+            vertex.obstacle = None
+        if vertex.listening and task.cancelled():
+            self._deliveries.listened.discard(vertex)  # that was no turn
+        vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None
+        if vertex.batch:
+            vertex.batch.leave(vertex.identity)
+        try:
+            if task.cancelled():
+                self._interrupted(vertex)
+            elif error := task.exception():
+                self._broken(vertex, error)
+        finally:
+            vertex.forced = False
+            vertex.ctx.report = IDLE
+            self._finished(vertex)
+
+    def _interrupted(self, vertex: Vertex) -> None:
+        """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
+        cause = vertex.again or vertex.cause
+        vertex.again = (
+            None if vertex.removed else "recovery" if cause in WATCHED else cause
+        )  # not held back: what it knows is worth nothing
+        vertex.due = vertex.due or vertex.forced
+        report = vertex.ctx.report
+        if self._daemon:
+            self._emit(Notice("info", "interrupted", vertex.identity, "its run was broken off"))
+        if vertex.real:
+            begun = report.touched or bool(report.changes) or self._decisions.is_action(vertex)
+            self._deliveries.interrupted(vertex, begun=begun)
+
+    def to_act(self, vertex: Vertex) -> bool:
+        """It is superseded, and has not acted for this version of its sequence."""
+        return bool(vertex.successors) and self._decisions.spent(vertex) is None
+
+    def unwatched(self, vertex: Vertex, why: str) -> None:
+        """It was to be looked at, but its watch is down: until there is another it counts as failed."""
+        try:
+            self.conclude(
+                vertex,
+                Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False),
+            )
+        except Exception as error:  # noqa: BLE001 - the same as when a run meets it
+            self._broken(vertex, error)
+
+    def _found(self, target: Vertex, vertex: Vertex) -> None:
+        """One that has this as its prereq has found it wrong."""
+        self._mark(target, "drift", vertex)
+
+    def _broken(self, vertex: Vertex, error: BaseException) -> None:
+        """The engine's own part of a run, or a method of a kind that never fails, has failed: a failure of the run, and tried again."""
+        text = f"its run broke off: {type(error).__name__}: {error}; a bug of Holdfast, or of its kind"
+        self._emit(Notice("error", "engine-trouble", vertex.identity, text, error))
+        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.cause)
+        self._record(vertex, outcome)
+        self._later(vertex, outcome, Failure(temporary=True, delay=None))
+
+    # -- outcomes ----------------------------------------------------------------------------------------------
+
+    def conclude(
+        self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None
+    ) -> None:
+        """Something came of a vertex: write it down, say it, wake whoever it concerns."""
+        recovered, real = vertex.outcome is None or vertex.failed, vertex.real
+        if self._daemon and real and outcome.ran:
+            self._rivals.changed(vertex, outcome)
+        newly_failed = outcome.result is False and not vertex.failed
+        vertex.probe = None
+        would_before = vertex.would_change
+        if not outcome.listener:
+            vertex.would_change = outcome.ran and outcome.changed and not real
+        if real and outcome.result is not False and outcome.reason != "disabled":
+            self._deliveries.delivered(seen or [], outcome)
+        would = vertex.would_change and not would_before
+        told = (
+            []
+            if outcome.listener
+            else self._deliveries.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
+        )
+        if outcome.ran and outcome.result and real and not outcome.listener and self._decisions.once(vertex):
+            self._journal.done(vertex.key, digest(vertex), time.time())
+        if outcome.ran and outcome.result and not outcome.listener:
+            told += self._transfers.publish(vertex)
+        self._record(vertex, outcome)
+        for who in told:
+            self._mark(who, "refresh", vertex)
+        self._succeed(vertex, outcome)
+        self._wake_below(vertex, outcome, recovered=recovered)
+        self._later(vertex, outcome, failure)
+
+    def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
+        """What says something else of the same thing, and comes later, runs after one that has acted."""
+        if outcome.ran:
+            vertex.closes = False
+            if vertex.successors and self._daemon and vertex.real and outcome.result:
+                text = f"has acted, as the first of several states of one thing; {vertex.successors[-1].identity} is kept from now on"
+                self._emit(Notice("info", "superseded", vertex.identity, text))
+            for successor in vertex.successors:
+                successor.closes = True
+                self._mark(successor, "refresh", vertex)
+
+    def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
+        """Those that failed, or did not run, because of this one are looked at again when it is right."""
+        if recovered and not vertex.failed:
+            for below in vertex.downstream:
+                if any(
+                    vertex.identity in found.because
+                    for found in (below.outcome, below.probe and below.probe.outcome)
+                    if found
+                ):
+                    self._mark(below, "recovery", vertex)
+        if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
+            for below in vertex.downstream:
+                if below.rest or (below.failed and self._daemon and (below.timer or vertex in below.auto)):
+                    self._mark(below, "recovery", vertex)
+        if self._daemon and vertex.real and outcome.changed and outcome.result and not outcome.listener:
+            for below in _who_know_it_by_number(vertex):
+                self._mark(below, "refresh", vertex)
+
+    def _record(self, vertex: Vertex, outcome: Outcome) -> None:
+        kept = outcome.outline() if self._daemon else outcome
+        if outcome.listener and outcome.result is not False:
+            self._passes.add(outcome, kept)  # a refresh that worked says nothing of whether the resource is right
+            if vertex.real and outcome.reason != "disabled" and outcome.reason not in GUARDS:
+                self._deliveries.listened.discard(vertex)  # what it hears from now on is new
+            return
+        vertex.outcome = kept
+        if outcome.result is None and not vertex.removed:
+            self.differing.add(vertex)
+        else:
+            self.differing.discard(vertex)
+        vertex.due = vertex.due or (vertex.forced and _still_due(vertex, outcome))
+        if outcome.result is False:
+            vertex.failures += 1
+            if not vertex.removed:
+                self.failing.add(vertex)
+        elif vertex.failures:
+            vertex.failures = 0
+            self._passes.calm = False
+            self.failing.discard(vertex)
+            self._deliveries.listened.discard(vertex)  # a turn that has failed may be in vain no more
+        if outcome.changed and outcome.result:
+            vertex.last_change = kept
+        self._passes.add(outcome, kept)
+        if outcome.result and vertex.real:
+            self._reversals.holds(vertex)
+        failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
+        if failhard and outcome.result is False and not self._daemon and not self.options.noop:
+            self._give_up()
+
+    def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
+        """In the daemon: when this one is to be looked at again without an event."""
+        if not self._daemon or vertex.removed:
+            return
+        meta = vertex.call.meta
+        self._count(vertex, outcome)
+        if failure is not None:
+            endless = meta.retry is not None and meta.retry.attempts < 0
+            if endless or failure.temporary or self._deliveries.pending(vertex):
+                self._timers.wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
+        if isinstance(meta.rerun, float):
+            self._timers.wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
+
+    def _count(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Count an attempt at a drift, for there must not be too many. What its watch tells just after one that failed is its own doing."""
+        now, failed = asyncio.get_running_loop().time(), outcome.result is False
+        tried = outcome.ran and (failed or (outcome.changed and outcome.result))
+        if failed and tried:
+            vertex.erred = now
+        if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
+            many = f"more than {self.options.flap_limit} times"
+            who = self._rivals.told(vertex, self._vertices(), now - self.options.flap_window)
+            within = f"repaired {many} in {self.options.flap_window:g} s; {who}"
+            what = f"failed {many} in a row, each time after an event of its watch" if failed else within
+            text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
+            self._emit(Notice("error", "flapping", vertex.identity, text))
+
+    def _until_rerun(self, vertex: Vertex, period: float) -> float:
+        """Seconds until an action with a period runs again. One that was due and failed, or was not to run, waits for a whole one."""
+        done = self._journal.done_at(vertex.key, digest(vertex))
+        left = period if done is None else done + period - time.time()
+        return left if 0 < left < period else period
+
+
+def _is_leaf(vertex: Vertex) -> bool:
+    """No other resource depends on it, and the journal tells nothing of it."""
+    alone = (
+        not vertex.downstream
+        and not vertex.notify
+        and not vertex.prerequired
+        and vertex.requisites.keys() <= {"require"}
+    )
+    return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
+
+
+def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
+    """Whether what made an action due is not answered: it has failed, or it reacts to something and may not run now."""
+    postponed = outcome.result is None or outcome.reason == "disabled"
+    return outcome.result is False or (postponed and isinstance(vertex.resource, Reactive))
+
+
+def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:
+    """Those below that may now belong to somebody else: a file whose user was made anew."""
+    made = (
+        {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER}
+        if isinstance(vertex.resource, Edgeable)
+        else set()
+    )
+    for below in vertex.downstream if made else ():
+        if isinstance(below.resource, Edgeable) and any(
+            (dependency.type, dependency.value) in made for dependency in below.resource.dependencies()
+        ):
+            yield below

@@ -1,0 +1,111 @@
+"""What one resource says of itself to an operator: the JSON-ready rows of `holdfast status`, and the word for its state."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+from typing import Any, NamedTuple
+
+from holdfast.agent.engine.deliver.deliveries import Deliveries
+from holdfast.agent.engine.execute.reversals import ONCE
+from holdfast.agent.engine.inspect.census import Census, word
+from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.states import State
+from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.passes import Passes
+from holdfast.agent.engine.schedule.pauses import Paused, Pauses
+from holdfast.agent.engine.schedule.scheduler import Scheduler
+from holdfast.resources.secrets import MASK
+
+
+class View(NamedTuple):
+    """The parts of an engine that tell what it is about."""
+
+    graph: Graph
+    scheduler: Scheduler
+    deliveries: Deliveries
+    passes: Passes
+    failing: set[Vertex]
+    differing: set[Vertex]
+    unwatched: Mapping[Vertex, str]
+    census: Census
+    options: EngineOptions
+    recheck: asyncio.TimerHandle | None
+    pauses: Pauses
+
+    @property
+    def present(self) -> Iterator[Vertex]:
+        """In order of execution, without those that have undone their part: they are gone."""
+        return (vertex for vertex in self.graph if not gone(vertex))
+
+
+def gone(vertex: Vertex) -> bool:
+    """It was there to undo something, and has."""
+    return vertex.removed and vertex.call.meta is ONCE
+
+
+def state_of(vertex: Vertex, view: View, now: float) -> State:
+    """The word for its state; `now` is loop time."""
+    flapping = bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
+    return word(vertex, unwatched=vertex in view.unwatched, paused=view.pauses.holds_for(vertex), flapping=flapping)
+
+
+def describe(vertex: Vertex, view: View) -> dict[str, Any]:
+    """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
+    now, options = asyncio.get_running_loop().time(), view.options
+    times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
+    outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
+    return {
+        "identity": vertex.identity,
+        "kind": vertex.call.kind,
+        "id": low["__id__"],
+        "name": MASK if vertex.call.meta.no_log else low["name"],
+        "sls": low["__sls__"],
+        "state": state_of(vertex, view, now),
+        "result": outcome.result if outcome else None,
+        "reason": outcome.reason if outcome else "",
+        "comment": _comment(vertex, view),
+        "dirty": vertex.dirty,
+        "running": vertex.running,
+        "waiting": vertex.timer is not None,
+        "failed": vertex.failed,
+        "flapping": limits.flaps(vertex, options, now),
+        "next": round(max(0.0, min(times) - now), 1) if times else None,
+        "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
+        "pending_refresh": view.deliveries.pending(vertex),
+        "paused": paused(each) if (each := view.pauses.of(vertex)) else None,
+    }
+
+
+def paused(pause: Paused) -> dict[str, Any]:
+    """A pause, ready for JSON; `text` is for people."""
+    return {**pause._asdict(), "text": pause.said}
+
+
+def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str, Any]]:
+    """The rows of all resources, in order of execution; of more than `most` so many that are not right, the most urgent ones.
+
+    They may be taken one by one: what has left meanwhile is left out.
+    """
+    view = look()
+    if most is None or len(view.graph) <= most:
+        chosen = list(view.graph)
+    else:
+        chosen = sorted(islice(view.census.urgent(), most), key=lambda vertex: vertex.position)
+    for known in chosen:
+        view = look()
+        vertex = view.graph.by_identity.get(known.identity)
+        if vertex is not None and not gone(vertex):
+            yield describe(vertex, view)
+
+
+def _comment(vertex: Vertex, view: View) -> str:
+    """What there is to say of it: how its last attempt ended, or why it is not watched, or left alone."""
+    if vertex in view.unwatched and not vertex.failed:
+        return f"cannot watch: {view.unwatched[vertex]}"
+    if vertex.obstacle:
+        return f"left alone for now: {vertex.obstacle.text}"
+    last = vertex.rest or vertex.outcome
+    return last.comment if last else "not looked at yet"

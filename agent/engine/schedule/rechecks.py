@@ -1,0 +1,57 @@
+"""Rounds: something is done with every resource of a graph, a slice at a time, so that events are answered in between: they are looked at, for one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
+
+from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.graph import Vertex
+
+SLICE = 100
+"""Vertices in one callback of the loop: about a millisecond."""
+
+
+class Rechecks:
+    """The round that is under way, if there is one. `mark` is called for each vertex, `pump` after each slice, to start what may start."""
+
+    def __init__(self, mark: Callable[[Vertex, Cause], None], pump: Callable[[], None]) -> None:
+        self._mark = mark
+        self._pump = pump
+        self._left: Iterator[Vertex] | None = None
+        self._next: asyncio.Handle | None = None
+
+    @property
+    def under_way(self) -> bool:
+        """Some vertices are still to be marked."""
+        return self._left is not None
+
+    def begin(self, vertices: Iterable[Vertex], cause: Cause) -> None:
+        """Mark these, the first of them at once. Replaces the round before, so `vertices` must include what that has left."""
+        self.stop()
+        self._left = iter(vertices)
+        self._slice(cause)
+
+    def stop(self) -> None:
+        """Mark no more."""
+        self._left = None
+        if self._next:
+            self._next.cancel()
+            self._next = None
+
+    def _slice(self, cause: Cause) -> None:
+        self._next = None
+        left, more = self._left or iter(()), True
+        try:
+            for _ in range(SLICE):
+                vertex = next(left, None)
+                if vertex is None:
+                    more = False
+                    break
+                self._mark(vertex, cause)
+        finally:  # a bug that one vertex meets does not end the round
+            if more:
+                self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
+            else:
+                self._left = None
+            self._pump()

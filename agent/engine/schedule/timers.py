@@ -1,0 +1,62 @@
+"""When a vertex is looked at again without anything happening: the one writer of its timer, and of the time before which it must not start."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable
+
+from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.graph import Vertex
+
+
+class Timers:
+    """The timers of one engine.
+
+    `woken` is called when the time of a vertex has come, `answered` when that of an event has come that was put off, `noted` when a vertex
+    has a timer or has it no longer.
+    """
+
+    def __init__(
+        self,
+        woken: Callable[[Vertex, Cause], None],
+        answered: Callable[[Vertex, Cause], None],
+        noted: Callable[[Vertex], None],
+    ) -> None:
+        self._woken = woken
+        self._answered = answered
+        self._noted = noted
+
+    def wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:
+        """Have it looked at after `delay` seconds, or sooner if that was said before."""
+        loop = asyncio.get_running_loop()
+        if vertex.timer is None or (vertex.not_before <= loop.time() and vertex.timer.when() > loop.time() + delay):
+            self._set(vertex, loop.time() + delay, self._woken, cause)
+
+    def put_off(self, vertex: Vertex, delay: float, cause: Cause) -> float:
+        """Answer an event after `delay` seconds, or as soon as it is looked at anyway; in how many seconds that is."""
+        now = asyncio.get_running_loop().time()
+        when = min(now + delay, vertex.timer.when()) if vertex.timer else now + delay
+        self._set(vertex, when, self._answered, cause)
+        return when - now
+
+    def hold(self, vertex: Vertex, delay: float, cause: Cause) -> None:
+        """Do not have it started for `delay` seconds, whatever was said before; it is looked at then. Infinite: until somebody wakes it."""
+        self.clear(vertex)
+        vertex.not_before = asyncio.get_running_loop().time() + delay
+        if delay < math.inf:
+            self._set(vertex, vertex.not_before, self._woken, cause)
+
+    def clear(self, vertex: Vertex) -> None:
+        """It may start at any time, and is not looked at without an event."""
+        vertex.not_before = 0.0
+        if vertex.timer:
+            vertex.timer.cancel()
+            vertex.timer = None
+            self._noted(vertex)
+
+    def _set(self, vertex: Vertex, when: float, then: Callable[[Vertex, Cause], None], cause: Cause) -> None:
+        if vertex.timer:
+            vertex.timer.cancel()
+        vertex.timer = asyncio.get_running_loop().call_at(when, then, vertex, cause)
+        self._noted(vertex)

@@ -1,0 +1,150 @@
+"""Background tasks of kinds: one for all resources of a kind that asks for it, from the first that comes into a graph to the last that leaves.
+
+No watch of such a kind is armed before its task is ready. When that fails it is started again, with growing delays, and the watches of
+its kind count as failed meanwhile, as if they had failed themselves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from typing import Any
+
+from holdfast.agent.engine.execute.attempt import backoff
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.graph import Vertex
+from holdfast.resources.context import Context, Watch
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.traits import Backed
+
+READY = 60.0
+"""Seconds a task may take to say that it is ready."""
+STEADY = 60.0
+"""Seconds it must have lived for its next failure to count as the first."""
+
+
+class SharedTask:
+    """One background task, and what those that need it wait for."""
+
+    def __init__(self, kind: type[Backed], name: str, ctx: Context, emit: Callable[[Notice], None]) -> None:
+        self._kind, self._name, self._ctx, self._emit = kind, name, ctx, emit
+        loop = asyncio.get_running_loop()
+        self.ready: asyncio.Future[Any] = loop.create_future()
+        """Its object, once it is ready."""
+        self.lost: asyncio.Future[str] = loop.create_future()
+        """Why it failed, once it has."""
+        self.task = asyncio.create_task(self._keep(), name=f"background of {name}")
+
+    async def _keep(self) -> None:
+        loop, failures = asyncio.get_running_loop(), 0
+        while True:
+            began = loop.time()
+            try:
+                await self._run()
+            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it is started again
+                why = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
+                failures = failures + 1 if loop.time() - began < STEADY else 1
+                delay = backoff(None, failures)
+                self._emit(
+                    Notice(
+                        "error",
+                        "background-failed",
+                        "",
+                        f"the background task of {self._name} failed: {why}; again in {delay:.3g} s",
+                        None if isinstance(error, HoldfastError) else error,
+                    )
+                )
+                self._lose(why)
+                await asyncio.sleep(delay)
+
+    async def _run(self) -> None:
+        work = self._kind.background(self._ctx)
+        try:
+            async with asyncio.timeout(READY):
+                shared = await anext(work)
+        except TimeoutError:
+            raise Permanent(f"it was not ready within {READY:g} s") from None
+        except StopAsyncIteration:
+            raise Permanent("it ended before it was ready") from None
+        self.ready.set_result(shared)
+        async for _ in work:
+            pass
+        raise Permanent("it ended by itself")
+
+    def _lose(self, why: str) -> None:
+        """Whoever uses it is told; whoever comes now waits for the next one."""
+        lost, loop = self.lost, asyncio.get_running_loop()
+        if self.ready.done():
+            self.ready = loop.create_future()
+        self.lost = loop.create_future()
+        lost.set_result(why)
+
+
+class BackgroundTasks:
+    """All that run, for one engine. `context` is asked for what each sees of the host."""
+
+    def __init__(self, context: Callable[[str], Context], emit: Callable[[Notice], None]) -> None:
+        self._context, self._emit = context, emit
+        self._running: dict[Any, SharedTask] = {}
+        """The function that makes the task -> the task: kinds that inherit one share it."""
+
+    async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> AsyncIterator[None]:
+        """The watch of a resource that needs a background task: armed when both are, failed when one of them is."""
+        shared = self._shared(vertex.resource)
+        ready, lost = (
+            shared.ready,
+            shared.lost,
+        )  # both of one attempt: it may be lost in the moment in which it is ready
+        await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
+        if lost.done():
+            raise Permanent(f"its background task failed: {lost.result()}")
+        vertex.ctx.background = ready.result()
+        watch = inner(vertex)
+        try:
+            while True:
+                step: asyncio.Future[Any] = asyncio.ensure_future(anext(watch, _END))
+                either: set[asyncio.Future[Any]] = {step, lost}
+                try:
+                    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not step.done():
+                        step.cancel()
+                        await asyncio.wait([step])
+                    if not step.cancelled():
+                        step.exception()  # asked for, also where this is cancelled in the moment in which that fails
+                if lost.done():
+                    raise Permanent(f"its background task failed: {lost.result()}")
+                if step.result() is _END:
+                    return
+                yield None
+        finally:
+            if isinstance(watch, AsyncGenerator):
+                await watch.aclose()  # now, not when it is collected some day
+
+    async def prune(self, vertices: Iterable[Vertex]) -> None:
+        """End those that no resource of this graph needs."""
+        if not self._running:
+            return
+        needed = {key_of(vertex.resource) for vertex in vertices if isinstance(vertex.resource, Backed)}
+        leaving = [self._running.pop(key).task for key in self._running.keys() - needed]
+        for task in leaving:
+            task.cancel()
+        if leaving:
+            await asyncio.wait(leaving)
+
+    def _shared(self, resource: Any) -> SharedTask:
+        key = key_of(resource)
+        if key not in self._running:
+            self._running[key] = SharedTask(
+                type(resource), resource.kind, self._context(f"background[{resource.kind}]"), self._emit
+            )
+        return self._running[key]
+
+
+_END: Any = object()
+
+
+def key_of(resource: Any) -> Any:
+    """Kinds with an equal one share a task."""
+    background = type(resource).background
+    return getattr(background, "__func__", background)
