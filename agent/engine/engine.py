@@ -203,9 +203,9 @@ class Engine:
             with gc_paused():
                 for vertex in vertices:
                     if vertex not in kept:
-                        vertex.first = self.options.ordering == "definition" or vertex.call.meta is ONCE
-                        vertex.due = vertex.identity in anew
-                        vertex.after = self._retirement.before(partial(self._succeeds, vertex))
+                        vertex.new = self.options.ordering == "definition" or vertex.call.meta is ONCE
+                        vertex.force_next = vertex.identity in anew
+                        vertex.predecessors = self._retirement.before(partial(self._succeeds, vertex))
                         self._arm(vertex)
                     failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
                     again = (
@@ -303,7 +303,7 @@ class Engine:
         vertex = self._graph.by_identity[identity]
         if gone(vertex):
             raise KeyError(identity)
-        vertex.due = True
+        vertex.force_next = True
         self._woken(vertex, "command")
 
     async def lend(self, keys: Sequence[str]) -> None:
@@ -384,7 +384,7 @@ class Engine:
             self._runs.failing
             or self._runs.differing
             or self._unwatched
-            or any(vertex.told is not None for vertex in self._held)
+            or any(vertex.noticed_at is not None for vertex in self._held)
         )
         return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
@@ -493,7 +493,7 @@ class Engine:
         busy = {
             old: self._scheduler.sequences.things(old)
             for old in self._graph
-            if (old.task or old.look) and old not in kept
+            if (old.task or old.probe_task) and old not in kept
         }
         self._around |= busy
         things = frozenset().union(*busy.values())
@@ -514,7 +514,7 @@ class Engine:
 
     def _left(self, vertex: Vertex) -> None:
         """Nothing of it runs any more. What it has changed at last is owed to those that are in the graph now."""
-        if vertex.notify:
+        if vertex.subscribers:
             self._deliveries.serve(self._graph)
         if isinstance(vertex.resource, Backed) and not self._stopped:
             self._wait(self._prune())
@@ -537,7 +537,7 @@ class Engine:
 
     def _arm(self, vertex: Vertex) -> None:
         """Start its watch, once those whose place it takes have come to their end."""
-        if vertex.after:
+        if vertex.predecessors:
             self._wait(self._arm_after(vertex))
         elif not needs_watch(vertex) or not (self._daemon or isinstance(vertex.resource, Backed)):
             self._armed(vertex)
@@ -556,8 +556,8 @@ class Engine:
         return self._background_tasks.watch(vertex, watch_of if self._daemon else lambda _: idle())
 
     async def _arm_after(self, vertex: Vertex) -> None:
-        await asyncio.wait(vertex.after)
-        vertex.after = ()
+        await asyncio.wait(vertex.predecessors)
+        vertex.predecessors = ()
         if not vertex.removed:
             self._arm(vertex)
             self._scheduler.pump()
@@ -616,7 +616,7 @@ class Engine:
     def _event(self, vertex: Vertex, cause: Cause) -> None:
         """Its watch tells that something may have changed; an action that watches something is due again."""
         if cause == "drift" and isinstance(vertex.resource, Reactive):
-            vertex.due = True
+            vertex.force_next = True
         if vertex.running or (vertex.dirty and vertex.rest is None):
             self._mark(vertex, cause)
         elif vertex.rest or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
@@ -638,7 +638,7 @@ class Engine:
             else:
                 self._timers.hold(vertex, wait, cause)
                 self._held.add(vertex)
-            vertex.told = now if vertex.told is None else vertex.told
+            vertex.noticed_at = now if vertex.noticed_at is None else vertex.noticed_at
             if not known:
                 self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
 
@@ -682,14 +682,16 @@ class Engine:
         while stack:
             vertex = stack.pop()
             if not vertex.running:
-                vertex.marks += 1
+                vertex.generation += 1
                 found_right = vertex.probe is not None and vertex.probe.outcome.result is not None
                 if vertex.settled or (found_right and self._daemon):
                     vertex.probe = None
-                    if vertex.prerequired:
-                        stack.extend(before for before in vertex.prerequired if before is not by and not before.removed)
+                    if vertex.prereq_owners:
+                        stack.extend(
+                            before for before in vertex.prereq_owners if before is not by and not before.removed
+                        )
             if vertex.dirty and vertex.listening:
-                vertex.again = cause  # its next run is a refresh alone; this is for the one after
+                vertex.pending_cause = cause  # its next run is a refresh alone; this is for the one after
             elif vertex.dirty and vertex.rest and cause not in ROUTINE:
                 self._timers.clear(vertex)  # what has happened may have made possible what has failed
                 self._scheduler.offer(vertex)
@@ -740,6 +742,6 @@ class Engine:
             return
         self._deliveries.listened.update(due)
         for vertex in due:
-            vertex.listening = vertex.first = True
+            vertex.listening = vertex.new = True
             self._scheduler.mark(vertex, "refresh")
         self._scheduler.pump()

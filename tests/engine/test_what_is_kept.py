@@ -58,7 +58,7 @@ async def test_resources_without_a_prereq_or_receivers_keep_no_sets_of_their_own
     await engine.settle()
 
     one, other = engine.view.present
-    assert one.prepared is other.prepared
+    assert one.satisfied_prereqs is other.satisfied_prereqs
     assert one.ctx.report.wanted is other.ctx.report.wanted
     await engine.stop()
 

@@ -56,9 +56,9 @@ class Decisions:
     async def decide(self, vertex: Vertex) -> Decision:
         """The requisite table for this vertex; its prereqs' targets are probed on the way."""
         own = RUN
-        if not vertex.requisites and not vertex.prerequired:
+        if not vertex.requisites and not vertex.prereq_owners:
             return own
-        before = next((before for before in vertex.prerequired if before.failed), None)
+        before = next((before for before in vertex.prereq_owners if before.failed), None)
         blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
         if vertex.requisites and (before is None or (blamed and not vertex.probe)):
             own = self._table(vertex, await self._prober.ahead(vertex))
@@ -71,7 +71,7 @@ class Decisions:
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
         """Probing, upstreams that can only run later count as good: what came of them before may be for want of this very run."""
         upstreams: dict[str, list[Upstream]] = {}
-        real = self._applies(vertex) if probing else vertex.real
+        real = self._applies(vertex) if probing else vertex.applying
         for kind, targets in vertex.requisites.items():
             if kind != "listen":
                 words = (
@@ -125,7 +125,7 @@ class Decisions:
         if (
             decision.reason == "prereq"
             and vertex.probe
-            and any(before.identity in decision.because for before in vertex.prerequired)
+            and any(before.identity in decision.because for before in vertex.prereq_owners)
         ):
             return self._withheld(vertex, vertex.probe.outcome, decision)
         comment = {
@@ -166,7 +166,7 @@ class Decisions:
 
     def spent(self, vertex: Vertex) -> Outcome | None:
         """The outcome of a superseded vertex that has acted for this version of its sequence; None: it is to act, or is not superseded."""
-        if not self._daemon or not vertex.successors or vertex.due or vertex.forced:
+        if not self._daemon or not vertex.successors or vertex.force_next or vertex.forced:
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
@@ -177,9 +177,9 @@ class Decisions:
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """The outcome of an action that has run already and has no reason to run again; None: run."""
-        if not self._daemon or not self.is_action(vertex) or vertex.due or vertex.forced:
+        if not self._daemon or not self.is_action(vertex) or vertex.force_next or vertex.forced:
             return None
-        if decision.delivered and not (vertex.prepared and vertex.prepared == wanted(vertex)):
+        if decision.delivered and not (vertex.satisfied_prereqs and vertex.satisfied_prereqs == wanted(vertex)):
             return None
         if any(
             self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"
@@ -226,13 +226,13 @@ def _when(at: float) -> str:
 
 def _later(vertex: Vertex, upstream: Vertex) -> bool:
     """Whether this upstream can only run after the look at a vertex."""
-    return upstream.position > vertex.foremost or not upstream.settled
+    return upstream.position > vertex.probe_position or not upstream.settled
 
 
 def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
     """For whom it runs as a prereq, if it does: each with its marks, so that it does not run again for what it has run for already."""
     targets = vertex.requisites.get("prereq", ())
-    return frozenset((target, target.marks) for target in targets) if targets else NOBODY
+    return frozenset((target, target.generation) for target in targets) if targets else NOBODY
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:

@@ -48,26 +48,26 @@ class Prober:
             ):  # noop: that is known, and stays so
                 self._found(target, vertex)
             if target.dirty:
-                target.probe = look._replace(marks=target.marks)
+                target.probe = look._replace(marks=target.generation)
         return probes
 
     async def _look(self, target: Vertex, probes: Probes) -> ProbeResult | None:
         """None: it is leaving the graph, and whoever takes its place is looked at later."""
-        while target.task and not target.look:
+        while target.task and not target.probe_task:
             await asyncio.wait([target.task])
-        if target.look is None and target.removed:
+        if target.probe_task is None and target.removed:
             return None
-        if target.look is None:
-            target.look = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
-            target.look.add_done_callback(lambda _: setattr(target, "look", None))
-        look = target.look
+        if target.probe_task is None:
+            target.probe_task = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
+            target.probe_task.add_done_callback(lambda _: setattr(target, "look", None))
+        look = target.probe_task
         await asyncio.wait([look])
         return look.result()
 
     async def _see(self, target: Vertex, probes: Probes) -> ProbeResult:
-        if target.after:
-            await asyncio.wait(target.after)
-        marks = target.marks
+        if target.predecessors:
+            await asyncio.wait(target.predecessors)
+        marks = target.generation
         return ProbeResult(*await self._probe(target, probes), marks)
 
 
@@ -90,4 +90,4 @@ def _kept(target: Vertex) -> ProbeResult | None:
 
 def _stale(target: Vertex, look: ProbeResult) -> bool:
     """Something happened to it during the look; that it would change is true all the same."""
-    return look is not target.probe and look.outcome.result is not None and look.marks != target.marks
+    return look is not target.probe and look.outcome.result is not None and look.marks != target.generation

@@ -118,7 +118,7 @@ class Deliveries:
 
     async def announce(self, vertex: Vertex) -> None:
         """Write down that it may be changed, so that a crash does not lose the refresh. Raises `Temporary`; in the daemon that is an obstacle."""
-        if vertex.notify:
+        if vertex.subscribers:
             try:
                 await self._journal.announce(vertex.key, vertex.carriers())
             except Unwritable as error:
@@ -135,20 +135,20 @@ class Deliveries:
         else:
             self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
-            self._behind.update(who for who, _ in vertex.notify)
+            self._behind.update(who for who, _ in vertex.subscribers)
 
     def tell(
         self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool
     ) -> list[Vertex]:
         """Count its change or failure; those who are to be told. What it would change in noop is told once, for as long as that is so."""
-        if not vertex.notify:
+        if not vertex.subscribers:
             return []
         if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
             self._journal.changed(vertex.key, vertex.carriers())
         else:
             self._journal.unchanged(vertex.key)
         self._listeners.update(_listeners(vertex))
-        self._behind.update(who for who, _ in vertex.notify)
+        self._behind.update(who for who, _ in vertex.subscribers)
         if outcome.result:
             self._journal.recovered(vertex.key)
         elif (
@@ -160,7 +160,7 @@ class Deliveries:
         return list(self._told(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
 
     def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
-        for who, kind in vertex.notify:
+        for who, kind in vertex.subscribers:
             pending = self._journal.pending((vertex.key, who.key, kind)) or (newly_would and not self._applies(who))
             if (
                 kind == "onfail"
@@ -177,7 +177,7 @@ def _may_listen(vertex: Vertex) -> bool:
 
 
 def _listeners(vertex: Vertex) -> Iterator[Vertex]:
-    return (who for who, kind in vertex.notify if kind == "listen")
+    return (who for who, kind in vertex.subscribers if kind == "listen")
 
 
 def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:

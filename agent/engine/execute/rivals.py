@@ -121,7 +121,7 @@ class Rivals:
         """Those of others that still run first."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
-            if other is not vertex and other.real and report is not before and (report.touched or report.changes):
+            if other is not vertex and other.applying and report is not before and (report.touched or report.changes):
                 yield _change(other, report.changes, began)
         yield from reversed(self._changes)
 

@@ -101,9 +101,9 @@ class Runs:
 
     def start(self, vertex: Vertex) -> None:
         """Run it, in a task of its own."""
-        vertex.real = self._applies(vertex)
+        vertex.applying = self._applies(vertex)
         if not vertex.listening:
-            vertex.forced, vertex.due = vertex.due, False
+            vertex.forced, vertex.force_next = vertex.force_next, False
             self._timers.clear(vertex)
         vertex.before, vertex.rest, vertex.erred = vertex.rest, None, None
         vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
@@ -112,7 +112,7 @@ class Runs:
     async def _run(self, vertex: Vertex) -> None:
         """Run it, or leave it alone when something is in its way: it stays dirty then, and its turn is still to come."""
         before, vertex.obstacle = vertex.obstacle, None
-        obstacle = await self._obstacle(vertex.resource) if vertex.real else None
+        obstacle = await self._obstacle(vertex.resource) if vertex.applying else None
         if obstacle and not vertex.removed:
             vertex.obstacle = obstacle
         else:
@@ -122,7 +122,7 @@ class Runs:
 
     async def _decide(self, vertex: Vertex) -> None:
         """Decide, run, and conclude."""
-        told, vertex.told = vertex.told, None
+        told, vertex.noticed_at = vertex.noticed_at, None
         self._rivals.begin(vertex)
         self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
         if vertex.listening:
@@ -140,7 +140,7 @@ class Runs:
         if done is not None:
             self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
             return
-        prepared = self._transfers.prepare(vertex, real=vertex.real)
+        prepared = self._transfers.prepare(vertex, real=vertex.applying)
         if isinstance(prepared, Outcome):
             self.conclude(vertex, prepared, seen)
             return
@@ -148,9 +148,9 @@ class Runs:
         outcome = self._rivals.judged(vertex, outcome, told)
         if self._rests(vertex, outcome, failure):
             return
-        if vertex.real and outcome.result:
+        if vertex.applying and outcome.result:
             vertex.forced = self._decisions.once(vertex)  # should what follows break off, it is to be done again
-            vertex.prepared = ahead
+            vertex.satisfied_prereqs = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
         vertex.forced = False
@@ -159,7 +159,7 @@ class Runs:
     def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, told: bool) -> None:
         if not told:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
-        vertex.rest, vertex.due = vertex.before, vertex.due or vertex.forced
+        vertex.rest, vertex.force_next = vertex.before, vertex.force_next or vertex.forced
         self._passes.calm = False
         if vertex.listening:
             self._deliveries.listened.discard(vertex)
@@ -178,7 +178,7 @@ class Runs:
             )
             self._deliveries.delivered(seen, outcome)  # it would fail for ever
         else:
-            prepared = self._transfers.prepare(vertex, real=vertex.real)
+            prepared = self._transfers.prepare(vertex, real=vertex.applying)
             if isinstance(prepared, Outcome):
                 outcome, failure = prepared, None
             else:
@@ -189,8 +189,8 @@ class Runs:
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
         """Run it once nobody looks at it any more: there is one call of a resource at a time."""
-        if vertex.look:
-            await asyncio.wait([vertex.look])
+        if vertex.probe_task:
+            await asyncio.wait([vertex.probe_task])
         outcome, failure = await attempt.run(job, self._emit)
         if outcome.result is False and self._going_down():
             raise asyncio.CancelledError
@@ -206,7 +206,7 @@ class Runs:
         began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
         rest = (
             attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon)
-            if vertex.real and not vertex.removed
+            if vertex.applying and not vertex.removed
             else None
         )
         if rest is None:
@@ -217,32 +217,32 @@ class Runs:
         delay = attempt.backoff(vertex.call.meta, vertex.failures, failure)
         text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
-        vertex.rest, vertex.due = rest, vertex.due or vertex.forced
+        vertex.rest, vertex.force_next = rest, vertex.force_next or vertex.forced
         self._passes.calm = False
         self._count(vertex, outcome)
         self._timers.hold(vertex, delay, "retry")
         return True
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
-        remember = self._daemon and vertex.real and self._reversals.wanted(vertex)
+        remember = self._daemon and vertex.applying and self._reversals.wanted(vertex)
         return Job(
             prepared.call,
             vertex.ctx,
-            vertex.real,
+            vertex.applying,
             refresh,
             vertex.cause,
             only_refresh,
             received=prepared.values,
             wanted=wanted_from(vertex),
             unsure=()
-            if vertex.real
+            if vertex.applying
             else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
             disabled=self._disabled(vertex),
             before=vertex.before,
             batch=vertex.batch,
             remember=partial(self._reversals.remember, vertex) if remember else None,
             announce=partial(self._deliveries.announce, vertex)
-            if vertex.real and vertex.notify and not only_refresh
+            if vertex.applying and vertex.subscribers and not only_refresh
             else None,
             leaf=_is_leaf(vertex),
         )
@@ -270,15 +270,15 @@ class Runs:
 
     def _interrupted(self, vertex: Vertex) -> None:
         """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
-        cause = vertex.again or vertex.cause
-        vertex.again = (
+        cause = vertex.pending_cause or vertex.cause
+        vertex.pending_cause = (
             None if vertex.removed else "recovery" if cause in WATCHED else cause
         )  # not held back: what it knows is worth nothing
-        vertex.due = vertex.due or vertex.forced
+        vertex.force_next = vertex.force_next or vertex.forced
         report = vertex.ctx.report
         if self._daemon:
             self._emit(Notice("info", "interrupted", vertex.identity, "its run was broken off"))
-        if vertex.real:
+        if vertex.applying:
             begun = report.touched or bool(report.changes) or self._decisions.is_action(vertex)
             self._deliveries.interrupted(vertex, begun=begun)
 
@@ -314,7 +314,7 @@ class Runs:
         self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None
     ) -> None:
         """Something came of a vertex: write it down, say it, wake whoever it concerns."""
-        recovered, real = vertex.outcome is None or vertex.failed, vertex.real
+        recovered, real = vertex.outcome is None or vertex.failed, vertex.applying
         if self._daemon and real and outcome.ran:
             self._rivals.changed(vertex, outcome)
         newly_failed = outcome.result is False and not vertex.failed
@@ -345,7 +345,7 @@ class Runs:
         """What says something else of the same thing, and comes later, runs after one that has acted."""
         if outcome.ran:
             vertex.closes = False
-            if vertex.successors and self._daemon and vertex.real and outcome.result:
+            if vertex.successors and self._daemon and vertex.applying and outcome.result:
                 text = f"has acted, as the first of several states of one thing; {vertex.successors[-1].identity} is kept from now on"
                 self._emit(Notice("info", "superseded", vertex.identity, text))
             for successor in vertex.successors:
@@ -366,7 +366,7 @@ class Runs:
             for below in vertex.downstream:
                 if below.rest or (below.failed and self._daemon and (below.timer or vertex in below.auto)):
                     self._mark(below, "recovery", vertex)
-        if self._daemon and vertex.real and outcome.changed and outcome.result and not outcome.listener:
+        if self._daemon and vertex.applying and outcome.changed and outcome.result and not outcome.listener:
             for below in _who_know_it_by_number(vertex):
                 self._mark(below, "refresh", vertex)
 
@@ -374,7 +374,7 @@ class Runs:
         kept = outcome.outline() if self._daemon else outcome
         if outcome.listener and outcome.result is not False:
             self._passes.add(outcome, kept)  # a refresh that worked says nothing of whether the resource is right
-            if vertex.real and outcome.reason != "disabled" and outcome.reason not in GUARDS:
+            if vertex.applying and outcome.reason != "disabled" and outcome.reason not in GUARDS:
                 self._deliveries.listened.discard(vertex)  # what it hears from now on is new
             return
         vertex.outcome = kept
@@ -382,7 +382,7 @@ class Runs:
             self.differing.add(vertex)
         else:
             self.differing.discard(vertex)
-        vertex.due = vertex.due or (vertex.forced and _still_due(vertex, outcome))
+        vertex.force_next = vertex.force_next or (vertex.forced and _still_due(vertex, outcome))
         if outcome.result is False:
             vertex.failures += 1
             if not vertex.removed:
@@ -395,7 +395,7 @@ class Runs:
         if outcome.changed and outcome.result:
             vertex.last_change = kept
         self._passes.add(outcome, kept)
-        if outcome.result and vertex.real:
+        if outcome.result and vertex.applying:
             self._reversals.holds(vertex)
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
         if failhard and outcome.result is False and not self._daemon and not self.options.noop:
@@ -439,8 +439,8 @@ def _is_leaf(vertex: Vertex) -> bool:
     """No other resource depends on it, and the journal tells nothing of it."""
     alone = (
         not vertex.downstream
-        and not vertex.notify
-        and not vertex.prerequired
+        and not vertex.subscribers
+        and not vertex.prereq_owners
         and vertex.requisites.keys() <= {"require"}
     )
     return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE

@@ -87,7 +87,7 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
         return
     if vertex.key in view.scheduler.lent:
         yield Wait("apply", "`holdfast apply` is at work on it, or on what it watches")
-    if vertex.after:
+    if vertex.predecessors:
         yield Wait("place", "what had its place before, or stood before it in a sequence, has left and still runs")
     elif not vertex.armed and vertex not in view.unwatched:
         yield Wait("watch", "its watch is not armed: nothing runs unwatched")
@@ -108,7 +108,7 @@ def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
     above = _roots_first(_unsettled_above(vertex))
     if above:
         yield Wait("requisites", "something above it in its requisites is not settled", above)
-    earlier = _earlier(vertex, view) if vertex.first else ()
+    earlier = _earlier(vertex, view) if vertex.new else ()
     if earlier and not above:
         yield Wait("order", "it is new, and runs when all before it in definition order are settled", earlier)
     holder = view.scheduler.sequences.blocker(vertex, view.scheduler.unsettled)
@@ -151,8 +151,8 @@ def requisites(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
 
 def dependents(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
     """(requisite, who names it), in order of execution."""
-    listeners = [who for who, kind in vertex.notify if kind == "listen"]
-    for below in sorted({*vertex.downstream, *listeners, *vertex.prerequired}, key=lambda each: each.position):
+    listeners = [who for who, kind in vertex.subscribers if kind == "listen"]
+    for below in sorted({*vertex.downstream, *listeners, *vertex.prereq_owners}, key=lambda each: each.position):
         yield from ((kind, below) for kind, target in requisites(below) if target is vertex)
 
 
@@ -228,7 +228,7 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
     """What happens to it, in the order in which it can be foreseen; `in` is None for what needs an event."""
     meta = vertex.call.meta
     if vertex.running:
-        yield {"what": "again" if vertex.again else "end", "in": None, "cause": vertex.again}
+        yield {"what": "again" if vertex.pending_cause else "end", "in": None, "cause": vertex.pending_cause}
     elif vertex.dirty and (vertex.rest is None or vertex.timer is None):
         yield {"what": "run", "in": None, "cause": vertex.cause}
     if vertex.timer is not None:

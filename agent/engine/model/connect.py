@@ -39,8 +39,8 @@ def exchange(graph: Graph, vertices: Sequence[Vertex]) -> Graph:
 
 def _near(vertex: Vertex) -> Iterable[Vertex]:
     """All that are tied to a vertex."""
-    told = (who for who, _ in vertex.notify)
-    return chain(vertex.upstream, vertex.downstream, vertex.prerequired, told, *vertex.requisites.values())
+    told = (who for who, _ in vertex.subscribers)
+    return chain(vertex.upstream, vertex.downstream, vertex.prereq_owners, told, *vertex.requisites.values())
 
 
 def _tie(vertex: Vertex, old: Vertex, exchanged: Mapping[Vertex, Vertex]) -> None:
@@ -51,8 +51,8 @@ def _tie(vertex: Vertex, old: Vertex, exchanged: Mapping[Vertex, Vertex]) -> Non
 
     vertex.requisites = {kind: now(targets) for kind, targets in old.requisites.items()} or NONE
     vertex.upstream, vertex.downstream, vertex.auto = now(old.upstream), now(old.downstream), now(old.auto)
-    vertex.notify = tuple([(exchanged.get(who, who), name) for who, name in old.notify])
-    vertex.prerequired, vertex.foremost = now(old.prerequired), old.foremost
+    vertex.subscribers = tuple([(exchanged.get(who, who), name) for who, name in old.subscribers])
+    vertex.prereq_owners, vertex.probe_position = now(old.prereq_owners), old.probe_position
 
 
 def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
@@ -90,11 +90,13 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
         upstream = tuple(before)
         vertex.upstream = vertex.auto if upstream == vertex.auto else _unless_equal(vertex.upstream, upstream)
         vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
-        vertex.notify = _unless_equal(vertex.notify, tuple(notify.get(vertex, ())))
-        vertex.prerequired = tuple(prerequired.get(vertex, ()))
+        vertex.subscribers = _unless_equal(vertex.subscribers, tuple(notify.get(vertex, ())))
+        vertex.prereq_owners = tuple(prerequired.get(vertex, ()))
         later = vertex.call.superseded
         vertex.successors = _unless_equal(vertex.successors, tuple([vertices[i] for i in later.by])) if later else ()
-        vertex.foremost = min([owner.foremost for owner in vertex.prerequired], default=vertex.call.position)
+        vertex.probe_position = min(
+            [owner.probe_position for owner in vertex.prereq_owners], default=vertex.call.position
+        )
     return Graph(vertices, automatic)
 
 

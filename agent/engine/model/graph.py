@@ -66,17 +66,17 @@ class Vertex:
     """The other end of `upstream`."""
     auto: tuple[Vertex, ...] = ()
     """Those of `upstream` that nobody wrote down: it waits for them, and they never keep it from running."""
-    notify: tuple[tuple[Vertex, str], ...] = ()
+    subscribers: tuple[tuple[Vertex, str], ...] = ()
     """(who, counted name) of every edge that carries its changes or failures."""
-    prerequired: tuple[Vertex, ...] = ()
+    prereq_owners: tuple[Vertex, ...] = ()
     """Those that have this as their prereq: they run before it, and only if it would change."""
-    prepared: frozenset[tuple[Vertex, int]] = frozenset()
+    satisfied_prereqs: frozenset[tuple[Vertex, int]] = frozenset()
     """Targets of its prereqs for which it has run, each with its marks at that time."""
     successors: tuple[Vertex, ...] = ()
     """Those that say something else of the same thing and come later: it acts once for each version of the sequence, and they are kept."""
     closes: bool = True
     """It has not run since one that it supersedes has acted, or since it came into the graph: it waits for all between."""
-    foremost: int = 0
+    probe_position: int = 0
     """Position of the first that looks at it, through prereqs near or far; its own where none does."""
 
     dirty: bool = False
@@ -88,28 +88,28 @@ class Vertex:
     """Its watch has said "armed" (or it needs none)."""
     paused: bool = False
     """A pause whose pattern names it is known to hold."""
-    first: bool = True
+    new: bool = True
     """It came into the graph and has neither settled nor failed since, so definition order still binds it, and those after it."""
     running: bool = False
     rest: Rest | None = None
     """It is dirty, and waits for its next attempt."""
     before: Rest | None = None
     """The wait that its present, or last, attempt came after."""
-    again: Cause | None = None
+    pending_cause: Cause | None = None
     """Why it was marked while it ran: it is dirty again when the run ends."""
     removed: bool = False
     """It is leaving the graph and must not start any more."""
-    real: bool = True
+    applying: bool = True
     """Its present, or last, run may change the machine: settings may change while it runs."""
     listening: bool = False
     """Its next run is that of a listener: the refresh alone, whatever its requisites."""
-    due: bool = False
+    force_next: bool = False
     """An action that must run, whatever the journal remembers."""
     forced: bool = False
     """It was due when its present run started."""
     would_change: bool = False
     """Its last run was noop and found something to change."""
-    told: float | None = None
+    noticed_at: float | None = None
     """Loop time of the first event that no run has answered yet."""
     not_before: float = 0.0
     """Loop time before which it must not start (rate limit, flapping, the next attempt): that of its timer."""
@@ -118,11 +118,11 @@ class Vertex:
     outcome: Outcome | None = None
     probe: ProbeResult | None = None
     """What it would do, found for those that have it as their prereq; kept while it is dirty."""
-    look: asyncio.Task[ProbeResult] | None = None
+    probe_task: asyncio.Task[ProbeResult] | None = None
     """Finds that out; never while `task` runs."""
-    marks: int = 0
+    generation: int = 0
     """How often something may have happened to it: a look that saw this grow is stale."""
-    clear: int = -1
+    clear_epoch: int = -1
     """The scheduler's epoch in which nothing unsettled was found above it."""
     last_change: Outcome | None = None
     failures: int = 0
@@ -139,7 +139,7 @@ class Vertex:
     """Where the census counts it; None: it does not."""
     waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""
-    after: tuple[asyncio.Task[None], ...] = ()
+    predecessors: tuple[asyncio.Task[None], ...] = ()
     """What ends those whose place it takes: until then nothing may be done to it."""
     obstacle: Obstacle | None = None
     """What was in the way when it was to run last: it is dirty, and left alone until that is over."""
@@ -202,7 +202,7 @@ class Vertex:
 
     def carriers(self, *, failure: bool = False) -> list[Edge]:
         """The edges that carry its changes, or its failures."""
-        return [(self.key, who.key, kind) for who, kind in self.notify if (kind == "onfail") is failure]
+        return [(self.key, who.key, kind) for who, kind in self.subscribers if (kind == "onfail") is failure]
 
 
 class Graph:
@@ -267,5 +267,5 @@ def blames_others(vertex: Vertex) -> bool:
     """Whether it did not run because of something that it has nothing to do with any more."""
     if vertex.outcome is None or not vertex.outcome.because:
         return False
-    near = {each.identity for each in (*vertex.upstream, *vertex.prerequired, *chain(*vertex.requisites.values()))}
+    near = {each.identity for each in (*vertex.upstream, *vertex.prereq_owners, *chain(*vertex.requisites.values()))}
     return not near.issuperset(vertex.outcome.because)

@@ -74,7 +74,7 @@ class DefinitionOrder:
 
     def began(self, vertex: Vertex) -> None:
         """It starts: from now on it is its run that holds back the others."""
-        if vertex.first:
+        if vertex.new:
             self._began[vertex] = asyncio.get_running_loop().time()
             for behind in self._overtaken.values():
                 behind.append(vertex)
@@ -124,9 +124,9 @@ class DefinitionOrder:
     @staticmethod
     def has_let_go(vertex: Vertex) -> bool:
         """It was let go before it settled for the first time, or it has failed since: what requires it holds back nobody either."""
-        return not vertex.first and (vertex.outcome is None or vertex.failures > 0)
+        return not vertex.new and (vertex.outcome is None or vertex.failures > 0)
 
 
 def holds_back(vertex: Vertex) -> bool:
     """Those after it that definition order binds do not start."""
-    return vertex.first and not vertex.settled and not (vertex.running and vertex.call.meta.parallel)
+    return vertex.new and not vertex.settled and not (vertex.running and vertex.call.meta.parallel)

@@ -94,11 +94,11 @@ class Scheduler:
                 vertex.cause, vertex.round = cause, self._round
                 self.offer(vertex)
             return
-        if vertex.told is None:
-            vertex.told = asyncio.get_running_loop().time()
+        if vertex.noticed_at is None:
+            vertex.noticed_at = asyncio.get_running_loop().time()
         if vertex.running:
-            if cause != "poll" and (vertex.again is None or vertex.again in WATCHED):
-                vertex.again = cause
+            if cause != "poll" and (vertex.pending_cause is None or vertex.pending_cause in WATCHED):
+                vertex.pending_cause = cause
             return
         vertex.dirty, vertex.cause, vertex.round = True, cause, self._round
         self._epoch += 1
@@ -110,7 +110,7 @@ class Scheduler:
         """A dirty vertex may be startable now: it was marked, armed, or what blocked it has settled."""
         if not vertex.dirty:
             return
-        if vertex.first:
+        if vertex.new:
             self._bound.push(vertex)
         else:
             (self._routine if _is_routine(vertex, vertex.cause) else self._marked).push(vertex, vertex.round)
@@ -159,7 +159,7 @@ class Scheduler:
         if (vertex.rest is None and vertex.obstacle is None) or vertex.removed:
             self.settle(vertex)
             return
-        vertex.dirty, vertex.first, vertex.round = True, False, self._round
+        vertex.dirty, vertex.new, vertex.round = True, False, self._round
         self._enter(vertex)
         self._noted(vertex)
         self._release(vertex)
@@ -167,7 +167,7 @@ class Scheduler:
 
     def settle(self, vertex: Vertex) -> None:
         """The vertex has an outcome, by a run or without one; who waited for it is looked at again."""
-        vertex.first = vertex.dirty = False
+        vertex.new = vertex.dirty = False
         vertex.rest = vertex.obstacle = None
         self.unsettled.discard(vertex)
         self._noted(vertex)
@@ -195,8 +195,8 @@ class Scheduler:
 
     def _over(self, vertex: Vertex) -> None:
         """Its run has ended: what happened to it meanwhile counts now, and those that overtook it are looked at again."""
-        if vertex.again:
-            cause, vertex.again = vertex.again, None
+        if vertex.pending_cause:
+            cause, vertex.pending_cause = vertex.pending_cause, None
             self._again(vertex, cause)
         for each in self._order.ended(vertex):
             self._again(each, "recovery")
@@ -208,7 +208,7 @@ class Scheduler:
         ):  # what is settled leaves when it comes first, and so never below one that rests for long
             self._lowest.rebuild(self.unsettled - {vertex})
         self._lowest.push(vertex)
-        if vertex.first:
+        if vertex.new:
             self._order.enter(vertex)
         if (group := vertex.group) is not None:
             self._groups.setdefault(group, set()).add(vertex)
@@ -235,7 +235,7 @@ class Scheduler:
                 continue
             if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex, leader):
                 continue
-            if vertex.first and not vertex.call.meta.aggregate:
+            if vertex.new and not vertex.call.meta.aggregate:
                 bound = bound or not self._order.lets_start(vertex, batch, passed)
                 if bound:
                     continue
@@ -259,7 +259,7 @@ class Scheduler:
     def _next_bound(self, now: float) -> Vertex | None:
         while self._bound:
             vertex = self._bound.first
-            if vertex.removed or not vertex.dirty or not vertex.first:
+            if vertex.removed or not vertex.dirty or not vertex.new:
                 heappop(self._bound)
                 continue
             if self._order.lets_start(vertex):
@@ -301,7 +301,7 @@ class Scheduler:
 
     def _lift(self, vertex: Vertex) -> None:
         """Definition order binds it no longer."""
-        vertex.first = False
+        vertex.new = False
         self.offer(vertex)
 
     def look_again_at(self, when: float) -> None:
@@ -336,13 +336,13 @@ class Scheduler:
             if not above.settled:
                 return above
             seen.add(above)
-            if above.clear != self._epoch:
+            if above.clear_epoch != self._epoch:
                 stack.extend(above.upstream)
         for above in (vertex, *seen):
-            above.clear = self._epoch
+            above.clear_epoch = self._epoch
         return None
 
 
 def _is_routine(vertex: Vertex, cause: Cause) -> bool:
     """Nothing has happened to it: a recheck or a poll is due, or an operator has everything looked at. What he triggers is due."""
-    return cause in ROUTINE or (cause == "command" and not vertex.due)
+    return cause in ROUTINE or (cause == "command" and not vertex.force_next)

@@ -34,7 +34,7 @@ class Retirement:
                 vertex.watcher.close()
         await cancel([vertex.watcher for vertex in leaving if isinstance(vertex.watcher, asyncio.Task)])
         for vertex in leaving:
-            if running := [task for task in (vertex.task, vertex.look) if task]:
+            if running := [task for task in (vertex.task, vertex.probe_task) if task]:
                 self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
@@ -46,7 +46,7 @@ class Retirement:
         """Wait for nobody any more: what still runs is cancelled."""
         self._hurried = True
         for vertex in self._ending:
-            for task in (vertex.task, vertex.look):
+            for task in (vertex.task, vertex.probe_task):
                 if task:
                     task.cancel()
 

@@ -75,7 +75,7 @@ class Deeds:
     def came(self, active: Active, outcome: Outcome) -> None:
         """A run has come to its end."""
         vertex, name = active.vertex, active.vertex.resource.name
-        if isinstance(vertex.resource, Action) and vertex.real:
+        if isinstance(vertex.resource, Action) and vertex.applying:
             self._again(active, outcome)
         if outcome.result is False:
             if (
@@ -84,7 +84,7 @@ class Deeds:
                 and not _batched(vertex, outcome)
             ):
                 self._wrong(vertex, "has failed for what is none of its own")
-        elif outcome.result and vertex.real:
+        elif outcome.result and vertex.applying:
             self._true(active, outcome)
 
     def _again(self, active: Active, outcome: Outcome) -> None:
@@ -120,7 +120,7 @@ def _lonely(vertex: Vertex) -> bool:
     """Nothing but itself can be why it runs."""
     return (
         not vertex.requisites
-        and not vertex.prerequired
+        and not vertex.prereq_owners
         and not any(below.call.meta.recv for below in vertex.downstream)
     )
 

@@ -74,7 +74,7 @@ class Rules:
             [
                 vertex
                 for vertex in self._engine._graph
-                if not (vertex.first or vertex.settled) and self._lets_pass(vertex, now)
+                if not (vertex.new or vertex.settled) and self._lets_pass(vertex, now)
             ]
         )
         adoption = self._adopt(edges, declared, rest.items(), whole=whole)
@@ -120,7 +120,7 @@ class Rules:
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
         yield from self._out_of_sequence(vertex)
         forward = meta.aggregate and vertex.batch is not None
-        if vertex.first and options.ordering == "definition" and not vertex.listening and not forward:
+        if vertex.new and options.ordering == "definition" and not vertex.listening and not forward:
             for up in engine._graph.vertices[: vertex.position]:
                 together = up.running and up.batch is None and up.group == vertex.group is not None
                 together = together or (up.batch is not None and up.batch is vertex.batch)
@@ -153,7 +153,7 @@ class Rules:
         for one in waiting:  # which grows: two that want a prereq may wait for each other
             if one in self._ran or one.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
                 return True
-            if not one.first:
+            if not one.new:
                 new = self._above(one).union(self._begin(one), *map(self._above, _wanted(one))) - seen
                 seen |= new
                 waiting += new
@@ -338,7 +338,7 @@ class Rules:
             outcome.cause == "drift"
             and outcome.changed
             and outcome.result
-            and active.vertex.real
+            and active.vertex.applying
             and _alone(active.vertex)
         ):
             now = asyncio.get_running_loop().time()
@@ -360,4 +360,4 @@ def _wanted(vertex: Vertex) -> set[Vertex]:
 
 def _alone(vertex: Vertex) -> bool:
     """It has no prereq and is none."""
-    return "prereq" not in vertex.requisites and not vertex.prerequired
+    return "prereq" not in vertex.requisites and not vertex.prereq_owners

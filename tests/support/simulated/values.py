@@ -63,7 +63,7 @@ class Values:
     def came(self, active: Active, outcome: Outcome) -> None:
         """A run has come to its end."""
         vertex = active.vertex
-        if outcome.result and vertex.real:
+        if outcome.result and vertex.applying:
             self._used |= {(vertex.identity, argument): digest(value) for argument, value in active.heard.items()}
         if outcome.result and isinstance(vertex.resource, Sendable) and vertex.resource.name in self._world.said:
             self._published.setdefault(vertex.identity, []).append(self._world.said[vertex.resource.name])

@@ -42,9 +42,9 @@ def shape(graph: Graph) -> list[Any]:
             places(each.upstream),
             sorted(places(each.downstream)),
             places(each.auto),
-            sorted((who.position, name) for who, name in each.notify),
-            places(each.prerequired),
-            each.foremost,
+            sorted((who.position, name) for who, name in each.subscribers),
+            places(each.prereq_owners),
+            each.probe_position,
         )
         for each in graph
     ]
@@ -70,9 +70,9 @@ def test_an_exchange_ties_as_a_new_graph_does(
 
     assert shape(exchanged) == before
     assert exchanged.vertices == new
-    tied = {near for each in new for near in (*each.upstream, *each.downstream, *each.auto, *each.prerequired)}
+    tied = {near for each in new for near in (*each.upstream, *each.downstream, *each.auto, *each.prereq_owners)}
     tied |= {near for each in new for targets in each.requisites.values() for near in targets} | {
-        who for each in new for who, _ in each.notify
+        who for each in new for who, _ in each.subscribers
     }
     assert tied <= set(new)
     assert all(exchanged.by_identity[each.identity] is each for each in new)
