@@ -11,8 +11,8 @@ import pytest
 
 from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
 from holdfast import Composite, Context, Delta, Part, Permanent, Watch
-from holdfast.agent.engine.execute import attempt
-from holdfast.agent.engine.execute.attempt import ACCOUNT_LIMIT, Job
+from holdfast.agent.engine.call import attempt
+from holdfast.agent.engine.call.attempt import ACCOUNT_LIMIT, Job
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.context import Completed

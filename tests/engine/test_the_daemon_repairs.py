@@ -512,7 +512,7 @@ def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch
         bench.machine.broken["a"] = Temporary("busy", delay=5)
         engine = await running(bench, state("a"), state("b", watch=["a"]))
         with monkeypatch.context() as world:
-            world.setattr("holdfast.agent.engine.execute.attempt.time.time", lambda: 0.0)
+            world.setattr("holdfast.agent.engine.call.attempt.time.time", lambda: 0.0)
             bench.machine.broken.clear()
             await bench.until(ended("retry"))
 

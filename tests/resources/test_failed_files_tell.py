@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.engine.execute import attempt
-from holdfast.agent.engine.execute.attempt import Job
+from holdfast.agent.engine.call import attempt
+from holdfast.agent.engine.call.attempt import Job
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta

@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable
 from functools import partial
 
+from holdfast.agent.engine.call import attempt
+from holdfast.agent.engine.call.attempt import Job
 from holdfast.agent.engine.decide.probes import Prober, Probes
 from holdfast.agent.engine.decide.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
-from holdfast.agent.engine.execute import attempt
-from holdfast.agent.engine.execute.attempt import Failure, Job
 from holdfast.agent.engine.model.events import Notice, Outcome, Reason
+from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.graph import CARRIES, Vertex
 from holdfast.resources.traits import Reactive
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from holdfast.agent.engine.execute.attempt import Failure
 from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.graph import ProbeResult, Vertex
 
 Probes = dict[Vertex, ProbeResult]

@@ -8,15 +8,16 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from holdfast.agent.engine.call import attempt
+from holdfast.agent.engine.call.attempt import Job
 from holdfast.agent.engine.decide.decisions import Decisions, digest, wanted
 from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Prepared, Transfers, wanted_from
-from holdfast.agent.engine.execute import attempt
-from holdfast.agent.engine.execute.attempt import Failure, Job
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
 from holdfast.agent.engine.model.events import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
+from holdfast.agent.engine.model.failure import Failure, backoff
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.schedule import limits
@@ -214,7 +215,7 @@ class Runs:
         if self._daemon or outcome.changed:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
         vertex.failures += 1
-        delay = attempt.backoff(vertex.call.meta, vertex.failures, failure)
+        delay = backoff(vertex.call.meta, vertex.failures, failure)
         text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
         vertex.rest, vertex.force_next = rest, vertex.force_next or vertex.forced
@@ -410,7 +411,7 @@ class Runs:
         if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0
             if endless or failure.temporary or self._deliveries.pending(vertex):
-                self._timers.wake(vertex, attempt.backoff(meta, vertex.failures, failure), "retry")
+                self._timers.wake(vertex, backoff(meta, vertex.failures, failure), "retry")
         if isinstance(meta.rerun, float):
             self._timers.wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
 

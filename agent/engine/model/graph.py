@@ -13,10 +13,10 @@ from itertools import chain
 from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
-from holdfast.agent.engine.execute.attempt import Failure
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge, thing
 from holdfast.agent.engine.model.events import Cause, Obstacle, Outcome, Rest
+from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.states import Group
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource, acts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from holdfast.agent.engine.execute.attempt import backoff
 from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
 

@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
 from typing import Any
 
-from holdfast.agent.engine.execute.attempt import backoff
 from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import HoldfastError, Permanent

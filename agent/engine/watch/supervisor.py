@@ -10,8 +10,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-from holdfast.agent.engine.execute.attempt import backoff, describe_os_error
 from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.engine.model.failure import backoff, describe_os_error
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource

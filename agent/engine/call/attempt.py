@@ -6,7 +6,6 @@ This is the one place where code of kinds is called, and so the one that catches
 from __future__ import annotations
 
 import asyncio
-import random
 import sys
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -14,9 +13,10 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import NamedTuple
 
-from holdfast.agent.engine.execute import guards
+from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
+from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.resources.context import Context, Received, Report, announces
 from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
@@ -24,8 +24,6 @@ from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
 
-BACKOFF_LIMIT = 60.0
-"""Seconds: waits between retries grow up to this."""
 _NOTHING: Mapping[str, type] = MappingProxyType({})
 ACCOUNT_LIMIT = 10.0
 """Seconds for finding out what an attempt that has failed has changed."""
@@ -71,13 +69,6 @@ class Clock(NamedTuple):
     started: float
     """Unix time."""
     attempt: int
-
-
-class Failure(NamedTuple):
-    """Why an attempt failed, for whoever decides when to try again. With a good result: a refresh took the place of a failed run."""
-
-    temporary: bool
-    delay: float | None
 
 
 async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
@@ -127,17 +118,6 @@ def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest |
         return None
     last = retry.attempts if retry.attempts >= 0 else sys.maxsize if endless else 1
     return Rest(outcome.attempts, last, outcome.comment, began, outcome.started) if outcome.attempts < last else None
-
-
-def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
-    """Seconds until the next attempt: what the failure asks for, else the state's interval, or its `delay` doubled with jitter."""
-    if failure is not None and failure.delay is not None:
-        return failure.delay
-    retry = meta.retry if meta else None
-    if retry is None or retry.backoff:
-        base = meta.delay if meta else 1.0
-        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * random.uniform(0.8, 1.2)))  # noqa: S311 - spreads load
-    return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 
 async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
@@ -248,10 +228,3 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
         return _outcome(job, clock, result=None, comment=comment)._replace(unknown=True), None
     passes = isinstance(error, OSError) and error.errno in TRANSIENT
     return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
-
-
-def describe_os_error(error: OSError) -> str:
-    """One line for a failed system call: what, on which path, why."""
-    where = " -> ".join(str(path) for path in (error.filename, error.filename2) if path is not None)
-    why = error.strerror or str(error)
-    return f"{where}: {why}" if where else why
