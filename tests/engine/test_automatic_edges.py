@@ -423,5 +423,5 @@ async def test_a_package_database_that_does_not_answer_holds_up_no_states() -> N
     assert asyncio.get_running_loop().time() == PATIENCE
     assert edges == {1: (0,)}
     assert [notice.text for notice in told] == [
-        f"the files of packages are not known: the provider has not answered for {PATIENCE:g} s"
+        f"the files of packages are unknown: the provider did not answer within {PATIENCE:g} s"
     ]

@@ -1,1 +1,1 @@
-"""What the engine tells about itself: status, counts, explanations."""
+"""Read access to the engine: status, counts, explanations."""

@@ -1,4 +1,8 @@
-"""The census: how many resources of each kind are in which state, kept up to date with each change, so that looking costs what is shown."""
+"""The census: numbers of resources by kind and state.
+
+The census is updated at each change, so the cost of a status request depends on what is shown, not on the number of
+resources.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +17,13 @@ from holdfast.agent.engine.model.states import QUIET, URGENT, Group, State
 from holdfast.agent.engine.schedule import limits
 
 SLICE = 100
-"""Vertices that are counted anew at once, at most."""
+"""Noted vertices after which they are counted at once, so that a status request has few left to count."""
 _WITHOUT_A_RUN: Mapping[Reason, State] = {"": "ok", "superseded": "superseded"}
-"""Why a vertex that is right did not run -> its state; for all other reasons it is skipped."""
+"""Reason of an outcome that is neither a failure nor noop -> state; `skipped` for all other reasons."""
 
 
 def word(vertex: Vertex, *, unwatched: bool, paused: bool, flapping: bool) -> State:
-    """The state of a vertex."""
+    """Return the state of a vertex."""
     outcome = vertex.outcome
     if vertex.running:
         return "running"
@@ -31,7 +35,7 @@ def word(vertex: Vertex, *, unwatched: bool, paused: bool, flapping: bool) -> St
 
 
 def _found(vertex: Vertex, *, paused: bool) -> State:
-    """What the last look at a vertex has found, or whether one is due."""
+    """Return what the last check of a vertex has found, or that a check is due."""
     outcome = vertex.outcome
     if paused and (vertex.cause == "drift" if vertex.dirty else outcome is not None and outcome.result is None):
         return "drifted"
@@ -41,10 +45,10 @@ def _found(vertex: Vertex, *, paused: bool) -> State:
 
 
 class Census:
-    """Counts the vertices of one graph. `note` is to be called after each change of what a vertex's group depends on.
+    """Counts the vertices of one graph. Call `note` after each change of a property that decides the group of a vertex.
 
-    What was noted is counted when somebody looks, or when it has become much: a vertex changes several times in one run.
-    `unwatched` are those whose watch has failed; `paused` says for which a pause holds.
+    Noted vertices are counted when the numbers are read, or when there are `SLICE` of them: a vertex changes several
+    times in one run. `unwatched` are the vertices whose watch has failed. `paused` tells whether a vertex is paused.
     """
 
     def __init__(
@@ -54,28 +58,28 @@ class Census:
         self._paused = paused
         self._options = options
         self._known: dict[tuple[object, ...], Group] = {}
-        """Every group that there was, so that equal ones are one object."""
+        """Each group that has occurred, so that vertices share one object for equal groups."""
         self._counts: Counter[Group] = Counter()
         self._listed: dict[State, dict[Vertex, None]] = {}
         self._noted: dict[Vertex, None] = {}
-        """Those that may be in another group than where they are counted."""
+        """Vertices whose group may have changed since they were counted."""
         self._flapping: set[Vertex] = set()
-        """Those that flap, or have flapped: that ends by itself."""
+        """Vertices that were flapping when they were counted. Flapping ends with time, without a call of `note`."""
 
     def enter(self, vertices: Iterable[Vertex]) -> None:
-        """These are in the graph from now on."""
+        """Add vertices that enter the graph."""
         for vertex in vertices:
             self._put(vertex, self._group(vertex))
 
     def leave(self, vertices: Iterable[Vertex]) -> None:
-        """These are in it no longer; harmless for those that are not."""
+        """Remove vertices that leave the graph. Has no effect for a vertex that is not counted."""
         for vertex in vertices:
             self._noted.pop(vertex, None)
             if vertex.counted is not None:
                 self._take(vertex, vertex.counted)
 
     def note(self, vertex: Vertex) -> None:
-        """It may be in another group now."""
+        """Record that the group of a vertex may have changed."""
         if vertex.counted is not None:
             self._noted[vertex] = None
             if len(self._noted) >= SLICE:
@@ -98,26 +102,29 @@ class Census:
 
     @property
     def counts(self) -> Mapping[Group, int]:
-        """How many there are in each group."""
+        """Number of vertices in each group."""
         self._count_noted()
         for vertex in tuple(self._flapping):
             self._count(vertex)
         return self._counts
 
     def states(self) -> Counter[State]:
-        """How many there are in each state."""
+        """Return the number of vertices in each state."""
         found: Counter[State] = Counter()
         for group, number in self.counts.items():
             found[group.state] += number
         return found
 
     def urgent(self) -> Iterator[Vertex]:
-        """All that are not `QUIET`, by state as `URGENT` has them. In one state those that are in it for longest come first: nobody sorts them."""
+        """Return the vertices in states that are not `QUIET`, the most urgent state first.
+
+        Within a state, the vertex that entered it first comes first; nothing is sorted.
+        """
         for state in URGENT:
             yield from self.listed(state)
 
     def listed(self, state: State) -> Collection[Vertex]:
-        """Those in this state, longest first; of `QUIET` states nobody is listed."""
+        """Return the vertices in this state, in the order in which they entered it; none for a `QUIET` state."""
         self._count_noted()
         return self._listed.get(state, {})
 
@@ -148,5 +155,5 @@ class Census:
             listed = self._listed[group.state]
             del listed[vertex]
             if not listed:
-                del self._listed[group.state]  # a dict keeps the size that it has grown to
+                del self._listed[group.state]  # a dict never gives back memory when entries are removed
         self._flapping.discard(vertex)

@@ -1,6 +1,6 @@
-"""What an operator asks of one resource: why it ran, why it waits, who holds it up, what happens next.
+"""Explains one resource to an operator: why it ran, why it waits, what delays it, what happens next.
 
-Answers are found when somebody asks, by walking from the resource; nothing is kept for them.
+The answers are computed on request by walking the graph from the resource; no data is kept for them.
 """
 
 from __future__ import annotations
@@ -18,26 +18,30 @@ from holdfast.agent.engine.schedule.definition_order import holds_back
 from holdfast.agent.engine.schedule.semaphores import places
 
 PAUSES: Mapping[Pause, str] = {
-    "operator": "an operator has paused the agent; `holdfast resume` lets it go on",
+    "operator": "an operator has paused the agent; `holdfast resume` ends the pause",
     "going-down": "the system goes down, so nothing is repaired",
 }
 """Pause -> why it keeps a resource from running."""
 NAMED = 10
-"""Resources that are named where many stand in the way."""
+"""Most resources that one answer names."""
 
 
 class Wait(NamedTuple):
-    """One thing that keeps a resource from running now."""
+    """One reason why a resource does not run now."""
 
     code: str
-    """`paused`, `obstacle`, `place`, `watch`, `rate-limit`, `flapping`, `requisites`, `order`, `sequence`, `semaphore`, `workers`."""
+    """What the resource waits for.
+
+    `obstacle`, `retry`, `rate-limit`, `flapping`, `watch`, `paused`, `apply`, `place`, `requisites`, `order`,
+    `sequence`, `semaphore` or `workers`.
+    """
     text: str
     who: tuple[Vertex, ...] = ()
-    """Those that it waits for, those first that themselves wait for nobody."""
+    """Vertices that the resource waits for; for `requisites`, first the ones that wait for no other."""
 
 
 def explain(vertex: Vertex, view: View) -> dict[str, Any]:
-    """All there is to know of it, ready for JSON. Times are in seconds, `at` is Unix time."""
+    """Return everything known about a vertex, ready for JSON. Times are in seconds, `at` is Unix time."""
     now = asyncio.get_running_loop().time()
     place = vertex.call.place
     return {
@@ -47,7 +51,7 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
         "position": vertex.position,
         "reason_for_place": vertex.call.reason,
         "last": _last(vertex),
-        "waits": [_told(wait, view, now) for wait in waits(vertex, view, now)],
+        "waits": [_wait_row(wait, view, now) for wait in waits(vertex, view, now)],
         "blocked_by": [_named(each, view, now, comment=True) for each in culprits(vertex, view)],
         "next": list(_next(vertex, view, now)),
         "needs": [
@@ -59,61 +63,61 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
 
 
 def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
-    """All that keeps it from running now, though it is to be looked at: first what is its own matter, then whom it waits for."""
+    """Return all reasons why a vertex does not run now: first its own, then other vertices."""
     if vertex.obstacle:
         until = vertex.obstacle.until
-        most = "" if until is None else f", {until - now:.0f} s more at most"
-        yield Wait("obstacle", f"{vertex.obstacle.text}; it is left alone until that is over{most}")
+        most = "" if until is None else f", at most {until - now:.0f} s more"
+        yield Wait("obstacle", f"{vertex.obstacle.text}; the resource waits until this ends{most}")
     elif vertex.rest:
         attempt, attempts, comment, *_ = vertex.rest
         left = vertex.not_before - now
-        when = f"the next one in {left:.1f} s" if left > 0 else "the next one waits for its turn"
+        when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
         yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     elif vertex.not_before > now:
         code = "flapping" if vertex.flapping else "rate-limit"
         why = (
-            "it flaps: it was repaired in vain too often, so repairs are spaced"
+            "it flaps: its repairs were undone too often, so they are spaced"
             if vertex.flapping
-            else "it ran as often as its limit allows"
+            else "the rate limit is reached"
         )
         yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
     if vertex in view.unwatched:
         yield Wait(
             "watch",
-            f"its watch has failed ({view.unwatched[vertex]}) and is started again; until it is armed no drift is noticed",
+            f"the watch has failed ({view.unwatched[vertex]}) and is restarted; no drift is noticed until it is armed",
         )
     yield from _pauses(vertex, view)
     if not vertex.dirty:
         return
     if vertex.key in view.scheduler.lent:
-        yield Wait("apply", "`holdfast apply` is at work on it, or on what it watches")
+        yield Wait("apply", "`holdfast apply` is running this resource, or one that it watches")
     if vertex.predecessors:
-        yield Wait("place", "what had its place before, or stood before it in a sequence, has left and still runs")
+        yield Wait("place", "a resource that it replaces, or that is earlier in its sequence, has left but still runs")
     elif not vertex.armed and vertex not in view.unwatched:
-        yield Wait("watch", "its watch is not armed: nothing runs unwatched")
+        yield Wait("watch", "the watch is not armed yet; a resource runs only while it is watched")
     yield from _others(vertex, view)
 
 
 def _pauses(vertex: Vertex, view: View) -> Iterator[Wait]:
-    """What an operator, or a shutdown, keeps from being repaired."""
+    """Return the pauses that keep a vertex from being repaired: of an operator, or because of a shutdown."""
     if named := view.pauses.named(vertex):
-        yield Wait("paused", f"it is {named.said}, by {named.pattern!r}: it is looked at, and not changed")
+        yield Wait("paused", f"{named.said}, by {named.pattern!r}: the resource is checked but not changed")
     for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.dirty else ():
         said = view.pauses.of(vertex) if pause == "operator" else None
         yield Wait("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
 
 
 def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
-    """Those that have to come first."""
+    """Return which other vertices, semaphores or workers the vertex waits for."""
     above = _roots_first(_unsettled_above(vertex))
     if above:
-        yield Wait("requisites", "something above it in its requisites is not settled", above)
+        yield Wait("requisites", "a resource that it depends on is not settled", above)
     earlier = _earlier(vertex, view) if vertex.new else ()
     if earlier and not above:
-        yield Wait("order", "it is new, and runs when all before it in definition order are settled", earlier)
+        yield Wait("order", "it is new, and runs when all resources before it in definition order are settled", earlier)
     holder = view.scheduler.sequences.blocker(vertex, view.scheduler.unsettled)
     if holder:
-        yield Wait("sequence", "states of one thing, and what stands between, run in order", (holder,))
+        yield Wait("sequence", "states of one thing, and all states between them, run in order", (holder,))
     if above or earlier or holder:
         return
     name = view.scheduler.semaphores.full(vertex)
@@ -125,7 +129,7 @@ def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
 
 
 def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
-    """Those whose own failure is why it was not run, however far above they stand."""
+    """Return the vertices whose own failure kept this one from running, directly or through other vertices."""
     found: dict[Vertex, None] = {}
     seen, stack = {vertex}, _because(vertex, view)
     while stack:
@@ -141,7 +145,7 @@ def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
 
 
 def requisites(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
-    """(requisite, whom it names), with those that nobody wrote as `auto`."""
+    """Return (requisite, target) of a vertex; `auto` stands for an automatic edge."""
     for kind, targets in vertex.requisites.items():
         for target in targets:
             yield kind, target
@@ -150,8 +154,8 @@ def requisites(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
 
 
 def dependents(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
-    """(requisite, who names it), in order of execution."""
-    listeners = [who for who, kind in vertex.subscribers if kind == "listen"]
+    """Return (requisite, vertex that names this one), in order of execution."""
+    listeners = [each for each, kind in vertex.subscribers if kind == "listen"]
     for below in sorted({*vertex.downstream, *listeners, *vertex.prereq_owners}, key=lambda each: each.position):
         yield from ((kind, below) for kind, target in requisites(below) if target is vertex)
 
@@ -179,7 +183,7 @@ def _roots_first(unsettled: set[Vertex]) -> tuple[Vertex, ...]:
 
 
 def _earlier(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
-    """Those that definition order puts before it and that are not settled."""
+    """Return the unsettled vertices for which this one waits by definition order."""
     earlier = (each for each in view.scheduler.unsettled if each.position < vertex.position and holds_back(each))
     return tuple(sorted(earlier, key=lambda each: each.position))
 
@@ -193,7 +197,7 @@ def _pending(vertex: Vertex, kind: str, target: Vertex, view: View) -> int:
 
 
 def _last(vertex: Vertex) -> dict[str, Any] | None:
-    """How its last run ended, and on whose account it was."""
+    """Return how the last run ended, and which vertex caused it."""
     outcome = vertex.outcome
     if outcome is None:
         return None
@@ -215,7 +219,7 @@ def _last(vertex: Vertex) -> dict[str, Any] | None:
 
 
 def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
-    """The upstream whose end came last before this run: it is why it ran."""
+    """Return the upstream vertex that ended last before this run: it caused the run."""
     ended = [
         (last.started + last.duration, up)
         for _, up in incoming(vertex)
@@ -225,7 +229,7 @@ def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
 
 
 def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
-    """What happens to it, in the order in which it can be foreseen; `in` is None for what needs an event."""
+    """Return what happens to the vertex next. `in` is the time in seconds; None: it depends on an event."""
     meta = vertex.call.meta
     if vertex.running:
         yield {"what": "again" if vertex.pending_cause else "end", "in": None, "cause": vertex.pending_cause}
@@ -252,7 +256,7 @@ def _in(timer: asyncio.TimerHandle, now: float) -> float:
     return round(max(0.0, timer.when() - now), 1)
 
 
-def _told(wait: Wait, view: View, now: float) -> dict[str, Any]:
+def _wait_row(wait: Wait, view: View, now: float) -> dict[str, Any]:
     who = [_named(each, view, now) for each in wait.who[:NAMED]]
     return {"code": wait.code, "text": wait.text, "who": who, "more": max(0, len(wait.who) - NAMED)}
 

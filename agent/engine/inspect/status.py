@@ -1,4 +1,4 @@
-"""What one resource says of itself to an operator: the JSON-ready rows of `holdfast status`, and the word for its state."""
+"""The rows of `holdfast status`, ready for JSON, and the state of one resource."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.resources.secrets import MASK
 
 
 class View(NamedTuple):
-    """The parts of an engine that tell what it is about."""
+    """The parts of an engine that status and explanations read."""
 
     graph: Graph
     scheduler: Scheduler
@@ -37,23 +37,26 @@ class View(NamedTuple):
 
     @property
     def present(self) -> Iterator[Vertex]:
-        """In order of execution, without those that have undone their part: they are gone."""
+        """Vertices in order of execution, without reversals that are done."""
         return (vertex for vertex in self.graph if not gone(vertex))
 
 
 def gone(vertex: Vertex) -> bool:
-    """It was there to undo something, and has."""
+    """Return whether the vertex is a reversal that is done."""
     return vertex.removed and vertex.call.meta is ONCE
 
 
 def state_of(vertex: Vertex, view: View, now: float) -> State:
-    """The word for its state; `now` is loop time."""
+    """Return the state of a vertex; `now` is loop time."""
     flapping = bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
     return word(vertex, unwatched=vertex in view.unwatched, paused=view.pauses.holds_for(vertex), flapping=flapping)
 
 
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:
-    """The row of one resource. `next`: seconds until one that is not right is looked at again without an event; else None."""
+    """Return the row of one resource.
+
+    `next` is the number of seconds until a timer or a recheck runs the resource again without an event; None: no timer.
+    """
     now, options = asyncio.get_running_loop().time(), view.options
     times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
     outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
@@ -80,14 +83,15 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
 
 
 def paused(pause: Paused) -> dict[str, Any]:
-    """A pause, ready for JSON; `text` is for people."""
+    """Return a pause, ready for JSON; `text` is for people."""
     return {**pause._asdict(), "text": pause.said}
 
 
 def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of all resources, in order of execution; of more than `most` so many that are not right, the most urgent ones.
+    """Return the rows of all resources in order of execution.
 
-    They may be taken one by one: what has left meanwhile is left out.
+    If there are more than `most` resources, return at most `most` rows: the most urgent ones that need attention.
+    `look` returns the current view. Rows may be taken slowly: a resource that leaves the graph meanwhile is skipped.
     """
     view = look()
     if most is None or len(view.graph) <= most:
@@ -102,10 +106,10 @@ def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str
 
 
 def _comment(vertex: Vertex, view: View) -> str:
-    """What there is to say of it: how its last attempt ended, or why it is not watched, or left alone."""
+    """Return how the last attempt ended, or why the vertex is not watched or is left alone."""
     if vertex in view.unwatched and not vertex.failed:
         return f"cannot watch: {view.unwatched[vertex]}"
     if vertex.obstacle:
         return f"left alone for now: {vertex.obstacle.text}"
     last = vertex.rest or vertex.outcome
-    return last.comment if last else "not looked at yet"
+    return last.comment if last else "not checked yet"

@@ -1,1 +1,1 @@
-"""What the engine works on: vertices and their graph, options, outcomes and events."""
+"""Data of the engine: vertices and their graph, options, outcomes and events."""

@@ -1,4 +1,8 @@
-"""Automatic edges of each new graph, before anything is touched: found by `states.automatic`, packages asked of this host's provider."""
+"""Automatic edges of each new graph, found before any resource is changed.
+
+`states.automatic` derives the edges from the calls. This module adds the paths that packages ship, which it asks of the
+host's package provider.
+"""
 
 from __future__ import annotations
 
@@ -13,37 +17,42 @@ from holdfast.states.automatic import Automatic, Shipped, automatic, describe, i
 from holdfast.states.data import Call
 
 Edges = Mapping[int, tuple[int, ...]]
-"""Position of who waits -> positions of whom."""
+"""Position of the vertex that waits -> positions of the vertices that it waits for."""
 NOTHING: Edges = {}
 PATIENCE = 10.0
-"""Seconds for which new states wait for the package database."""
+"""Seconds for which a swap waits for an answer of the package database."""
 
 
 class AutoEdges:
-    """Finds the edges of one graph after the other. `context` opens this host's package database; what is odd is told once."""
+    """Finds the automatic edges of each graph. Reuses those of the previous graph where they are still valid.
+
+    `context` returns the context through which the package provider is asked. A dropped edge is reported once, not
+    again for each swap that drops it.
+    """
 
     def __init__(self, context: Callable[[str], Context], emit: Callable[[Notice], None]) -> None:
         self._context, self._emit = context, emit
         self._calls: Sequence[Call] = ()
         self._packages: list[str] = []
         self._paths: frozenset[str] = frozenset()
-        """The paths of which it matters whether one of these packages ships them."""
+        """Paths that lead to an edge if one of `_packages` ships them."""
         self._shipped: Shipped = {}
         self._found = Automatic({}, [])
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
+        """Messages about the edges that the previous graph dropped."""
 
     async def find(self, calls: Sequence[Call]) -> Edges:
-        """The edges of these calls; none where a kind raises when it is asked."""
+        """Return the automatic edges of these calls; none if the code of a kind raises."""
         try:
             return await self._find(calls)
-        except Exception as error:  # noqa: BLE001 - kinds' own code; without it the order is that of the states
+        except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; requisites still order the states
             self._calls = ()
-            text = f"there are no automatic edges: a kind cannot say what it offers or needs: {type(error).__name__}: {error}"
+            text = f"cannot find automatic edges: the code of a kind raised {type(error).__name__}: {error}"
             self._emit(Notice("error", "edges-unknown", "", text, error))
             return NOTHING
 
     async def _find(self, calls: Sequence[Call]) -> Edges:
-        """Where they stand to each other as those of before did, the edges are those of before."""
+        """Return the edges. Reuse the previous ones if neither the calls nor the shipped paths differ."""
         same = len(calls) == len(self._calls) and all(map(_alike, calls, self._calls))
         if not same:
             self._packages = packages(calls)
@@ -52,30 +61,30 @@ class AutoEdges:
         if not same or shipped != self._shipped:
             self._found = automatic(calls, shipped)
         self._calls, self._shipped = calls, shipped
-        said = {
+        messages = {
             f"{describe(calls, drop)}; {remedy(calls, drop)}": calls[drop.who].identity for drop in self._found.dropped
         }
-        for text, identity in said.items():
-            if text not in self._told:
+        for text, identity in messages.items():
+            if text not in self._reported:
                 self._emit(Notice("warning", "edge-dropped", identity, text))
-        self._told = set(said)
+        self._reported = set(messages)
         return self._found.edges
 
     async def _ask(self) -> Shipped:
-        """Which packages the paths that matter belong to; nothing where no provider knows."""
+        """Return which packages ship the paths that matter; nothing if no provider can tell."""
         try:
             owners: Any = self._context("automatic edges").interface("pkg").owners
             async with asyncio.timeout(PATIENCE):
                 found: Shipped = await owners(self._packages, self._paths)
-        except Exception as error:  # noqa: BLE001 - a provider's own code; without an answer there are some edges less
-            why = f"the provider has not answered for {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
-            self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are not known: {why}", error))
+        except Exception as error:  # noqa: BLE001 - the code of a provider may raise anything; without an answer some edges are missing
+            why = f"the provider did not answer within {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
+            self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are unknown: {why}", error))
             return {}
         return found
 
 
 def _alike(new: Call, old: Call) -> bool:
-    """Whether two calls in one place have the same edges."""
+    """Return whether two calls at the same position have the same automatic edges."""
     if new is old:
         return True
     if new.requisites != old.requisites or new.meta.autoedge is not old.meta.autoedge or new.identity != old.identity:

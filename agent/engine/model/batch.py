@@ -1,8 +1,8 @@
-"""Batches: runs that put right what they found in one go, as all packages in one transaction.
+"""Batches: runs that repair their resources together, such as all packages in one transaction.
 
-Each member runs as it would alone: its own requisites, guards, look, outcome and retries. Only the moment of change is common:
-whoever gets there waits until every other member has got there too, or has come to its end without. What they cannot do
-together they then do one by one, so a batch never does worse than its members would alone.
+Each member runs as it would alone, with its own requisites, guards, probe, outcome and retries. Only the repair is
+shared: a member that needs one waits until each other member needs one too, or has ended without one. If the shared
+repair fails, the members are repaired one by one, so a batch never does worse than its members would alone.
 """
 
 from __future__ import annotations
@@ -16,93 +16,95 @@ from holdfast.resources.errors import Temporary
 from holdfast.resources.traits import Member
 
 
-class Seat(NamedTuple):
-    """A member that has got there."""
+class _Joined(NamedTuple):
+    """A member that waits for the shared repair."""
 
     member: Member
     alone: Callable[[], Awaitable[Any]]
-    """Does its part alone."""
+    """Repairs this member alone."""
     result: asyncio.Future[Any]
 
 
 class Batch:
-    """The runs of one group that were started together, by identity in the order of execution."""
+    """The runs of one group that were started together. `identities` are in order of execution."""
 
     def __init__(self, identities: Sequence[str]) -> None:
         self._running = len(identities)
         self._order = {identity: place for place, identity in enumerate(identities)}
-        self._coming = set(identities)
-        self._here: list[Seat] = []
+        self._expected = set(identities)
+        """Members that have neither joined nor left."""
+        self._joined: list[_Joined] = []
         self._work: asyncio.Task[None] | None = None
 
     async def join(self, member: Member, alone: Callable[[], Awaitable[Any]]) -> Any:
-        """Have it done with all the others; what came of this one. Raises what `alone` raises, or `Temporary` for all.
+        """Repair this member together with all others; return its result.
 
-        One that has left, for a second attempt perhaps, does its part alone.
+        A member that has left before, such as one at its second attempt, is repaired alone. Raises what `alone` raises;
+        a `Temporary` of the shared repair is raised for all members.
         """
-        if member.ctx.identity not in self._coming:
+        if member.ctx.identity not in self._expected:
             return await alone()
-        seat = Seat(member, alone, asyncio.get_running_loop().create_future())
-        self._here.append(seat)
+        joined = _Joined(member, alone, asyncio.get_running_loop().create_future())
+        self._joined.append(joined)
         self.leave(member.ctx.identity)
         try:
-            return await seat.result
+            return await joined.result
         except asyncio.CancelledError:
-            if self._work and all(each.result.done() for each in self._here):
+            if self._work and all(each.result.done() for each in self._joined):
                 self._work.cancel()
-                await asyncio.wait([self._work])  # nobody is left who would wait for its end
+                await asyncio.wait([self._work])  # no member waits for the work any more
             raise
 
     def ended(self) -> bool:
-        """The run of one member has ended; whether it was the last."""
+        """Count that the run of one member has ended; return whether it was the last."""
         self._running -= 1
         return not self._running
 
     def leave(self, identity: str) -> None:
-        """It does not come any more; nothing happens when it has been here, or has left already."""
-        if identity in self._coming:
-            self._coming.discard(identity)
-            if not self._coming and self._here:
-                self._work = asyncio.create_task(self._do(), name="batch")
-                self._work.add_done_callback(self._over)
+        """Expect this member no longer. Has no effect if the member has joined or left before."""
+        if identity in self._expected:
+            self._expected.discard(identity)
+            if not self._expected and self._joined:
+                self._work = asyncio.create_task(self._repair(), name="batch")
+                self._work.add_done_callback(self._repaired)
 
-    def _over(self, work: asyncio.Task[None]) -> None:
-        """Whatever became of the work: nobody waits for it for ever."""
+    def _repaired(self, work: asyncio.Task[None]) -> None:
+        """Give a result to each member that has none, however the repair ended: no member waits for ever."""
         error = None if work.cancelled() else work.exception()
-        for seat in self._here:
-            _settle(seat, partial(seat.result.set_exception, error) if error else seat.result.cancel)
+        for each in self._joined:
+            _settle(each, partial(each.result.set_exception, error) if error else each.result.cancel)
 
-    async def _do(self) -> None:
-        self._here.sort(key=lambda seat: self._order[seat.member.ctx.identity])
-        wanted = [seat for seat in self._here if not seat.result.done()]
+    async def _repair(self) -> None:
+        self._joined.sort(key=lambda each: self._order[each.member.ctx.identity])
+        wanted = [each for each in self._joined if not each.result.done()]
         if len(wanted) > 1:
             try:
-                results = await type(wanted[0].member.resource).apply_together([seat.member for seat in wanted])
+                results = await type(wanted[0].member.resource).apply_together([each.member for each in wanted])
             except Temporary as error:
-                for seat in wanted:
-                    _settle(seat, partial(seat.result.set_exception, error))
+                for each in wanted:
+                    _settle(each, partial(each.result.set_exception, error))
                 return
-            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; each is done alone then
-                wanted[0].member.ctx.log.info("not all of these can be put right in one go: one by one", why=str(error))
+            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; then each is repaired alone
+                wanted[0].member.ctx.log.info("cannot repair these together; repairing them one by one", why=str(error))
             else:
-                for seat, result in zip(wanted, results, strict=True):
-                    _settle(seat, partial(seat.result.set_result, result))
+                for each, result in zip(wanted, results, strict=True):
+                    _settle(each, partial(each.result.set_result, result))
                 return
-        for seat in wanted:
-            if not seat.result.done():
-                await _alone(seat)
+        for each in wanted:
+            if not each.result.done():
+                await _repair_alone(each)
 
 
-async def _alone(seat: Seat) -> None:
+async def _repair_alone(joined: _Joined) -> None:
     try:
-        result = await seat.alone()
-    except Exception as error:  # noqa: BLE001 - it goes to whoever waits for it
-        _settle(seat, partial(seat.result.set_exception, error))
+        result = await joined.alone()
+    except Exception as error:  # noqa: BLE001 - `join` raises it for the member
+        _settle(joined, partial(joined.result.set_exception, error))
     else:
-        _settle(seat, partial(seat.result.set_result, result))
+        _settle(joined, partial(joined.result.set_result, result))
 
 
-def _settle(seat: Seat, settle: Callable[[], object]) -> None:
-    """Unless it was cancelled meanwhile."""
-    if not seat.result.done():
+def _settle(joined: _Joined, settle: Callable[[], object]) -> None:
+    """Call `settle` unless the member has a result or was cancelled meanwhile."""
+    if not joined.result.done():
         settle()

@@ -1,4 +1,7 @@
-"""Ties vertices together to a graph: anew, or by an exchange of some of its vertices for others that stand to the rest as those did."""
+"""Connects vertices into a graph: as a whole, or by replacing some vertices of a graph that keeps its edges.
+
+Replacing costs time for the replaced vertices and their neighbours only.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,10 @@ from holdfast.states.data import Call
 
 
 def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
-    """Whether vertices with these calls are tied to each other as those of a graph: each is the one in its place there, or is new to it.
+    """Return whether these vertices would have the edges of `graph`: then `exchange` can replace those that are new.
 
-    To be asked before the vertices have these calls. Several states of one thing are always tied together anew.
+    Each vertex must be the one at its position in `graph`, or not be in it. Call this before the vertices get these
+    calls. Returns False if several states declare one thing: only `connect` sets their successors.
     """
     if len(vertices) != len(graph.vertices) or automatic != graph.automatic:
         return False
@@ -28,7 +32,10 @@ def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], 
 
 
 def exchange(graph: Graph, vertices: Sequence[Vertex]) -> Graph:
-    """The graph with these vertices, which stand to each other as its own do: those that are new, and their neighbours, are all that is touched."""
+    """Return `graph` with these vertices in its positions, after `tied_alike` was true.
+
+    Sets the edges of new vertices and of their neighbours; all others stay as they are.
+    """
     exchanged = {old: new for old, new in zip(graph, vertices, strict=True) if old is not new}
     for old, new in exchanged.items():
         _tie(new, old, exchanged)
@@ -38,32 +45,33 @@ def exchange(graph: Graph, vertices: Sequence[Vertex]) -> Graph:
 
 
 def _near(vertex: Vertex) -> Iterable[Vertex]:
-    """All that are tied to a vertex."""
-    told = (who for who, _ in vertex.subscribers)
-    return chain(vertex.upstream, vertex.downstream, vertex.prereq_owners, told, *vertex.requisites.values())
+    """Return all vertices at the edges of a vertex."""
+    subscribers = (each for each, _ in vertex.subscribers)
+    return chain(vertex.upstream, vertex.downstream, vertex.prereq_owners, subscribers, *vertex.requisites.values())
 
 
 def _tie(vertex: Vertex, old: Vertex, exchanged: Mapping[Vertex, Vertex]) -> None:
-    """Tie a vertex to what the old one was tied to, or to what has taken its place."""
+    """Give a vertex the edges of the old one, to the vertices that replace those at its other ends."""
 
-    def now(several: Iterable[Vertex]) -> tuple[Vertex, ...]:
-        return tuple([exchanged.get(each, each) for each in several])
+    def current(vertices: Iterable[Vertex]) -> tuple[Vertex, ...]:
+        return tuple([exchanged.get(each, each) for each in vertices])
 
-    vertex.requisites = {kind: now(targets) for kind, targets in old.requisites.items()} or NONE
-    vertex.upstream, vertex.downstream, vertex.auto = now(old.upstream), now(old.downstream), now(old.auto)
-    vertex.subscribers = tuple([(exchanged.get(who, who), name) for who, name in old.subscribers])
-    vertex.prereq_owners, vertex.probe_position = now(old.prereq_owners), old.probe_position
+    vertex.requisites = {kind: current(targets) for kind, targets in old.requisites.items()} or NONE
+    vertex.upstream, vertex.downstream = current(old.upstream), current(old.downstream)
+    vertex.auto = current(old.auto)
+    vertex.subscribers = tuple([(exchanged.get(each, each), name) for each, name in old.subscribers])
+    vertex.prereq_owners, vertex.probe_position = current(old.prereq_owners), old.probe_position
 
 
 def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
-    """Make the graph of vertices that stand in order of execution, from the requisites of their calls and from automatic edges.
+    """Make a graph of vertices in order of execution, from the requisites of their calls and the automatic edges.
 
-    One with a prereq looks at its target before the target's own turn: so it also waits for what comes before that.
+    A vertex with a prereq probes its target before the target runs, so it also waits for what the target waits for.
     """
     above: list[dict[Vertex, None]] = [{} for _ in vertices]
     below: list[list[Vertex]] = [[] for _ in vertices]
-    notify: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
-    prerequired: dict[Vertex, list[Vertex]] = {}
+    subscribers: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
+    prereq_owners: dict[Vertex, list[Vertex]] = {}
     for vertex, before in zip(vertices, above, strict=True):
         given = vertex.call.requisites
         requisites = (
@@ -74,15 +82,15 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
         vertex.requisites = _unless_equal(vertex.requisites, requisites)
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():
-                notify.setdefault(target, {})[vertex, CARRIES[kind]] = None
+                subscribers.setdefault(target, {})[vertex, CARRIES[kind]] = None
             for target in targets if kind == "prereq" else ():
-                prerequired.setdefault(target, []).append(vertex)
+                prereq_owners.setdefault(target, []).append(vertex)
             if kind not in ("prereq", "listen"):
                 before.update(dict.fromkeys(targets))
         waits_for = automatic.get(vertex.call.position) if automatic else None
         vertex.auto = _unless_equal(vertex.auto, tuple([vertices[i] for i in waits_for])) if waits_for else ()
         before.update(dict.fromkeys(vertex.auto))
-    _look_ahead(vertices, above, prerequired)
+    _put_owners_first(vertices, above, prereq_owners)
     for vertex, before in zip(vertices, above, strict=True):
         for target in before:
             below[target.call.position].append(vertex)
@@ -90,8 +98,8 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
         upstream = tuple(before)
         vertex.upstream = vertex.auto if upstream == vertex.auto else _unless_equal(vertex.upstream, upstream)
         vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
-        vertex.subscribers = _unless_equal(vertex.subscribers, tuple(notify.get(vertex, ())))
-        vertex.prereq_owners = tuple(prerequired.get(vertex, ()))
+        vertex.subscribers = _unless_equal(vertex.subscribers, tuple(subscribers.get(vertex, ())))
+        vertex.prereq_owners = tuple(prereq_owners.get(vertex, ()))
         later = vertex.call.superseded
         vertex.successors = _unless_equal(vertex.successors, tuple([vertices[i] for i in later.by])) if later else ()
         vertex.probe_position = min(
@@ -100,13 +108,13 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
     return Graph(vertices, automatic)
 
 
-def _look_ahead(
-    vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prerequired: Mapping[Vertex, Sequence[Vertex]]
+def _put_owners_first(
+    vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prereq_owners: Mapping[Vertex, Sequence[Vertex]]
 ) -> None:
-    """One with a prereq comes before its target, and after what comes before that."""
-    for target, owners in prerequired.items():
+    """Put each vertex with a prereq before its target, and after what the target waits for."""
+    for target, owners in prereq_owners.items():
         above[target.position].update(dict.fromkeys(owners))
-    for owner in reversed(vertices) if prerequired else ():
+    for owner in reversed(vertices) if prereq_owners else ():
         for target in owner.requisites.get("prereq", ()):
             above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
 
@@ -115,14 +123,14 @@ Kept = TypeVar("Kept")
 
 
 def _unless_equal(old: Kept, new: Kept) -> Kept:
-    """The old one where it is equal: what lives long already costs the garbage collector nothing."""
+    """Return the old object if it is equal: the garbage collector need not scan an old object again."""
     return old if old == new else new
 
 
 def same_shape(one: Requisites, other: Requisites) -> bool:
-    """Whether requisites name the same: what must be so for the past of a vertex to count in a new graph."""
+    """Return whether requisites name the same targets: only then is the state of a vertex valid in a new graph."""
     if one is other or one == other:
-        return True  # the very same vertices, as mostly
+        return True  # mostly the same objects
     return {kind: [target.identity for target in targets] for kind, targets in one.items()} == {
         kind: [target.identity for target in targets] for kind, targets in other.items()
     }

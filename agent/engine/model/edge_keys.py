@@ -1,7 +1,8 @@
-"""Which resource of new states is which of those that the journal knows, and which deliveries outlive the change.
+"""Keys of resources in the journal: matches new states with known resources, and decides which deliveries to keep.
 
-The journal counts under keys. A key stays with what a state manages (kind and name), whatever its ID: so a refresh that is owed
-survives a new ID. Where no state manages that thing any more, the key stays with the ID: a corrected command is still the same state.
+The journal counts changes and deliveries by key. A key stays with what a state manages (kind and name), whatever the ID
+of the state, so a pending refresh survives a new ID. If no state manages that thing any more, the key stays with the
+ID: a corrected command is still the same state.
 """
 
 from __future__ import annotations
@@ -14,54 +15,57 @@ from typing import NamedTuple
 Edge = tuple[str, str, str]
 """(upstream, downstream, kind): keys, and `watch`, `onchanges`, `listen` or `onfail`."""
 SPELLINGS = {"watch": "listen", "listen": "watch"}
-"""The two ways to ask for a refresh: what is owed to the one is owed to the other."""
+"""The two requisites that ask for a refresh: a state that changes from one to the other keeps its pending delivery."""
 KEPT = 30 * 86400.0
-"""Seconds for which an owed delivery is kept while one of its ends is not declared."""
+"""Seconds for which a pending delivery is kept while one of its ends is not declared."""
 DAY = 86400.0
-"""Most seconds that count between the last adoption of one process and the first of the next: the clock of the world may jump."""
+"""Most seconds counted between the last adoption of one process and the first of the next.
+
+Only Unix time spans two processes, and it may jump.
+"""
 
 
 class End(NamedTuple):
-    """A resource about which something is remembered."""
+    """A resource that the journal remembers."""
 
     thing: str
-    """What it manages, as `thing` writes it; empty in a journal of older versions."""
+    """What the resource manages, as `thing` returns it; empty in a journal of an older version."""
     identity: str
-    """`kind[id]` of the state that declared it last."""
+    """`kind[id]` of the state that declared the resource last."""
     absent: float | None = None
-    """Seconds for which no state has declared it, as far as they were counted; None: it is declared."""
+    """Counted seconds for which no state has declared the resource; None: it is declared."""
 
 
 class Owed(NamedTuple):
-    """A delivery that is due."""
+    """A pending delivery."""
 
     upstream: str
-    """Identity of what has changed or failed."""
+    """Identity of the resource that has changed or failed."""
     downstream: str
-    """Identity of what is to be told."""
+    """Identity of the resource to notify."""
     kind: str
     """`watch`, `onchanges`, `listen` or `onfail`."""
 
 
 @dataclass
 class Settlement:
-    """What becomes of the deliveries of older states."""
+    """Changes of the delivery records that new states require."""
 
     put: dict[Edge, int] = field(default_factory=dict)
-    """Edges that are new -> how far they have delivered."""
+    """New edge -> change count that it has delivered."""
     gone: list[Edge] = field(default_factory=list)
-    """Edges that are forgotten."""
+    """Edges to forget."""
     dropped: list[Edge] = field(default_factory=list)
-    """Those of them that were owed something."""
+    """Edges in `gone` that had a pending delivery."""
 
 
 def thing(kind: str, name: str) -> str:
-    """What a state manages, as a digest: names may be long, or hold secrets."""
+    """Return a digest of what a state manages: names may be long or hold secrets."""
     return hashlib.blake2b(f"{kind} {name}".encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
 
 
 def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str]:
-    """The key of each declared resource. `declared`: identity -> thing."""
+    """Return identity -> key of each declared resource. `declared`: identity -> thing."""
     by_identity = {end.identity: key for key, end in known.items() if end.absent is not None}
     by_identity.update({end.identity: key for key, end in known.items() if end.absent is None})
     keys = {
@@ -92,9 +96,10 @@ def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str
 def matching(
     known: Mapping[str, End], declared: Mapping[str, str], others: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Those of the other resources that the journal knows though it has nothing to remember of them any more; identity -> thing.
+    """Return identity -> thing of those other resources that the journal still knows.
 
-    They are looked at only when something is known that is not declared.
+    `declared` are the resources that the journal has to remember. The others are read only if the journal knows a
+    resource that is not declared: computing their things takes time.
     """
     identities = {end.identity for end in known.values()} - declared.keys()
     things = {end.thing for end in known.values()}.difference(declared.values())
@@ -102,7 +107,7 @@ def matching(
 
 
 def _new(identity: str, known: Mapping[str, End], claimed: Collection[str]) -> str:
-    """A key that nobody has: the identity, where that is free."""
+    """Return an unused key: the identity if that is free."""
     key, number = identity, 1
     while key in known or key in claimed:
         number += 1
@@ -119,10 +124,13 @@ def settle(
     *,
     whole: bool,
 ) -> Settlement:
-    """What becomes of edges when those in `current` take their place. `ends` are those after that, `present` the keys of what is declared.
+    """Return how the delivery records change when the edges in `current` replace those in `delivered`.
 
-    An edge that is new has missed nothing, unless it is another spelling of one that leaves. One that is owed something stays while an
-    end of it is not declared, for `KEPT`; when only a part of the states is known (not `whole`), each does.
+    `ends` are the remembered resources after the change, `present` the keys of declared ones.
+
+    A new edge starts with nothing pending, unless it is another spelling of an edge that leaves. An edge with a pending
+    delivery is kept for `KEPT` while one of its ends is not declared. With only a part of the states (not `whole`),
+    each edge with an end that is not declared is kept.
     """
     found = Settlement()
     for edge, done in delivered.items():
@@ -149,7 +157,10 @@ def settle(
 def age(
     known: Mapping[str, End], declared: Mapping[str, str], keys: Mapping[str, str], seconds: float | None
 ) -> dict[str, End]:
-    """The ends after an adoption, `seconds` after the one before; None: of a part of the states, which says nothing of the others."""
+    """Return the remembered resources after an adoption, `seconds` after the previous one.
+
+    `seconds` is None if only a part of the states is adopted: that says nothing about the others.
+    """
     after = {key: End(declared[who], who) for who, key in keys.items()}
     for key, end in known.items():
         if key not in after:
@@ -162,7 +173,10 @@ def age(
 def needed(
     after: Mapping[str, End], known: Mapping[str, End], wanted: Collection[str], edges: Collection[Edge]
 ) -> dict[str, End]:
-    """Those that are wanted, or stand at an edge. One that has just left may still run, and so stays once more."""
+    """Return the resources that are wanted or are an end of an edge.
+
+    A resource that this adoption has removed may still run, so it is kept until the next one.
+    """
     bound = {key for edge in edges for key in edge[:2]}
     return {
         key: end
@@ -172,7 +186,7 @@ def needed(
 
 
 def named(edge: Edge, ends: Mapping[str, End]) -> Owed:
-    """An edge by the identities of its ends."""
+    """Return an edge with the identities of its ends."""
     upstream, downstream, kind = edge
     return Owed(_identity(upstream, ends), _identity(downstream, ends), kind)
 

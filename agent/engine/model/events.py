@@ -1,6 +1,6 @@
-"""What the engine tells: outcomes of runs, passes, and everything else worth a line in the log.
+"""Events that the engine reports: outcomes of runs, passes, and notices for the log.
 
-The engine knows no log and no terminal: it hands these values to one `emit` function.
+The engine uses no log and no terminal: it passes these values to one `emit` function.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ Cause = Literal[
 """Why a pass began, or why one resource ran in it."""
 
 WATCHED = ("drift", "poll")
-"""Causes that the watch of a resource tells of."""
+"""Causes that the watch of a resource reports."""
 ROUTINE = ("poll", "recheck")
-"""Causes that do not say that anything has happened."""
+"""Causes that do not mean that anything has happened."""
 
 Reason = Literal[
     "",
@@ -38,21 +38,21 @@ Reason = Literal[
 ]
 """Why a resource did not run."""
 GUARDS: frozenset[Reason] = frozenset({"onlyif", "unless", "creates"})
-"""Those of them that are a guard's answer: it may be another one later."""
+"""Reasons given by a guard, whose answer may change later."""
 
 
 NO_CHANGES: Mapping[str, Any] = {}
-"""One for all outcomes without any: nobody changes what an outcome holds."""
+"""Shared by all outcomes without changes; the changes of an outcome are never modified."""
 
 
 class Outcome(NamedTuple):
-    """How one run of one resource ended, or why it was not run."""
+    """How one run of one resource ended, or why the resource did not run."""
 
     identity: str
     position: int
     """Place in the order of execution."""
     result: bool | None
-    """True: right, or put right. False: failed. None: a change would be made (noop)."""
+    """True: as declared, or repaired. False: failed. None: noop, and a repair is needed, or `unknown`."""
     changes: Mapping[str, Any] = NO_CHANGES
     comment: str = ""
     diff: str = ""
@@ -61,34 +61,37 @@ class Outcome(NamedTuple):
     ran: bool = True
     reason: Reason = ""
     because: tuple[str, ...] = ()
-    """Identities of the resources that kept it from running."""
+    """Identities of the resources that kept this one from running."""
     cause: Cause = "start"
     attempts: int = 1
     refreshed: bool = False
-    """The changes are those of its refresh action."""
+    """The changes are those of the refresh action."""
     touched: bool = False
-    """Changing had begun when it failed: it may have changed."""
+    """The run failed after its repair had begun, so the resource may have changed."""
     listener: bool = False
-    """It is the turn of a listener, a second row for its resource."""
+    """The run of a listener, which is a second row for its resource."""
     undone: str = ""
-    """Who seems to have undone what this run has repaired: `undone by kind[id]`, or `perhaps undone by kind[id]` where that is not certain."""
+    """The resource that has undone what this run repaired: `undone by kind[id]`, or `perhaps undone by kind[id]`."""
     unknown: bool = False
-    """Whether it would change something cannot be said before something else is changed (noop)."""
+    """Noop: whether a repair is needed is unknown until another resource has changed."""
     started: float = 0.0
     """Unix time."""
 
     @property
     def changed(self) -> bool:
-        """It changed something, or would have: even where no `changes` say so, as Salt has it of some kinds in noop."""
+        """Whether the run changed something, or would in noop.
+
+        Under noop some kinds of Salt report no `changes`, so the result None counts as well.
+        """
         return bool(self.changes) or (self.result is None and not self.unknown)
 
     def outline(self) -> Outcome:
-        """What there is to be remembered of it: that something was changed, not from what to what, which may be megabytes."""
+        """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
         return self._replace(changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self
 
     @property
     def blocked(self) -> bool:
-        """It did not run, for what it requires has failed or was blocked itself: not its own fault."""
+        """Whether the resource did not run because one that it requires failed or was blocked."""
         return self.reason == "requisite_failed"
 
 
@@ -96,7 +99,7 @@ Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"
 
 
 def result_of(outcome: Outcome) -> Result:
-    """The outcome in one word, for programs."""
+    """Return the result of an outcome as one word, for programs."""
     if not outcome.ran:
         return "failed" if outcome.result is False and not outcome.blocked else "skipped"
     if outcome.result is False:
@@ -107,29 +110,32 @@ def result_of(outcome: Outcome) -> Result:
 
 
 class Tally:
-    """How a run of many resources went, counted as they end. A resource counts once, by its last outcome, and as changed if one changed it."""
+    """Counts the outcomes of many resources.
 
-    __slots__ = ("_last", "_sorts", "any_changed", "any_failed", "changed", "results")
+    A resource counts once, by its last outcome. It is in `changed` if any of its outcomes changed it.
+    """
+
+    __slots__ = ("_keys", "_last", "any_changed", "any_failed", "changed", "results")
 
     def __init__(self, outcomes: Iterable[Outcome] = ()) -> None:
         self.results: Counter[tuple[Result, bool, bool]] = Counter()
-        """(result, it ran, it was blocked) -> how many."""
+        """(result, ran, blocked) -> number of resources."""
         self.changed: set[str] = set()
-        """Identities of what was changed."""
+        """Identities of changed resources."""
         self.any_failed = self.any_changed = False
         self._last: dict[str, tuple[Result, bool, bool]] = {}
-        self._sorts: dict[tuple[Result, bool, bool], tuple[Result, bool, bool]] = {}
-        """Equal ones are one object: there are as many as resources."""
+        self._keys: dict[tuple[Result, bool, bool], tuple[Result, bool, bool]] = {}
+        """Each key of `results` once, so that the entries of `_last` share it: there is one for each resource."""
         for outcome in outcomes:
             self.add(outcome)
 
     def add(self, outcome: Outcome) -> None:
-        """One more has ended, or one again."""
+        """Count an outcome; it replaces an earlier one of the same resource."""
         identity, key = outcome.identity, (result_of(outcome), outcome.ran, outcome.blocked)
         before = self._last.get(identity)
         if before is not None:
             self.results[before] -= 1
-        self._last[identity] = self._sorts.setdefault(key, key)
+        self._last[identity] = self._keys.setdefault(key, key)
         self.results[key] += 1
         if key[0] == "changed":
             self.changed.add(identity)
@@ -137,57 +143,57 @@ class Tally:
         self.any_changed = self.any_changed or outcome.changed
 
     def close(self) -> None:
-        """No more will be added: forget what that needs, which is much where there are many resources."""
+        """Free the memory that only `add` needs; call this after the last outcome."""
         self._last.clear()
 
     def count(self, result: Result) -> int:
-        """Resources of this result."""
+        """Return the number of resources with this result."""
         return sum(number for (each, _, _), number in self.results.items() if each == result)
 
     @property
     def total(self) -> int:
-        """Resources of which something came."""
+        """Number of resources with an outcome."""
         return sum(self.results.values())
 
     @property
     def ran(self) -> int:
-        """Resources that have run."""
+        """Number of resources that have run."""
         return sum(number for (_, ran, _), number in self.results.items() if ran)
 
     @property
     def blocked(self) -> int:
-        """Resources that were not run because of another."""
+        """Number of resources that did not run because of another one."""
         return sum(number for (_, _, blocked), number in self.results.items() if blocked)
 
 
 Pause = Literal["operator", "going-down", "stopped"]
-"""Why nothing is started: an operator has paused the agent, the system goes down, or the engine has been stopped."""
+"""Why no run starts: an operator paused the agent, the system is shutting down, or the engine was stopped."""
 
 
 class Rest(NamedTuple):
-    """A resource waits for its next attempt."""
+    """The wait of a resource for its next attempt."""
 
     attempt: int
-    """The one that has failed; the first is 1."""
+    """Number of the attempt that failed; the first is 1."""
     attempts: int
-    """How many there may be."""
+    """Greatest number of attempts."""
     comment: str
-    """What came of it."""
+    """Comment of the failed attempt."""
     began: float
     """Loop time of the first attempt."""
     started: float
-    """The same as Unix time."""
+    """Unix time of the first attempt."""
 
 
 class Obstacle(NamedTuple):
-    """Why a resource must not be put right now, though nothing is wrong with it or with the agent."""
+    """Why a resource must not be repaired now, although the repair itself would work."""
 
     text: str
-    """For people: who or what is in the way."""
+    """For people: what prevents the repair."""
     until: float | None
-    """Loop time at which it is out of the way at the latest; None: nobody knows."""
+    """Loop time at which the obstacle ends at the latest; None: unknown."""
     over: asyncio.Event
-    """Set when it is; the same for all that wait for one thing."""
+    """Set when the obstacle ends. Resources that wait for the same thing share one event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,23 +207,26 @@ class PassRecord:
     duration: float = 0.0
     """Seconds; 0 while it runs."""
     outcomes: tuple[Outcome, ...] = ()
-    """In the order in which they ended; of those of one resource that came out alike only the last, and of many those that ended last."""
+    """In the order in which they ended.
+
+    Of equal results of one resource only the last is kept; an agent keeps the last `KEPT` of `passes.py`.
+    """
     converged: bool = False
-    """Nothing in the whole graph was failing, or different under noop, when it ended."""
+    """The pass was not interrupted, and at its end no resource of the graph was failing or differing."""
     failing: int = 0
-    """Resources of the whole graph that were failing."""
+    """Number of failing resources in the whole graph."""
     differing: int = 0
-    """Resources of the whole graph that noop kept from being changed."""
+    """Number of resources in the whole graph that noop kept from being repaired."""
     asked: bool = False
-    """An operator has asked for some of it, whatever it began with."""
+    """An operator asked for a part of the pass, whatever its cause."""
     broken_off: bool = False
-    """It has not come to its end: the engine was stopped."""
+    """The pass was interrupted because the engine stopped."""
     counted: Tally | None = field(default=None, compare=False, repr=False)
-    """`tally`, where it was counted as the outcomes came."""
+    """The tally, if the outcomes were counted as they arrived."""
 
     @property
     def tally(self) -> Tally:
-        """How it went."""
+        """The outcomes of the pass, counted."""
         return self.counted or Tally(self.outcomes)
 
 
@@ -229,29 +238,29 @@ class PassStarted(NamedTuple):
 
 
 class Started(NamedTuple):
-    """A resource begins to run, or to find out that it does not have to."""
+    """A resource starts to run; the run may find that nothing is to be done."""
 
     identity: str
     waited: float
-    """Seconds since the first event that this run answers."""
+    """Seconds since the first event that this run handles."""
 
 
 class Ran(NamedTuple):
-    """A resource has run, or was found not to have to."""
+    """A resource has an outcome, after a run or without one."""
 
     number: int
-    """Of the pass."""
+    """Number of the pass."""
     outcome: Outcome
 
 
 class PassEnded(NamedTuple):
-    """A pass is over."""
+    """A pass has ended."""
 
     record: PassRecord
 
 
 class Notice(NamedTuple):
-    """Something else an operator should know of a resource (or, with an empty identity, of the engine)."""
+    """A message to operators about a resource or, with an empty identity, about the engine."""
 
     level: Literal["debug", "info", "warning", "error"]
     code: str

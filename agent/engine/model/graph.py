@@ -1,7 +1,7 @@
-"""The graph: one vertex for each compiled call, and everything the engine knows about it.
+"""The graph: one vertex for each compiled call, with everything that the engine knows about the resource.
 
-Edges come from requisites and always point forward in the order of execution, so the graph has no cycle by construction:
-the compiler has ordered the calls already. Vertices are plain state; only the engine's own modules change them.
+Edges come from requisites, or are automatic edges. Each edge points forward in the order of execution, which the
+compiler has found, so the graph has no cycle. A vertex is plain data; only modules of the engine change it.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ CARRIES = {
     **dict.fromkeys(("onfail", "onfail_any", "onfail_all"), "onfail"),
     "listen": "listen",
 }
-"""Requisites that carry a change (for onfail: a failure) downstream -> the name their deliveries are counted under."""
+"""Requisite that carries a change (for onfail: a failure) downstream -> kind under which its deliveries are counted."""
 
 
 class ProbeResult(NamedTuple):
-    """What the target of a prereq would do."""
+    """What the target of a prereq would do if it ran now."""
 
     outcome: Outcome
     failure: Failure | None
-    """The look itself failed: whether to try again."""
+    """Set if the probe failed: whether to try again."""
     marks: int
-    """The target's when this was seen."""
+    """Generation of the target when the probe began."""
 
 
 Requisites: TypeAlias = "Mapping[str, tuple[Vertex, ...]]"
 Automatic: TypeAlias = "Mapping[int, tuple[int, ...]]"
-"""Position -> those that it waits for though nobody wrote it down."""
+"""Position of a vertex -> positions of the vertices for which it waits by automatic edges."""
 NONE: Requisites = MappingProxyType({})
-"""One for all: most vertices have no requisites."""
+"""Shared by all vertices without requisites, which most are."""
 
 
 @dataclass(slots=True, eq=False)
@@ -57,99 +57,108 @@ class Vertex:
     call: Call
     ctx: Context
     key: str = ""
-    """What the journal calls it."""
+    """The key of the resource in the journal."""
     requisites: Requisites = field(default_factory=lambda: NONE)
-    """Kind of requisite -> its targets."""
+    """Kind of requisite -> targets."""
     upstream: tuple[Vertex, ...] = ()
-    """Whatever must be settled before this may start."""
+    """Vertices that must be settled before this one may start."""
     downstream: tuple[Vertex, ...] = ()
-    """The other end of `upstream`."""
+    """Vertices that have this one in their `upstream`."""
     auto: tuple[Vertex, ...] = ()
-    """Those of `upstream` that nobody wrote down: it waits for them, and they never keep it from running."""
+    """Vertices of `upstream` by an automatic edge: this one waits for them, but their failure does not block it."""
     subscribers: tuple[tuple[Vertex, str], ...] = ()
-    """(who, counted name) of every edge that carries its changes or failures."""
+    """(vertex, kind of delivery) of each edge that carries changes or failures of this vertex."""
     prereq_owners: tuple[Vertex, ...] = ()
-    """Those that have this as their prereq: they run before it, and only if it would change."""
+    """Vertices that name this one in a prereq: they run before it, and only if it would change."""
     satisfied_prereqs: frozenset[tuple[Vertex, int]] = frozenset()
-    """Targets of its prereqs for which it has run, each with its marks at that time."""
+    """(target, its generation) of the prereqs for which this vertex has run."""
     successors: tuple[Vertex, ...] = ()
-    """Those that say something else of the same thing and come later: it acts once for each version of the sequence, and they are kept."""
+    """Later states of the same thing that supersede this one.
+
+    A superseded vertex runs once for each version of its sequence; the last of these vertices is maintained.
+    """
     closes: bool = True
-    """It has not run since one that it supersedes has acted, or since it came into the graph: it waits for all between."""
+    """The vertex has not run since it entered the graph, or since one that it supersedes has run.
+
+    Until it runs, it waits for all vertices of its sequence before it.
+    """
     probe_position: int = 0
-    """Position of the first that looks at it, through prereqs near or far; its own where none does."""
+    """Position of the first vertex that probes this one, through any number of prereqs; its own if none does."""
 
     dirty: bool = False
     cause: Cause = "start"
-    """Why it is dirty, or why it ran last."""
+    """Why the vertex is dirty, or why it ran last."""
     round: int = 0
-    """When it was marked, in pumps of the scheduler."""
+    """Number of the scheduler's pump in which the vertex became dirty."""
     armed: bool = False
-    """Its watch has said "armed" (or it needs none)."""
+    """The watch is armed, or the vertex needs none."""
     paused: bool = False
-    """A pause whose pattern names it is known to hold."""
+    """A pause with a pattern covers the vertex; updated when a pause begins or ends."""
     new: bool = True
-    """It came into the graph and has neither settled nor failed since, so definition order still binds it, and those after it."""
+    """The vertex has neither settled nor failed since it entered the graph.
+
+    Until then definition order applies to it and to the vertices after it.
+    """
     running: bool = False
     rest: Rest | None = None
-    """It is dirty, and waits for its next attempt."""
+    """The vertex is dirty and waits for its next attempt."""
     before: Rest | None = None
-    """The wait that its present, or last, attempt came after."""
+    """The wait that preceded the current or last attempt."""
     pending_cause: Cause | None = None
-    """Why it was marked while it ran: it is dirty again when the run ends."""
+    """Why the vertex was marked while it ran: it becomes dirty again when the run ends."""
     removed: bool = False
-    """It is leaving the graph and must not start any more."""
+    """The vertex is leaving the graph and must not start."""
     applying: bool = True
-    """Its present, or last, run may change the machine: settings may change while it runs."""
+    """The current or last run may change the machine. Kept here because options may change during the run."""
     listening: bool = False
-    """Its next run is that of a listener: the refresh alone, whatever its requisites."""
+    """The next run is that of a listener: only the refresh, whatever the requisites say."""
     force_next: bool = False
-    """An action that must run, whatever the journal remembers."""
+    """The next run must execute the action, even if the journal has it as done."""
     forced: bool = False
-    """It was due when its present run started."""
+    """`force_next` was set when the current run started."""
     would_change: bool = False
-    """Its last run was noop and found something to change."""
+    """The last run was noop and found something to change."""
     noticed_at: float | None = None
-    """Loop time of the first event that no run has answered yet."""
+    """Loop time of the first event that no run has handled yet."""
     not_before: float = 0.0
-    """Loop time before which it must not start (rate limit, flapping, the next attempt): that of its timer."""
+    """Loop time before which the vertex must not start: rate limit, flapping, retry wait, obstacle."""
     erred: float | None = None
-    """Loop time at which its last attempt failed; None: it did not."""
+    """Loop time at which the last attempt failed; None: it did not fail."""
     outcome: Outcome | None = None
     probe: ProbeResult | None = None
-    """What it would do, found for those that have it as their prereq; kept while it is dirty."""
+    """What the vertex would do, probed for `prereq_owners`; kept while the vertex is dirty."""
     probe_task: asyncio.Task[ProbeResult] | None = None
-    """Finds that out; never while `task` runs."""
+    """The task that probes for `prereq_owners`; never runs at the same time as `task`."""
     generation: int = 0
-    """How often something may have happened to it: a look that saw this grow is stale."""
+    """Counts events that may have changed the resource: a probe is stale if this changed meanwhile."""
     clear_epoch: int = -1
-    """The scheduler's epoch in which nothing unsettled was found above it."""
+    """Epoch of the scheduler in which all vertices above this one were found settled."""
     last_change: Outcome | None = None
     failures: int = 0
-    """Failed attempts in a row."""
+    """Number of failed attempts in a row."""
     repairs: tuple[float, ...] = ()
-    """Loop times of the last repairs of drift, and attempts at them; as many as the flap limit."""
+    """Loop times of the last repairs of drift, failed ones included; at most `flap_limit` of them."""
     flapping: float = 0.0
-    """Seconds between repairs while it flaps; 0: it does not."""
+    """Seconds between repairs while the vertex flaps; 0: it does not flap."""
     tokens: float = -1.0
-    """Runs left in the bucket of its rate limit; -1: not used yet."""
+    """Runs left in the token bucket of the rate limit; -1: not used yet."""
     refilled: float = 0.0
-    """Loop time at which the bucket was last filled up."""
+    """Loop time at which the bucket was last refilled."""
     counted: Group | None = None
-    """Where the census counts it; None: it does not."""
+    """Group in which the census counts the vertex; None: it does not count it."""
     waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""
     predecessors: tuple[asyncio.Task[None], ...] = ()
-    """What ends those whose place it takes: until then nothing may be done to it."""
+    """Tasks that end the vertices that this one replaces; nothing runs for this vertex before they are done."""
     obstacle: Obstacle | None = None
-    """What was in the way when it was to run last: it is dirty, and left alone until that is over."""
+    """What prevented the last run: the vertex stays dirty and waits until the obstacle ends."""
     batch: Batch | None = None
-    """Those with whom it runs, to put things right in one go."""
+    """The batch in which the vertex runs, to be repaired together with others."""
     task: asyncio.Task[None] | None = None
     watcher: asyncio.Task[None] | Closable | None = None
-    """Watches it: a task, or what tells by a callback."""
+    """The watch: a task, or the subscription of a callback."""
     timer: asyncio.TimerHandle | None = None
-    """Has it looked at again: for a retry, a rerun, or because it was held back until then."""
+    """Checks the vertex again: after a retry wait or a period (`rerun`), or once it is no longer held back."""
 
     @property
     def identity(self) -> str:
@@ -163,7 +172,7 @@ class Vertex:
 
     @property
     def resource(self) -> Resource:
-        """What it manages."""
+        """The declared resource."""
         return self.call.resource
 
     @property
@@ -174,7 +183,10 @@ class Vertex:
 
     @property
     def group(self) -> Hashable:
-        """Those with an equal key may run as one batch; None: it runs alone, as one with a deadline of its own does, which others would use up."""
+        """Key of the group with which the vertex may run as one batch; None: it runs alone.
+
+        A vertex with its own `timeout` runs alone, because the other members would use up its time.
+        """
         meta, resource = self.call.meta, self.call.resource
         if (
             not isinstance(resource, Groupable)
@@ -186,23 +198,23 @@ class Vertex:
         try:
             key = resource.group()
             hash(key)
-        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; it is put right alone then
+        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then the vertex runs alone
             return None
         return None if key is None else (type(resource), key)
 
     @property
     def settled(self) -> bool:
-        """Not dirty and not running: those after it may start."""
+        """Whether the vertex is neither dirty nor running: vertices after it may start."""
         return not self.dirty and not self.running
 
     @property
     def failed(self) -> bool:
-        """Its last run failed."""
+        """Whether the last run failed."""
         return self.outcome is not None and self.outcome.result is False
 
     def carriers(self, *, failure: bool = False) -> list[Edge]:
-        """The edges that carry its changes, or its failures."""
-        return [(self.key, who.key, kind) for who, kind in self.subscribers if (kind == "onfail") is failure]
+        """Return the edges that carry changes of this vertex or, with `failure`, its failures."""
+        return [(self.key, each.key, kind) for each, kind in self.subscribers if (kind == "onfail") is failure]
 
 
 class Graph:
@@ -211,11 +223,11 @@ class Graph:
     def __init__(self, vertices: Sequence[Vertex] = (), automatic: Automatic = MappingProxyType({})) -> None:
         self.vertices = list(vertices)
         self.automatic = automatic
-        """The edges that nobody wrote down, by positions."""
+        """The automatic edges, by positions."""
         self.by_identity = {vertex.identity: vertex for vertex in vertices}
 
     def __iter__(self) -> Iterator[Vertex]:
-        """In order of execution."""
+        """Iterate over the vertices in order of execution."""
         return iter(self.vertices)
 
     def __len__(self) -> int:
@@ -224,7 +236,7 @@ class Graph:
 
 
 def edges(calls: Sequence[Call]) -> Iterator[Edge]:
-    """Every edge that carries changes or failures, by identities, of calls that stand in order of execution."""
+    """Return each edge that carries changes or failures, by identities. `calls` are in order of execution."""
     for call in calls:
         for kind, targets in call.requisites.items():
             if kind in CARRIES:
@@ -233,7 +245,10 @@ def edges(calls: Sequence[Call]) -> Iterator[Edge]:
 
 
 def remembered(calls: Sequence[Call]) -> dict[str, str]:
-    """Identity -> thing of each call about which the journal has something to remember: actions, superseded ones, and ends of edges that carry something."""
+    """Return identity -> thing of the calls that the journal remembers.
+
+    These are actions, superseded states, and the ends of edges that carry changes, failures or values.
+    """
     found: dict[str, str] = {}
     for call in calls:
         carriers = [targets for kind, targets in call.requisites.items() if kind in CARRIES or kind == RECV]
@@ -245,12 +260,12 @@ def remembered(calls: Sequence[Call]) -> dict[str, str]:
 
 
 def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """(identity, thing) of all other calls."""
+    """Return (identity, thing) of all calls that are not in `known`."""
     return ((call.identity, thing(call.kind, call.resource.name)) for call in calls if call.identity not in known)
 
 
 def same_to_remember(vertices: Sequence[Vertex], calls: Sequence[Call]) -> bool:
-    """Whether `edges`, `remembered` and `others` find the same in these calls as in those of a graph: what was edited is something else."""
+    """Return whether `edges`, `remembered` and `others` are equal for these calls and for those of the vertices."""
     return len(vertices) == len(calls) and all(map(_same_to_remember, vertices, calls))
 
 
@@ -264,7 +279,7 @@ def _same_to_remember(vertex: Vertex, new: Call) -> bool:
 
 
 def blames_others(vertex: Vertex) -> bool:
-    """Whether it did not run because of something that it has nothing to do with any more."""
+    """Return whether the vertex did not run because of a resource that it no longer depends on."""
     if vertex.outcome is None or not vertex.outcome.because:
         return False
     near = {each.identity for each in (*vertex.upstream, *vertex.prereq_owners, *chain(*vertex.requisites.values()))}

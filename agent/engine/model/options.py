@@ -1,4 +1,4 @@
-"""What an operator may set about the engine; part of agent.yaml."""
+"""Options of the engine; a part of agent.yaml."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ class EngineOptions(BaseModel):
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1)
     """Resources that may run at once after the first pass. Default: the number of CPUs."""
     ordering: Literal["definition", "requisites"] = "definition"
-    """`definition`: on the first pass of new states each waits for all before it, as their author read them."""
+    """`definition`: in the first pass of new states each state also waits for all states before it in the files."""
     recheck: float = Field(900.0, ge=0)
-    """Period of the full check that finds what no watch told; 0 turns it off."""
+    """Period of the check of all resources, which finds changes that no watch reported; 0 turns it off."""
     recheck_splay: float = Field(60.0, ge=0)
-    """Up to so much is added to it at random, so that a fleet does not check in step."""
+    """Longest random delay added to `recheck`, so that the hosts of a fleet do not check at the same time."""
     stop_timeout: float = Field(4.0, ge=0)
-    """What runs may finish for so long when the agent stops; then it is cancelled and its commands are killed."""
+    """Time for runs to finish when the agent stops; then they are cancelled and their commands are killed."""
     converged_timeout: float = Field(0.0, ge=0)
-    """How long nothing must happen before the host counts as converged."""
+    """Time without activity after which the host counts as converged."""
     failhard: bool = False
     """One-shot runs stop at the first failure."""
     limit: float | None = Field(None, gt=0)
     """Runs per second of one resource; None: no limit."""
     burst: int = Field(10, ge=1)
-    """Runs of one resource that may follow each other without a wait when there is a limit."""
+    """Runs of one resource that may follow each other without a wait if there is a `limit`."""
     disabled: tuple[str, ...] = ()
-    """States that are left alone: patterns (`*`, `?`) of `kind[id]`, or of the SLS in which they stand. What requires them goes on."""
+    """States that do not run: patterns (`*`, `?`) of `kind[id]` or of the SLS. States that require them do run."""
     autoedge: bool = True
-    """Whoever needs what another state makes waits for it: a file for its directory, a service for its package."""
+    """A state waits for states that make what it needs: a file for its directory, a service for its package."""
     flap_limit: int = Field(10, ge=1)
-    """More repairs of one resource than this within `flap_window` mean that somebody fights us."""
+    """A resource flaps if it is repaired more often than this within `flap_window`."""
     flap_window: float = Field(60.0, gt=0)
-    """See flap_limit."""
+    """Window of `flap_limit`, and the longest interval between repairs of a flapping resource."""

@@ -1,4 +1,4 @@
-"""The state of one resource in a word, and what resources have in common that are counted together."""
+"""The state of one resource as one word, and the groups in which the census counts resources."""
 
 from __future__ import annotations
 
@@ -17,30 +17,34 @@ State = Literal[
     "skipped",
     "ok",
 ]
-"""The state of one resource in a word: the first of these that holds.
+"""The state of one resource as one word: the first of these that holds.
 
-`blocked`: not run, for something that it requires failed; `unwatched`: its watch has failed and is not armed again yet;
-`waiting`: it is to be looked at, now or at a known time; `drifted`: it would be repaired but for a pause, or may have to be; `would`: it
-would be changed (noop); `superseded`: it has acted once, and a later state of the same thing is kept."""
+- `blocked`: not run, because a resource that it requires failed
+- `unwatched`: its watch has failed and is not armed again yet
+- `waiting`: to be checked, now or at a known time
+- `drifted`: needs a repair, or may need one, but is paused
+- `would`: would be changed, but for noop
+- `superseded`: has run once; a later state of the same thing is maintained
+"""
 QUIET: frozenset[State] = frozenset({"ok", "skipped", "superseded"})
-"""States of which there is nothing to say."""
+"""States that need no attention."""
 
 URGENT: tuple[State, ...] = ("running", "failed", "flapping", "blocked", "unwatched", "waiting", "drifted", "would")
-"""The others, the most urgent first: what is wrong is shown before what is right."""
+"""All other states, the most urgent first."""
 
 
 def urgency(state: str) -> int:
-    """The place among all states at which resources in this one are shown."""
+    """Return the sort key of a state: 0 is the most urgent."""
     return URGENT.index(state) if state in URGENT else len(URGENT)
 
 
 class Group(NamedTuple):
-    """What resources have in common that are counted together."""
+    """Properties by which the census groups resources."""
 
     kind: str
     state: State
     dirty: bool
-    """They are to be looked at."""
+    """The resources are to be checked."""
     watched: bool
     """Their watches are armed."""
     unwatched: bool
