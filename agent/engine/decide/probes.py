@@ -59,7 +59,7 @@ class Prober:
             return None
         if target.probe_task is None:
             target.probe_task = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
-            target.probe_task.add_done_callback(lambda _: setattr(target, "look", None))
+            target.probe_task.add_done_callback(lambda _: setattr(target, "probe_task", None))
         look = target.probe_task
         await asyncio.wait([look])
         return look.result()
