@@ -140,7 +140,8 @@ async def test_a_restart_ends_no_pause(tmp_path: Path, machine: Machine) -> None
     engine = await started(bench, "a", "b")
     assert [(each.pattern, each.reason) for each in engine.pauses] == [("", "reboot")]
     assert re.fullmatch(
-        r"\*b\* was paused until [-0-9: ]+; that ended while no agent ran", bench.notices("resumed")[0].text
+        r"\*b\* was paused until [-0-9: ]+; the pause ended while no agent was running",
+        bench.notices("resumed")[0].text,
     )
     await asyncio.sleep(490)
     assert machine.settings["a"] == "drifted"
@@ -169,9 +170,7 @@ async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) 
     await asyncio.sleep(81)
 
     assert not engine.paused
-    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == [
-        "the clock of the system was set"
-    ] * 2
+    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == ["the system clock was set"] * 2
     await engine.stop()
 
 

@@ -99,7 +99,7 @@ async def test_a_run_that_waits_for_a_place_can_be_stopped(bench: Bench, machine
 @pytest.mark.parametrize("name", ["4", "4:2", "", "a:0", "a:b", "a b", ":2", 4])
 def test_what_is_no_semaphore_is_refused(name: object) -> None:
     """A number alone would look like a limit, which it is not."""
-    with pytest.raises(ValidationError, match="no semaphore"):
+    with pytest.raises(ValidationError, match="not a semaphore"):
         Meta(sema=[name])
 
 

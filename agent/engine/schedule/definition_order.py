@@ -1,6 +1,6 @@
-"""Definition order: until a vertex has settled for the first time, it waits for those before it of which the same holds.
+"""Definition order: a new vertex waits for all new vertices before it.
 
-It does not wait for one whose attempt has failed, nor for one that has held back the others for too long: those are no longer `first`.
+A vertex is new until it has settled or failed once, or has held back the others for too long (`Vertex.new`).
 """
 
 from __future__ import annotations
@@ -12,14 +12,17 @@ from heapq import heappop, heappush
 from holdfast.agent.engine.model.graph import Vertex
 
 PATIENCE = 60.0
-"""Seconds for which the daemon lets the first slow vertex of a graph hold back those after it; each further one has half of the time before."""
+"""Seconds for which the first slow vertex of a graph may hold back later ones; each further slow one gets half of that.
+
+One-shot runs have no such limit.
+"""
 
 Item = tuple[int, int, int, Vertex]
-"""(round of marking or 0, position, a number that breaks ties, vertex)."""
+"""(scheduler round in which the vertex was marked, or 0; position; a number that breaks ties; vertex)."""
 
 
 class Heap(list[Item]):
-    """Vertices by round of marking, if one is given, and by position. What no longer holds is removed when it comes first."""
+    """Vertices, ordered by round (if one is given) and position. Users remove an outdated entry when it comes first."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -27,53 +30,57 @@ class Heap(list[Item]):
 
     @property
     def first(self) -> Vertex:
-        """There must be one."""
+        """The first vertex. The heap must not be empty."""
         return self[0][3]
 
     def push(self, vertex: Vertex, round_: int = 0) -> None:
-        """Add it."""
+        """Add a vertex."""
         self._pushed += 1
         heappush(self, (round_, vertex.position, self._pushed, vertex))
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
-        """Have these alone."""
+        """Replace the content by these vertices."""
         self.clear()
         for vertex in vertices:
             self.push(vertex)
 
 
 class DefinitionOrder:
-    """What holds back whom in one graph: for `patience` seconds the first that is slow, half of that the second, and so on: twice that in all."""
+    """Which vertices of one graph hold back later ones.
+
+    The first slow vertex does so for `patience` seconds, the second for half of that, and so on; all together for at
+    most twice `patience`.
+    """
 
     def __init__(self, patience: float) -> None:
         self._patience = self._left = patience
-        """What there is for a new graph, and for the next vertex that is slow."""
+        """Seconds for the first slow vertex of a new graph, and for the next slow vertex of this one."""
         self._unsettled = Heap()
-        """Those that may hold back others."""
+        """Vertices that may hold back others."""
         self._head: tuple[Vertex, float] | None = None
-        """The first of them, and since when it holds back the others."""
+        """The first of them, and the loop time since which it holds back the others."""
         self._began: dict[Vertex, float] = {}
-        """Running vertices that hold back the others -> loop time of their start: those of one batch are slow together."""
+        """Running vertices that hold back others -> loop time of their start; a batch is slow as a whole."""
         self._overtaken: dict[Vertex, list[Vertex]] = {}
-        """Running vertices that hold back the others no longer -> who started though it comes later."""
+        """Running vertices that no longer hold back others -> new vertices that have started since."""
 
     def clear(self) -> None:
-        """Positions have changed."""
+        """Start again for a new graph, in which vertices have other positions."""
         self._unsettled.clear()
         self._head = None
         self._left = self._patience
 
     def forget_time(self) -> None:
-        """What holds back others has its time again."""
+        """Give each vertex that holds back others its full time again."""
         self._head = None
         self._began.clear()
 
     def enter(self, vertex: Vertex) -> None:
-        """It is unsettled."""
+        """Add a vertex that has become unsettled."""
         self._unsettled.push(vertex)
 
     def began(self, vertex: Vertex) -> None:
-        """It starts: from now on it is its run that holds back the others."""
+        """Note that a vertex starts: from now on, its run holds back the others."""
         if vertex.new:
             self._began[vertex] = asyncio.get_running_loop().time()
             for behind in self._overtaken.values():
@@ -82,12 +89,12 @@ class DefinitionOrder:
             self._head = None
 
     def ended(self, vertex: Vertex) -> list[Vertex]:
-        """Its run has ended; those that have overtaken it."""
+        """Note that the run of a vertex has ended. Returns the vertices that have overtaken it."""
         self._began.pop(vertex, None)
         return self._overtaken.pop(vertex, []) if self._overtaken else []
 
     def lets_start(self, vertex: Vertex, batch: Container[Vertex] = (), passed: list[Item] | None = None) -> bool:
-        """Nothing earlier holds it back, but for those of its batch, which are moved to `passed`."""
+        """Whether no earlier vertex holds this one back. Members of its batch do not count; they move to `passed`."""
         heap = self._unsettled
         while heap:
             first = heap.first
@@ -100,12 +107,12 @@ class DefinitionOrder:
         return True
 
     def put_back(self, passed: Iterable[Item]) -> None:
-        """What was moved away holds back others still."""
+        """Add the vertices that `lets_start` moved to `passed`: they still hold back others."""
         for item in passed:
             heappush(self._unsettled, item)
 
     def overdue(self, now: float) -> Vertex | None:
-        """The first that holds back others, if it has done so for too long."""
+        """The first vertex that holds back others, if it has done so for too long."""
         first = self._unsettled.first
         if self._head is None or self._head[0] is not first:
             self._head = first, self._began.get(first, now)
@@ -118,15 +125,18 @@ class DefinitionOrder:
 
     @property
     def until(self) -> float:
-        """Loop time until which that one may hold them back; there must be one."""
+        """Loop time until which the first vertex may hold back the others."""
         return self._head[1] + self._left if self._head else 0.0
 
     @staticmethod
     def has_let_go(vertex: Vertex) -> bool:
-        """It was let go before it settled for the first time, or it has failed since: what requires it holds back nobody either."""
+        """Whether a vertex has failed, or has lost its place in definition order before it settled.
+
+        A vertex that requires it holds back no other vertex either.
+        """
         return not vertex.new and (vertex.outcome is None or vertex.failures > 0)
 
 
 def holds_back(vertex: Vertex) -> bool:
-    """Those after it that definition order binds do not start."""
+    """Whether definition order keeps later vertices from starting before this one has settled."""
     return vertex.new and not vertex.settled and not (vertex.running and vertex.call.meta.parallel)

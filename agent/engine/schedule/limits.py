@@ -1,4 +1,4 @@
-"""How often one resource may run: a rate limit that builds up no debt, and restraint while somebody fights us."""
+"""How often one resource may run: a rate limit for events, and growing delays while something undoes each repair."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
 
 ECHO = 2.0
-"""Seconds after a failed attempt for which events count as its own doing: watches collect events before they tell of them."""
+"""Seconds after a failed attempt for which events count as caused by it: watches report events with a delay."""
 
 
 def take(vertex: Vertex, options: EngineOptions, now: float) -> float:
-    """Take one token for an event; seconds to wait until the vertex may run.
+    """Take one token for an event. Returns the seconds until the vertex may run.
 
-    A flood costs one token: nothing is asked for a vertex that is dirty, runs, or is held back already.
+    A flood of events costs one token: events of a vertex that is dirty, running or held back take none.
     """
     rate = vertex.call.meta.limit or options.limit
     if rate is None:
@@ -35,12 +35,13 @@ def take(vertex: Vertex, options: EngineOptions, now: float) -> float:
 
 
 def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
-    """Count a repair of drift, or an attempt at it that has failed; True when with this one the vertex begins to flap.
+    """Count a repair of drift, or a failed attempt at one. Returns whether the vertex begins to flap.
 
-    It does after too many within `flap_window`; those that fail need not be within that, for they are spaced already. While it flaps, the time
-    between repairs doubles, from 1 s to `flap_window`; two windows without a repair end it.
+    It begins to flap after more than `flap_limit` repairs within `flap_window`. Failed attempts need not lie within the
+    window, since their backoff spaces them. While the vertex flaps, the time between repairs doubles, from 1 s to
+    `flap_window`. Flapping ends after two windows without a repair.
     """
-    calm = not vertex.repairs or now - vertex.repairs[-1] > _memory(vertex, options)
+    calm = not vertex.repairs or now - vertex.repairs[-1] > _quiet_period(vertex, options)
     earlier = () if calm else vertex.repairs[-options.flap_limit :]
     full = len(earlier) == options.flap_limit and (
         now - earlier[0] <= options.flap_window or vertex.failures > options.flap_limit
@@ -54,19 +55,22 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
 
 
 def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
-    """Seconds to wait on account of an attempt that has failed: its own events, and polls, do not wake it before the growing backoff is over."""
+    """Seconds to wait because an attempt has failed.
+
+    Events that the attempt itself caused, and polls, do not wake the vertex before its backoff is over.
+    """
     if vertex.erred is None or (cause != "poll" and now >= vertex.erred + ECHO):
         return 0.0
     return max(0.0, vertex.erred + backoff(vertex.call.meta, vertex.failures) - now)
 
 
 def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:
-    """Whether it flaps still: it was repaired not long ago, and too often."""
-    return vertex.flapping > 0 and now - vertex.repairs[-1] <= _memory(vertex, options)
+    """Whether the vertex still flaps: it was repaired too often, and the last repair is not long ago."""
+    return vertex.flapping > 0 and now - vertex.repairs[-1] <= _quiet_period(vertex, options)
 
 
-def _memory(vertex: Vertex, options: EngineOptions) -> float:
-    """Seconds without a repair after which all is forgiven."""
+def _quiet_period(vertex: Vertex, options: EngineOptions) -> float:
+    """Seconds without a repair after which earlier repairs no longer count."""
     return 2 * max(options.flap_window, vertex.flapping)
 
 

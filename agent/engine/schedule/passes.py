@@ -1,4 +1,4 @@
-"""Passes: from the first dirty resource until nothing is dirty or running, and what happened in between."""
+"""Passes: each lasts from the first dirty resource until nothing is dirty or running, and records its outcomes."""
 
 from __future__ import annotations
 
@@ -10,41 +10,50 @@ from collections.abc import Callable
 from holdfast.agent.engine.model.events import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran, Tally
 
 KEPT = 1000
-"""Outcomes that the record of a pass has in an engine that watches: it tells each as it comes, and to forget many takes long."""
+"""Most outcomes in the record of a pass in the daemon.
+
+The daemon emits each outcome as it comes, so the record need not have all; freeing very many takes long.
+"""
 
 
 class Passes:
-    """The current pass, if there is one, and the record of the last. `most` is how many outcomes that has; None: all."""
+    """The current pass, if there is one, and the record of the last one.
+
+    A record has at most `most` outcomes; None: all.
+    """
 
     def __init__(self, emit: Callable[[Event], None], most: int | None) -> None:
         self._emit = emit
         self._most = most
         self._current: PassStarted | None = None
         self._started = 0.0
-        """Unix time at which it began."""
+        """Unix time at which the current pass began."""
         self.began = 0.0
-        """Loop time at which the present, or last, pass began."""
+        """Loop time at which the current or last pass began."""
         self._outcomes: OrderedDict[tuple[str, bool, bool | None, bool], Outcome] = OrderedDict()
-        """The last of each sort of each resource: a pass in which something waits for long has no end, and must not grow."""
+        """Last outcome of each sort of each resource.
+
+        A pass in which a resource waits for long does not end, so its memory must be bounded.
+        """
         self._tally = Tally()
         self.last = PassRecord(0, "start", time.time(), converged=True)
         self.over = asyncio.Event()
-        """Set while there is no pass."""
+        """Set while no pass is running."""
         self.over.set()
         self.calm = True
-        """Nothing has happened in the present, or last, pass: it only looked, for a poll or a recheck, and found what was known."""
+        """Whether the current or last pass consists of routine checks (polls, rechecks) that found nothing new."""
         self.asked = False
-        """An operator wants to know how the present pass ends."""
+        """Whether an operator asked for a part of the current pass and is to see how the pass ends."""
         self.ended = 0.0
-        """Loop time at which the last one ended in which something had happened."""
+        """Loop time at which the last pass ended that was not calm."""
 
     @property
     def running(self) -> bool:
-        """There is a pass now."""
+        """Whether a pass is running."""
         return self._current is not None
 
     def begin(self, cause: Cause) -> None:
-        """A pass begins, unless there is one."""
+        """Begin a pass, unless one is running."""
         if self._current is None:
             self._current = PassStarted(self.last.number + 1, cause)
             self._started, self.began = time.time(), asyncio.get_running_loop().time()
@@ -53,7 +62,7 @@ class Passes:
             self._emit(self._current)
 
     def add(self, outcome: Outcome, kept: Outcome) -> None:
-        """Something came of a resource; and what is kept of that."""
+        """Emit the outcome of a resource, and add `kept`, the part of it that is stored, to the record."""
         self.calm = self.calm and outcome.result is not False and not (outcome.changed and outcome.result)
         sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
         self._outcomes.pop(sort, None)
@@ -64,7 +73,11 @@ class Passes:
         self._emit(Ran(self._current.number if self._current else self.last.number, outcome))
 
     def end(self, failing: int, differing: int = 0, *, broken_off: bool = False) -> None:
-        """The pass is over; so many resources are failing, and so many differ under noop."""
+        """End the pass, unless none is running.
+
+        `failing` and `differing` count the resources that fail, and those that differ under noop. `broken_off`: the
+        engine was stopped before the pass was complete.
+        """
         current, self._current = self._current, None
         if current is None:
             return

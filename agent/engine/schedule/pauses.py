@@ -1,8 +1,10 @@
-"""What operators have paused: everything, or what patterns name. A pause has a reason and an end, and is kept over restarts.
+"""Pauses by operators: of everything, or of the resources that a pattern names. Each has a reason and may have an end.
 
-Nothing starts while everything is paused. What a pattern names is looked at and not changed, as in noop: its drift is known.
-`Pauses` is the one writer of the pauses that the journal keeps. A pause lasts for the time that was asked for by a clock that
-nobody sets; Unix time counts only between two lives of the agent, and then for no longer than was asked for.
+Nothing starts while everything is paused. A resource that a pattern names is checked but not changed, as in noop, so
+that its drift is known. The journal keeps pauses across restarts; only `Pauses` writes them.
+
+A running agent measures a pause with the boot-time clock, which cannot be set. While no agent runs, Unix time counts;
+a restarted agent continues a pause for at most the requested duration.
 """
 
 from __future__ import annotations
@@ -21,29 +23,29 @@ from holdfast.agent.engine.model.graph import Vertex
 EVERYTHING = ""
 """The pattern of a pause of the whole agent."""
 MOST = 100
-"""Pauses at once: each is compared with each resource that is to run."""
+"""Most pauses at one time: each is compared with each resource that is to run."""
 TICK = 60.0
-"""Seconds between two looks at the clocks while a pause has an end: the loop's own clock stands still while the system sleeps."""
+"""Most seconds between two checks of the end of a pause: the loop's clock stops while the system sleeps."""
 JUMP = 5.0
-"""Seconds by which Unix time may differ from the clock that nobody sets before the end of a pause is written down anew."""
+"""Seconds by which the recorded end of a pause may be wrong, after the system clock was set, before it is rewritten."""
 
 
 class Paused(NamedTuple):
     """One pause."""
 
     pattern: str
-    """Of `kind[id]` or of an SLS."""
+    """Pattern of `kind[id]` or of an SLS; `EVERYTHING` for the whole agent."""
     reason: str
     since: float
-    """Unix time."""
+    """Unix time at which the pause began."""
     until: float | None
-    """Unix time at which it ends; None: an operator ends it."""
+    """Unix time at which the pause ends; None: an operator ends it."""
     seconds: float | None
-    """How long it was to last."""
+    """Requested duration; None: an operator ends the pause."""
 
     @property
     def said(self) -> str:
-        """Until when, and why: `paused until 2026-11-22 21:04:00 (kernel upgrade)`."""
+        """Text with the end and the reason: `paused until 2026-11-22 21:04:00 (kernel upgrade)`."""
         end = (
             "`holdfast resume`"
             if self.until is None
@@ -53,22 +55,25 @@ class Paused(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """The same for those who do not know what is paused."""
+        """The same text, with what is paused."""
         return f"{self.pattern or 'everything'} is {self.said}"
 
     @property
     def past(self) -> str:
-        """The same of a pause that is over."""
+        """The same text for a pause that has ended."""
         return f"{self.pattern or 'everything'} was {self.said}"
 
 
 def covers(pattern: str, vertex: Vertex) -> bool:
-    """Whether a pattern (`*`, `?`) names it, or the SLS in which it stands. Brackets stand for themselves: they are part of each identity."""
+    """Whether a pattern (`*`, `?`) matches the identity of a vertex or its SLS.
+
+    Brackets have no special meaning, since each identity contains them.
+    """
     return any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in (vertex.identity, vertex.call.low["__sls__"]))
 
 
 class Pauses:
-    """Those of one engine. `begun` and `ended` are called for each."""
+    """The pauses of one engine. It calls `begun` and `ended` for each."""
 
     def __init__(
         self,
@@ -83,28 +88,28 @@ class Pauses:
         self._emit, self._begun, self._ended = emit, begun, ended
         self._kept: dict[str, Paused] = {}
         self._deadlines: dict[str, float] = {}
-        """Pattern -> when its pause ends, by the clock that nobody sets."""
+        """Pattern -> end of its pause on the boot-time clock."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __iter__(self) -> Iterator[Paused]:
-        """All, in the order in which they began."""
+        """All pauses, in the order in which they began."""
         return iter(self._kept.values())
 
     @property
     def any(self) -> bool:
-        """Something is paused."""
+        """Whether anything is paused."""
         return bool(self._kept)
 
     def of(self, vertex: Vertex) -> Paused | None:
-        """The pause that holds for it, first that of everything."""
+        """The pause that applies to a vertex; a pause of everything takes precedence."""
         return (self._kept.get(EVERYTHING) or self.named(vertex)) if self._kept else None
 
     def holds_for(self, vertex: Vertex) -> bool:
-        """Whether one is known to hold for it."""
+        """Whether a pause is known to apply to a vertex, without a comparison of patterns."""
         return vertex.paused or EVERYTHING in self._kept
 
     def named(self, vertex: Vertex) -> Paused | None:
-        """The pause whose pattern names it."""
+        """The first pause whose pattern names a vertex."""
         return (
             next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None)
             if self._kept
@@ -112,20 +117,20 @@ class Pauses:
         )
 
     def restore(self) -> None:
-        """Go on with those that an agent before this one has written down. One that is over by now is told."""
+        """Continue the pauses in the journal. Emits a notice for each that has ended meanwhile."""
         for row in [*self._journal.pauses.values()]:
             paused = Paused(*row)
             left = None if paused.until is None else min(paused.until - self.wall(), paused.seconds or 0.0)
             if left is not None and left <= 0:
                 self._journal.resume(paused.pattern)
-                self._emit(Notice("info", "resumed", "", f"{paused.past}; that ended while no agent ran"))
+                self._emit(Notice("info", "resumed", "", f"{paused.past}; the pause ended while no agent was running"))
             else:
                 self._begin(paused if left is None else paused._replace(until=self.wall() + left), left, self.elapsed())
 
     async def begin(self, patterns: Sequence[str], reason: str, seconds: float | None) -> None:
-        """Pause what these name, everything without one; it is on the disk when this returns.
+        """Pause what these patterns name; without a pattern, everything. The journal is on the disk when this returns.
 
-        Raises `Unwritable` when that cannot be: it is paused all the same, and is written down as soon as it can be.
+        Raises `Unwritable` if the journal cannot be written. The pause applies all the same, and is written later.
         """
         now, elapsed = self.wall(), self.elapsed()
         for pattern in patterns or (EVERYTHING,):
@@ -135,12 +140,12 @@ class Pauses:
         await self._journal.secure()
 
     async def end(self, patterns: Iterable[str]) -> None:
-        """End the pauses of these patterns; that is on the disk when this returns. Raises `Unwritable`."""
+        """End the pauses of these patterns. The journal is on the disk when this returns. Raises `Unwritable`."""
         self._end(patterns)
         await self._journal.secure()
 
     def close(self) -> None:
-        """Wait for no end any more."""
+        """Stop the timer: pauses no longer end by themselves."""
         if self._timer:
             self._timer.cancel()
 
@@ -154,7 +159,10 @@ class Pauses:
         self._wait()
 
     def _end(self, patterns: Iterable[str]) -> None:
-        """All of them are over before the first is told: what several have paused is looked at once, to be repaired."""
+        """Remove all of these pauses before the first `ended` call.
+
+        So a resource that several of them named is checked only once, and then repaired.
+        """
         over = [self._kept.pop(pattern) for pattern in patterns if pattern in self._kept]
         for paused in over:
             self._deadlines.pop(paused.pattern, None)
@@ -163,7 +171,7 @@ class Pauses:
             self._ended(paused)
 
     def _wait(self) -> None:
-        """Have the clocks looked at when the next pause ends, and now and then until it does."""
+        """Set the timer to the end of the next pause, or to `TICK` if that is earlier."""
         self.close()
         if self._deadlines:
             left = min(self._deadlines.values()) - self.elapsed()
@@ -177,6 +185,6 @@ class Pauses:
             if paused.until is None or abs(end - paused.until) > JUMP:
                 self._kept[pattern] = paused._replace(until=end)
                 self._journal.pause(self._kept[pattern])
-                text = f"the clock of the system was set; {self._kept[pattern].whole}"
+                text = f"the system clock was set; {self._kept[pattern].whole}"
                 self._emit(Notice("warning", "paused", "", text))
         self._wait()

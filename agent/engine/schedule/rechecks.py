@@ -1,4 +1,4 @@
-"""Rounds: something is done with every resource of a graph, a slice at a time, so that events are answered in between: they are looked at, for one."""
+"""Rounds over the vertices of a graph, such as a recheck, in slices, so that events are answered in between."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SLICE = 100
 
 
 class Rechecks:
-    """The round that is under way, if there is one. `mark` is called for each vertex, `pump` after each slice, to start what may start."""
+    """The current round, if there is one. It calls `mark` for each vertex, and `pump` after each slice."""
 
     def __init__(self, mark: Callable[[Vertex, Cause], None], pump: Callable[[], None]) -> None:
         self._mark = mark
@@ -23,17 +23,20 @@ class Rechecks:
 
     @property
     def under_way(self) -> bool:
-        """Some vertices are still to be marked."""
+        """Whether some vertices are still to be marked."""
         return self._left is not None
 
     def begin(self, vertices: Iterable[Vertex], cause: Cause) -> None:
-        """Mark these, the first of them at once. Replaces the round before, so `vertices` must include what that has left."""
+        """Mark these vertices, the first slice at once.
+
+        This replaces a current round, so `vertices` must include those that the current round has not marked yet.
+        """
         self.stop()
         self._left = iter(vertices)
         self._slice(cause)
 
     def stop(self) -> None:
-        """Mark no more."""
+        """End the current round."""
         self._left = None
         if self._next:
             self._next.cancel()
@@ -49,7 +52,7 @@ class Rechecks:
                     more = False
                     break
                 self._mark(vertex, cause)
-        finally:  # a bug that one vertex meets does not end the round
+        finally:  # an exception for one vertex must not end the round
             if more:
                 self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
             else:

@@ -1,15 +1,16 @@
-"""Which dirty vertex may run now: the one owner of every vertex's dirty and running state.
+"""The scheduler: decides which dirty vertex may run now.
 
-A vertex starts when it is dirty, armed, not held back, and nothing before it in its requisites, near or far, is unsettled; when
-definition order lets it (`order`), a worker is free (`workers`) and no semaphore that it names is full.
+A vertex starts when all of these hold: it is dirty, armed and not held back; all its direct and indirect requisites are
+settled; definition order permits it (`definition_order.py`); a worker is free (`workers.py`); no semaphore that it
+names is full (`semaphores.py`).
 
-There are three queues: those that definition order binds, those that were marked, and those that are due for a routine look (recheck, also one that
-an operator asks for, and poll).
-They take turns. The last two are served in the order of marking, so that no vertex waits for ever.
+There are three queues: vertices bound by definition order, marked vertices, and vertices due for a routine check (a
+poll, or a recheck, also one that an operator requested). They take turns. The last two are served in the order of
+marking, so that no vertex waits for ever.
 
-Work follows what is unsettled, not what exists: heaps with lazy deletion, a search upward through requisites
-that stops at the earliest unsettled position and at what was found clear since something last became unsettled, and waiting
-lists on the vertex that blocks.
+The work depends on the number of unsettled vertices, not on the size of the graph. Heaps delete outdated entries
+lazily. The search upward through requisites stops at the earliest unsettled position, and at vertices that it found
+clear since a vertex last became unsettled. A blocked vertex waits in a list of the vertex that blocks it.
 """
 
 from __future__ import annotations
@@ -28,16 +29,17 @@ from holdfast.agent.engine.schedule.sequences import Sequences
 from holdfast.agent.engine.schedule.workers import Workers
 
 SPARE = 64
-"""Entries of a heap that may be out of date, besides as many as are not."""
+"""Outdated entries that a heap may have, in addition to one for each current entry."""
 
 
 class Scheduler:
-    """Starts dirty vertices in order; `start` is called for each, `idle` whenever nothing is at work: all has settled, or what has not only waits.
+    """Starts dirty vertices in order.
 
-    Those of one group that may start at the same time run as one batch, which counts as one of `workers`.
+    Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
-    `again` is called for a vertex that was marked while it ran, when that run has ended, with the cause of the mark; `noted` for one that
-    is dirty or runs, or does so no longer.
+    The scheduler calls `start` for each vertex that starts, and `noted` when a vertex becomes dirty, starts or settles.
+    If a vertex was marked while it ran, the scheduler calls `again` after the run, with the cause of the mark. It calls
+    `idle` when nothing runs: all vertices have settled, or the unsettled ones only wait.
     """
 
     def __init__(
@@ -52,40 +54,42 @@ class Scheduler:
     ) -> None:
         self.workers = Workers(workers)
         self.paused: set[Pause] = set()
-        """Why nothing is started now; empty: what may start is started."""
+        """Reasons for starting nothing now; empty: vertices start."""
         self.unsettled: set[Vertex] = set()
+        """Vertices that are dirty or running."""
         self.semaphores = Semaphores()
         self.sequences = Sequences()
         self.lent: set[str] = set()
-        """Keys of resources that a run beside this engine is at: they do not start here."""
+        """Keys of resources that a one-shot run beside this engine works on: they do not start here."""
         self._start = start
         self._idle = idle
         self._again = again
         self._noted = noted
         self._order = DefinitionOrder(patience)
         self._alarm: asyncio.TimerHandle | None = None
-        """Pumps when something may have taken too long."""
+        """Calls `pump` when a run or a wait may have taken too long."""
         self._round = 0
-        """Grows with each pump: what is marked between two of them starts in definition order."""
+        """Number of the latest pump: vertices that are marked between two pumps start in definition order."""
         self._turn = 0
         """The queue whose turn it is."""
         self._epoch = 0
-        """Grows whenever something becomes unsettled: what was found clear in this epoch is clear still."""
+        """Grows when a vertex becomes unsettled: what was found clear in the current epoch is still clear."""
         self._bound = Heap()
-        """Dirty vertices that definition order still binds."""
+        """Dirty vertices bound by definition order."""
         self._marked = Heap()
-        """Dirty vertices that only their requisites bind."""
+        """Dirty vertices bound only by their requisites."""
         self._routine = Heap()
-        """Those of them that nothing has happened to: a recheck or a poll is due."""
+        """Dirty vertices bound only by their requisites and marked only for a recheck or a poll."""
         self._lowest = Heap()
         """Unsettled vertices."""
         self._groups: dict[Hashable, set[Vertex]] = {}
-        """Group -> its vertices that were marked and may be dirty still."""
+        """Group -> its vertices that were marked and may still be dirty."""
 
     def mark(self, vertex: Vertex, cause: Cause) -> None:
-        """The vertex may not be right any more. While it runs, it becomes dirty when the run ends: no event is lost.
+        """Make a vertex dirty. A running vertex becomes dirty when its run ends, so that no event is lost.
 
-        A poll is no event. One that is due while the vertex runs is dropped, or a check that takes longer than its period would never end its pass.
+        A poll that is due while the vertex runs is dropped. Otherwise, a check that takes longer than the poll period
+        would keep its pass from ending.
         """
         if vertex.removed:
             return
@@ -107,7 +111,7 @@ class Scheduler:
         self._noted(vertex)
 
     def offer(self, vertex: Vertex) -> None:
-        """A dirty vertex may be startable now: it was marked, armed, or what blocked it has settled."""
+        """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled."""
         if not vertex.dirty:
             return
         if vertex.new:
@@ -116,7 +120,7 @@ class Scheduler:
             (self._routine if _is_routine(vertex, vertex.cause) else self._marked).push(vertex, vertex.round)
 
     def pump(self) -> None:
-        """Start all that may start."""
+        """Start all vertices that may start."""
         now = asyncio.get_running_loop().time()
         self._round += 1
         while not self.paused and not self.workers.busy:
@@ -138,18 +142,24 @@ class Scheduler:
             self._idle()
 
     def pause(self, why: Pause) -> None:
-        """Start nothing any more."""
+        """Start nothing until `resume` is called."""
         self.paused.add(why)
 
     def resume(self, why: Pause) -> None:
-        """Go on if no other pause is left. What held others back when it was paused has its whole time again."""
+        """End a pause, and start vertices if no other pause is left.
+
+        A vertex that held back others during the pause gets its full time again.
+        """
         self.paused.discard(why)
         if not self.paused:
             self._order.forget_time()
             self.pump()
 
     def finished(self, vertex: Vertex) -> None:
-        """The run of a vertex has ended; or only an attempt, or something was in its way, and it is dirty until the next."""
+        """Note that the task of a run has ended.
+
+        After a failed attempt, or at an obstacle, the vertex stays dirty until its next attempt; else it settles.
+        """
         if not vertex.batch or vertex.batch.ended():
             self.workers.give(vertex.batch or vertex)
         vertex.batch = None
@@ -166,7 +176,7 @@ class Scheduler:
         self._over(vertex)
 
     def settle(self, vertex: Vertex) -> None:
-        """The vertex has an outcome, by a run or without one; who waited for it is looked at again."""
+        """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it."""
         vertex.new = vertex.dirty = False
         vertex.rest = vertex.obstacle = None
         self.unsettled.discard(vertex)
@@ -175,13 +185,13 @@ class Scheduler:
         self._over(vertex)
 
     def _release(self, vertex: Vertex) -> None:
-        """Who waited for it is looked at again."""
+        """Queue the vertices that waited for this one."""
         waiters, vertex.waiters = vertex.waiters, None
         for waiter in waiters or ():
             self.offer(waiter)
 
     def rebuild(self, vertices: Collection[Vertex]) -> None:
-        """Positions have changed with the graph: build the heaps anew from what is unsettled."""
+        """Build all queues again from the unsettled vertices of a new graph, since positions have changed."""
         for heap in (self._bound, self._marked, self._routine, self._lowest):
             heap.clear()
         self._order.clear()
@@ -194,7 +204,7 @@ class Scheduler:
             self._enter(vertex)
 
     def _over(self, vertex: Vertex) -> None:
-        """Its run has ended: what happened to it meanwhile counts now, and those that overtook it are looked at again."""
+        """After a run, handle a mark that came during the run, and check again the vertices that overtook this one."""
         if vertex.pending_cause:
             cause, vertex.pending_cause = vertex.pending_cause, None
             self._again(vertex, cause)
@@ -202,10 +212,9 @@ class Scheduler:
             self._again(each, "recovery")
 
     def _enter(self, vertex: Vertex) -> None:
-        """It is unsettled."""
-        if (
-            len(self._lowest) > 2 * len(self.unsettled) + SPARE
-        ):  # what is settled leaves when it comes first, and so never below one that rests for long
+        """Add a vertex to the heaps of unsettled vertices."""
+        # A settled vertex leaves the heap only when it comes first, so a vertex that waits for long would keep many.
+        if len(self._lowest) > 2 * len(self.unsettled) + SPARE:
             self._lowest.rebuild(self.unsettled - {vertex})
         self._lowest.push(vertex)
         if vertex.new:
@@ -221,10 +230,11 @@ class Scheduler:
         self.semaphores.take(vertex, leader)
 
     def _companions(self, leader: Vertex, now: float) -> Iterator[Vertex]:
-        """Those of its group that may start with it, begun one by one: no path connects any two, and nobody jumps the queue.
+        """Yield each vertex of the leader's group that may start with it, after beginning its run.
 
-        Definition order binds them but for the batch itself: what is only asked for later does not come before what stands between.
-        `aggregate: true` lifts that, as in Salt.
+        No path connects two members of a batch, since each member has begun when the next one is considered. Definition
+        order binds members, but they do not hold back each other: a vertex that was declared after others does not
+        overtake these by joining a batch. `aggregate: true` lifts definition order, as in Salt.
         """
         group, batch = self._groups[leader.group], {leader}
         passed: list[Item] = []
@@ -281,7 +291,7 @@ class Scheduler:
         while heap:
             round_, *_, vertex = heappop(heap)
             if not vertex.dirty or vertex.removed or vertex.round != round_ or not self._ready(vertex, now):
-                continue  # it is offered again when it is armed, or its time has come
+                continue  # `offer` is called again when the vertex is armed or its time has come
             blocker = self._blocker(vertex)
             if blocker is not None:
                 if blocker.waiters is None:
@@ -300,25 +310,25 @@ class Scheduler:
         return vertex.key in self.lent
 
     def _lift(self, vertex: Vertex) -> None:
-        """Definition order binds it no longer."""
+        """Exempt a vertex from definition order."""
         vertex.new = False
         self.offer(vertex)
 
     def look_again_at(self, when: float) -> None:
-        """Pump at this loop time: something may have taken too long then."""
+        """Call `pump` at this loop time, when a run or a wait may have taken too long."""
         if when < math.inf and (self._alarm is None or self._alarm.when() > when):
             if self._alarm:
                 self._alarm.cancel()
             self._alarm = asyncio.get_running_loop().call_at(when, self._alarmed)
 
     def _alarmed(self) -> None:
-        """What runs for too long gives up its worker."""
+        """Release the workers of runs that take too long, and start what may start."""
         self._alarm = None
         self.workers.release(asyncio.get_running_loop().time())
         self.pump()
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:
-        """An unsettled vertex somewhere above in the requisites, or in a sequence; None when there is none."""
+        """An unsettled vertex that this one requires, directly or not, or that precedes it in a sequence; else None."""
         if self.sequences and (holder := self.sequences.blocker(vertex, self.unsettled)):
             return holder
         heap, position = self._lowest, vertex.position
@@ -344,5 +354,8 @@ class Scheduler:
 
 
 def _is_routine(vertex: Vertex, cause: Cause) -> bool:
-    """Nothing has happened to it: a recheck or a poll is due, or an operator has everything looked at. What he triggers is due."""
+    """Whether the check of a vertex is routine: a poll, or a recheck, also one that an operator requested.
+
+    A run that an operator triggered is not routine.
+    """
     return cause in ROUTINE or (cause == "command" and not vertex.force_next)

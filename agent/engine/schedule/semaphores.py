@@ -1,7 +1,8 @@
-"""Counting semaphores: how many of the resources that name one may run at once, whatever the graph would allow.
+"""Counting semaphores: how many of the resources that name one may run at once.
 
-`id:N` lets N in, `id` one; the number is part of the name. Members of one batch are one run, and take one place. All that a resource names are taken
-at once when it starts, or none: nobody holds one while it waits for another, so there is no deadlock and no wait to cancel.
+`id:N` has N places, `id` has one; the number is part of the name. The members of one batch count as one run and take
+one place. A resource takes all its semaphores at once when it starts. So no resource holds one semaphore while it
+waits for another: a deadlock is impossible, and no wait has to be cancelled.
 """
 
 from __future__ import annotations
@@ -10,17 +11,21 @@ from holdfast.agent.engine.model.graph import Vertex
 
 
 class Semaphores:
-    """Who is in, and who waits outside."""
+    """The semaphores of one engine, with the vertices that hold them and the vertices that wait for them."""
 
     def __init__(self) -> None:
         self._inside: dict[str, dict[Vertex, set[Vertex]]] = {}
-        """Name -> who leads a batch, or runs alone -> those of the batch that are in."""
+        """Name -> leader of a batch, or vertex that runs alone -> members of the batch that hold the semaphore."""
         self._leaders: dict[Vertex, Vertex] = {}
-        """Who is in -> who leads its batch."""
+        """Vertex that holds semaphores -> leader of its batch."""
         self._outside: dict[str, list[Vertex]] = {}
+        """Name -> vertices that wait for a place."""
 
     def full(self, vertex: Vertex, leader: Vertex | None = None) -> str | None:
-        """The first semaphore, by name, that has no place for it, and is not held by its batch either; None when it may start."""
+        """The first semaphore, by name, that has no place for a vertex; None if the vertex may start.
+
+        A semaphore that the batch of `leader` holds already has a place for each member.
+        """
         for name in sorted(vertex.call.meta.sema):
             inside = self._inside.get(name, {})
             if len(inside) >= places(name) and leader not in inside:
@@ -28,11 +33,11 @@ class Semaphores:
         return None
 
     def wait(self, vertex: Vertex, name: str) -> None:
-        """Remember that it waits for a place."""
+        """Note that a vertex waits for a place of this semaphore."""
         self._outside.setdefault(name, []).append(vertex)
 
     def take(self, vertex: Vertex, leader: Vertex) -> None:
-        """It starts, in the batch of that one, or alone."""
+        """Take all semaphores of a vertex that starts. `leader` leads its batch, or is the vertex if it runs alone."""
         if not vertex.call.meta.sema:
             return
         self._leaders[vertex] = leader
@@ -40,7 +45,7 @@ class Semaphores:
             self._inside.setdefault(name, {}).setdefault(leader, set()).add(vertex)
 
     def give(self, vertex: Vertex) -> list[Vertex]:
-        """It has ended; those that waited for one of its places."""
+        """Release the semaphores of a vertex whose run has ended. Returns the vertices that waited for a free place."""
         leader = self._leaders.pop(vertex, None)
         if leader is None:
             return []
@@ -55,5 +60,5 @@ class Semaphores:
 
 
 def places(name: str) -> int:
-    """How many may be in at once."""
+    """Number of places of a semaphore."""
     return int(name.partition(":")[2] or 1)

@@ -1,8 +1,8 @@
-"""Who waits for whom in a sequence: a superseded vertex, what stands between, and those that say something else of the same thing.
+"""Sequences: several states of one thing, such as a file that exists only while packages are installed.
 
-A file that is managed while packages are installed, and then removed: the installation must not overtake the one, nor the removal overtake
-the installation, however long each of them takes. That holds while the earlier vertex is to act, and until the last has run after it;
-then each vertex is on its own again.
+The file is managed, the packages are installed, and the file is removed. The vertices must run in this order, however
+long each of them takes. The order holds from the time when the superseded vertex is to act until the last vertex of
+the sequence has run after it. Otherwise, the vertices do not wait for each other.
 """
 
 from __future__ import annotations
@@ -18,21 +18,24 @@ class Sequences:
 
     def __init__(self) -> None:
         self._superseded: list[Vertex] = []
-        """In order of execution."""
+        """Superseded vertices, in order of execution."""
         self._begin: Mapping[Vertex, Vertex] = {}
-        """Vertex that supersedes others -> the first of those."""
+        """Vertex that supersedes others -> the first of these."""
 
     def __bool__(self) -> bool:
-        """Whether there are any."""
+        """Whether the graph has sequences."""
         return bool(self._superseded)
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
-        """There is a new graph."""
+        """Find the sequences of a new graph; `vertices` are in order of execution."""
         self._superseded = [vertex for vertex in vertices if vertex.successors]
         self._begin = {successor: vertex for vertex in reversed(self._superseded) for successor in vertex.successors}
 
     def blocker(self, vertex: Vertex, unsettled: Iterable[Vertex]) -> Vertex | None:
-        """Who keeps a vertex from starting; of several the last, so that few are asked for again."""
+        """Return a vertex of a sequence that keeps `vertex` from starting, or None.
+
+        Of several vertices between, return the last one: the fewest retries follow.
+        """
         if running := next((each for each in vertex.successors if each.running), None):
             return running
         for each in self._superseded:
@@ -47,12 +50,12 @@ class Sequences:
         return max(between, key=lambda each: each.position, default=None)
 
     def things(self, vertex: Vertex) -> frozenset[Uid]:
-        """What the sequences are about that a vertex belongs to, or stands in the midst of."""
+        """Return the uids of the sequences to which a vertex belongs, or within which it lies."""
         around = (each for each in self._superseded if each.position <= vertex.position <= each.successors[-1].position)
         return frozenset(uid for each in around for one in (each, *each.successors) for uid in one.resource.uids())
 
 
 def _holds(vertex: Vertex) -> bool:
-    """Whether others wait for it: not while it waits between attempts that have no end."""
+    """Whether other vertices wait for this one: not while it waits for the next of endless attempts."""
     retry = vertex.call.meta.retry
     return not vertex.settled and not (vertex.rest is not None and retry is not None and retry.attempts < 0)

@@ -1,4 +1,4 @@
-"""When a vertex is looked at again without anything happening: the one writer of its timer, and of the time before which it must not start."""
+"""Timers: when a vertex is checked again without an event, and the time before which it must not start."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast.agent.engine.model.graph import Vertex
 class Timers:
     """The timers of one engine.
 
-    `woken` is called when the time of a vertex has come, `answered` when that of an event has come that was put off, `noted` when a vertex
-    has a timer or has it no longer.
+    `woken` is called when the time of a vertex has come, `answered` when the time of a postponed event has come, and
+    `noted` when a vertex gets or loses a timer.
     """
 
     def __init__(
@@ -28,27 +28,30 @@ class Timers:
         self._noted = noted
 
     def wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:
-        """Have it looked at after `delay` seconds, or sooner if that was said before."""
+        """Check the vertex after `delay` seconds, unless an earlier timer is set or the vertex is held."""
         loop = asyncio.get_running_loop()
         if vertex.timer is None or (vertex.not_before <= loop.time() and vertex.timer.when() > loop.time() + delay):
             self._set(vertex, loop.time() + delay, self._woken, cause)
 
     def put_off(self, vertex: Vertex, delay: float, cause: Cause) -> float:
-        """Answer an event after `delay` seconds, or as soon as it is looked at anyway; in how many seconds that is."""
+        """Answer an event after `delay` seconds, or at the time of an earlier timer. Returns the seconds until then."""
         now = asyncio.get_running_loop().time()
         when = min(now + delay, vertex.timer.when()) if vertex.timer else now + delay
         self._set(vertex, when, self._answered, cause)
         return when - now
 
     def hold(self, vertex: Vertex, delay: float, cause: Cause) -> None:
-        """Do not have it started for `delay` seconds, whatever was said before; it is looked at then. Infinite: until somebody wakes it."""
+        """Keep the vertex from starting for `delay` seconds, then check it. This replaces an earlier timer.
+
+        With an infinite delay, the vertex is held until `clear` is called.
+        """
         self.clear(vertex)
         vertex.not_before = asyncio.get_running_loop().time() + delay
         if delay < math.inf:
             self._set(vertex, vertex.not_before, self._woken, cause)
 
     def clear(self, vertex: Vertex) -> None:
-        """It may start at any time, and is not looked at without an event."""
+        """Remove the timer: the vertex may start at any time, and is not checked without an event."""
         vertex.not_before = 0.0
         if vertex.timer:
             vertex.timer.cancel()
