@@ -1,4 +1,4 @@
-"""Whether a vertex runs now: the requisite table fed with what the graph and the journal know, with a look ahead for prereqs."""
+"""Decisions: whether a vertex runs now, by the requisite table, the graph, the journal and the probes for prereqs."""
 
 from __future__ import annotations
 
@@ -20,19 +20,20 @@ from holdfast.agent.engine.model.graph import CARRIES, Vertex
 from holdfast.resources.traits import Reactive
 
 CLOCK = 0.05
-"""Seconds by which the clock of the loop and that of the world may differ when a time has come."""
+"""Seconds by which the loop's clock and Unix time may differ when a timer fires."""
 
 RUN = Decision(run=True)
-"""For what has no requisites."""
-NOBODY: frozenset[tuple[Vertex, int]] = frozenset()
-"""One for all that have no prereq: each vertex keeps what `wanted` has found, and an empty set takes up 216 bytes."""
+"""The decision for a vertex without requisites."""
+NO_TARGETS: frozenset[tuple[Vertex, int]] = frozenset()
+"""Shared by all vertices without a prereq: each vertex keeps its `wanted` set, and an empty set takes 216 bytes."""
 
 
 class Decisions:
-    """Decides for one engine. `daemon` remembers actions that are done; one-shot runs repeat them, as in Salt.
+    """Decides for one engine. With `daemon`, finished actions do not run again; one-shot runs repeat them, as in Salt.
 
-    `found` is told of the target of a prereq that turned out to be wrong though nobody had marked it, and whose prereq that is.
-    `applies` says whether a vertex may change the machine. One that may is not moved by what noop keeps another from changing.
+    `found` is called with a target of a prereq that is not as declared although it was not dirty, and with the vertex
+    that has the prereq. `applies` says whether a vertex may change the machine. A vertex that may does not react to a
+    change that noop prevents.
     """
 
     def __init__(
@@ -55,7 +56,7 @@ class Decisions:
         self._daemon = daemon
 
     async def decide(self, vertex: Vertex) -> Decision:
-        """The requisite table for this vertex; its prereqs' targets are probed on the way."""
+        """Apply the requisite table to a vertex, after probing the targets of its prereqs."""
         own = RUN
         if not vertex.requisites and not vertex.prereq_owners:
             return own
@@ -63,46 +64,52 @@ class Decisions:
         blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
         if vertex.requisites and (before is None or (blamed and not vertex.probe)):
             own = self._table(vertex, await self._prober.ahead(vertex))
-        if (
-            before is None or own.reason == "requisite_failed"
-        ):  # who blame each other would wait for each other for ever
+        # If each of two vertices did not run because of the other, both would wait for ever: so `own` comes first.
+        if before is None or own.reason == "requisite_failed":
             return own
         return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
 
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
-        """Probing, upstreams that can only run later count as good: what came of them before may be for want of this very run."""
+        """Apply the requisite table, given the results of probes.
+
+        With `probing`, an upstream that can run only after the probe counts as good: it may have failed earlier just
+        because the vertex had not run.
+        """
         upstreams: dict[str, list[Upstream]] = {}
-        real = self._applies(vertex) if probing else vertex.applying
+        applying = self._applies(vertex) if probing else vertex.applying
         for kind, targets in vertex.requisites.items():
             if kind != "listen":
-                words = (
-                    kind if vertex.refreshable else kind.replace("watch", "require")
-                )  # nothing to refresh: it means require
+                # Without a refresh action, `watch` means `require`.
+                row = kind if vertex.refreshable else kind.replace("watch", "require")
                 for target in targets:
-                    outcome = None if probing and _later(vertex, target) else target.outcome
-                    if kind == "prereq":  # one that a swap has just added is looked at later, when this is done again
-                        outcome = (
-                            self._promised(probes[target].outcome, target, real=real) if target in probes else None
-                        )
-                    upstreams.setdefault(words, []).append(self._upstream(vertex, kind, target, outcome, real=real))
+                    outcome = None if probing and _runs_later(vertex, target) else target.outcome
+                    if kind == "prereq":
+                        outcome = None  # a target that a swap has just added is probed when this vertex runs again
+                        if target in probes:
+                            outcome = self._expected(probes[target].outcome, target, applying=applying)
+                    upstreams.setdefault(row, []).append(
+                        self._upstream(vertex, kind, target, outcome, applying=applying)
+                    )
         return decide(upstreams)
 
-    def _promised(self, outcome: Outcome, target: Vertex, *, real: bool) -> Outcome:
-        """What comes of the target of a prereq: a change that noop keeps from being made does not come."""
-        return (
-            outcome._replace(result=True) if real and outcome.result is None and not self._applies(target) else outcome
-        )
+    def _expected(self, outcome: Outcome, target: Vertex, *, applying: bool) -> Outcome:
+        """Return the outcome to expect from the target of a prereq, without a change that noop prevents."""
+        prevented = applying and outcome.result is None and not self._applies(target)
+        return outcome._replace(result=True) if prevented else outcome
 
-    def _upstream(self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, real: bool) -> Upstream:
+    def _upstream(
+        self, vertex: Vertex, kind: str, target: Vertex, outcome: Outcome | None, *, applying: bool
+    ) -> Upstream:
         counted = CARRIES.get(kind)
         edge = (target.key, vertex.key, counted or "")
         pending = counted is not None and self._journal.pending(edge)
-        unsure = outcome is not None and outcome.result is None and not real
+        unsure = outcome is not None and outcome.result is None and not applying
         failed = unsure or (pending and target.failed)
-        return Upstream(target.identity, outcome, changed=pending or (target.would_change and not real), failed=failed)
+        changed = pending or (target.would_change and not applying)
+        return Upstream(target.identity, outcome, changed=changed, failed=failed)
 
     async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
-        """What the target of a prereq would do if it ran now."""
+        """Return the outcome that the target of a prereq would have if it ran now."""
         if spent := self.spent(target):
             return spent, None
         decision = self._table(target, probes, probing=True)
@@ -111,7 +118,7 @@ class Decisions:
         done = self.done(target, decision)
         if done is not None:
             return done, None
-        prepared = self._transfers.prepare(target, real=True, later=partial(_later, target))
+        prepared = self._transfers.prepare(target, real=True, later=partial(_runs_later, target))
         if isinstance(prepared, Outcome):
             return prepared, None
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values, disabled=self._disabled(target))
@@ -121,7 +128,7 @@ class Decisions:
         return outcome, failure
 
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
-        """The outcome of a vertex whose requisites keep it from running."""
+        """Return the outcome of a vertex whose requisites keep it from running."""
         because = ", ".join(decision.because)
         if (
             decision.reason == "prereq"
@@ -149,9 +156,9 @@ class Decisions:
 
     @staticmethod
     def _withheld(vertex: Vertex, probe: Outcome, decision: Decision) -> Outcome:
-        """The outcome of the target of a prereq that failed: what the look at it found, without the changes.
+        """Return the outcome of the target of a failed prereq: the result of its probe, without the changes.
 
-        Where that look failed itself, its own words stay: they are the cause of the other's failure.
+        The comment of a probe that failed stays, since it is the reason why the prereq failed.
         """
         if probe.result is not False:
             comment = f"not run: its prerequisite {', '.join(decision.because)} failed"
@@ -166,18 +173,21 @@ class Decisions:
         )
 
     def spent(self, vertex: Vertex) -> Outcome | None:
-        """The outcome of a superseded vertex that has acted for this version of its sequence; None: it is to act, or is not superseded."""
+        """Return the outcome of a superseded vertex that has acted for this version of its sequence.
+
+        None: the vertex is to act, or is not superseded.
+        """
         if not self._daemon or not vertex.successors or vertex.force_next or vertex.forced:
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
             return None
         return self._as_before(
-            vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it has acted once, at {_when(at)}"
+            vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it acted at {_when(at)}"
         )
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
-        """The outcome of an action that has run already and has no reason to run again; None: run."""
+        """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
         if not self._daemon or not self.is_action(vertex) or vertex.force_next or vertex.forced:
             return None
         if decision.delivered and not (vertex.satisfied_prereqs and vertex.satisfied_prereqs == wanted(vertex)):
@@ -194,11 +204,11 @@ class Decisions:
             or (vertex.call.meta.rerun == "start" and vertex.outcome is None)
         ):
             return None
-        return self._as_before(vertex, "action", f"done already, at {_when(at)}")
+        return self._as_before(vertex, "action", f"already done at {_when(at)}")
 
     @staticmethod
     def _as_before(vertex: Vertex, reason: Reason, comment: str) -> Outcome:
-        """The outcome of a vertex that is not run because what it did before still counts."""
+        """Return the outcome of a vertex that does not run because its earlier run still counts."""
         return Outcome(
             vertex.identity,
             vertex.position,
@@ -212,12 +222,12 @@ class Decisions:
 
     @staticmethod
     def is_action(vertex: Vertex) -> bool:
-        """It cannot tell whether it is needed: no guard, and its kind says so."""
+        """Whether a vertex cannot tell if it is needed: its kind is an action, and it has no guard."""
         meta = vertex.call.meta
         return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
 
     def once(self, vertex: Vertex) -> bool:
-        """It is remembered that it was done: it cannot tell whether it is needed, or what it does does not last."""
+        """Whether the journal records a successful run of a vertex: it is an action, or is superseded."""
         return bool(vertex.successors) or self.is_action(vertex)
 
 
@@ -225,33 +235,43 @@ def _when(at: float) -> str:
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
-def _later(vertex: Vertex, upstream: Vertex) -> bool:
-    """Whether this upstream can only run after the look at a vertex."""
+def _runs_later(vertex: Vertex, upstream: Vertex) -> bool:
+    """Whether this upstream can run only after the probe of a vertex."""
     return upstream.position > vertex.probe_position or not upstream.settled
 
 
 def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
-    """For whom it runs as a prereq, if it does: each with its marks, so that it does not run again for what it has run for already."""
+    """Return the targets of a vertex's prereqs, each with its generation.
+
+    By the generations, the vertex does not run again for a target for which it has already run.
+    """
     targets = vertex.requisites.get("prereq", ())
-    return frozenset((target, target.generation) for target in targets) if targets else NOBODY
+    return frozenset((target, target.generation) for target in targets) if targets else NO_TARGETS
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:
-    """It runs every so many seconds, and was done longer ago; or in the future, by a clock that was wrong then."""
+    """Whether an action with a `rerun` period must run again.
+
+    An action that was done in the future also must: the system clock was wrong then.
+    """
     period = vertex.call.meta.rerun
     return isinstance(period, float) and not at - CLOCK <= time.time() < at + period - CLOCK
 
 
 def digest(vertex: Vertex) -> str:
-    """Hash of a declaration: what an action, or a superseded vertex, was when it last succeeded.
+    """Hash the declaration of an action or a superseded vertex, to see whether it has changed since its last success.
 
-    What it is to receive, and what its sources contain, belong to that, and the version of the sequence of a superseded one. What was done by an earlier version is done: a field of `later` counts only where it is not at its default.
+    The hash covers the fields, the values to receive, the content of the sources, and the version of the sequence of a
+    superseded vertex. A field of `Resource.later` counts only if it is not at its default. So an action that ran before
+    an upgrade of Holdfast added the field still counts as done.
     """
     recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
     resource = vertex.resource
     declared = type(resource).model_fields
-    aside = {name for name in resource.later if getattr(resource, name) == declared[name].default}
-    fields = resource.model_dump_json(exclude=aside.union(resource.reaction if isinstance(resource, Reactive) else ()))
+    excluded = {name for name in resource.later if getattr(resource, name) == declared[name].default}
+    fields = resource.model_dump_json(
+        exclude=excluded.union(resource.reaction if isinstance(resource, Reactive) else ())
+    )
     sequence = f" {vertex.call.superseded.version}" if vertex.call.superseded else ""
     return hashlib.sha256(
         f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()

@@ -1,7 +1,8 @@
-"""Looks ahead: what the targets of a prereq would do if they ran now, found before the prereq itself may run.
+"""Probes for prereqs: what a target of a prereq would do if it ran now.
 
-A look belongs to its target, whoever asked for it: two that ask at the same time share one, a target that runs is looked at when its
-run has ended, and what was found is kept until the target runs, or something happens to it.
+A vertex with a prereq runs only if the target would change, so the target is probed first. A probe belongs to its
+target: two vertices that need the same probe share it. A running target is probed when its run has
+ended. The result is kept until the target runs or is marked again.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.graph import ProbeResult, Vertex
 
 Probes = dict[Vertex, ProbeResult]
-"""Targets of prereqs, each with what was found."""
+"""Target of a prereq -> the result of its probe."""
 
 
 class Prober:
-    """Looks for one engine.
+    """Probes targets for one engine.
 
-    `probe` looks at a target, given what was found of its own prereqs' targets. `found` is told of a target that turned out to be
-    wrong though nobody had marked it, and on whose account that was found.
+    `probe` probes a target, given the results for the targets of its own prereqs. `found` is called with a target that
+    is not as declared although it was not dirty, and with the vertex that needed the probe.
     """
 
     def __init__(
@@ -33,46 +34,51 @@ class Prober:
         self._found = found
 
     async def ahead(self, vertex: Vertex) -> Probes:
-        """What the targets of its prereqs, and theirs in turn, would do if they ran now."""
+        """Probe the targets of the vertex's prereqs, and the targets of their prereqs in turn."""
         while True:
             requisites = vertex.requisites  # a swap replaces them
             probes: Probes = {}
             for target in _targets(vertex):
-                if look := _kept(target) or await self._look(target, probes):
-                    probes[target] = look
-            if vertex.requisites is requisites and not any(_stale(target, look) for target, look in probes.items()):
+                if result := _kept(target) or await self._probe_once(target, probes):
+                    probes[target] = result
+            if vertex.requisites is requisites and not any(_stale(target, result) for target, result in probes.items()):
                 break
-        for target, look in probes.items():
-            if (
-                look.outcome.result is not True and not target.dirty and not target.would_change
-            ):  # noop: that is known, and stays so
+        for target, result in probes.items():
+            # Under noop, a target with `would_change` is already known to differ.
+            if result.outcome.result is not True and not target.dirty and not target.would_change:
                 self._found(target, vertex)
             if target.dirty:
-                target.probe = look._replace(marks=target.generation)
+                target.probe = result._replace(marks=target.generation)
         return probes
 
-    async def _look(self, target: Vertex, probes: Probes) -> ProbeResult | None:
-        """None: it is leaving the graph, and whoever takes its place is looked at later."""
+    async def _probe_once(self, target: Vertex, probes: Probes) -> ProbeResult | None:
+        """Probe a target, or join its current probe.
+
+        Returns None if the target is being removed; its replacement is probed later.
+        """
         while target.task and not target.probe_task:
             await asyncio.wait([target.task])
         if target.probe_task is None and target.removed:
             return None
         if target.probe_task is None:
-            target.probe_task = asyncio.create_task(self._see(target, probes), name=f"look at {target.identity}")
+            target.probe_task = asyncio.create_task(self._run(target, probes), name=f"probe {target.identity}")
             target.probe_task.add_done_callback(lambda _: setattr(target, "probe_task", None))
-        look = target.probe_task
-        await asyncio.wait([look])
-        return look.result()
+        task = target.probe_task
+        await asyncio.wait([task])
+        return task.result()
 
-    async def _see(self, target: Vertex, probes: Probes) -> ProbeResult:
+    async def _run(self, target: Vertex, probes: Probes) -> ProbeResult:
         if target.predecessors:
             await asyncio.wait(target.predecessors)
-        marks = target.generation
-        return ProbeResult(*await self._probe(target, probes), marks)
+        generation = target.generation
+        return ProbeResult(*await self._probe(target, probes), generation)
 
 
 def _targets(vertex: Vertex) -> list[Vertex]:
-    """All that its prereqs lead to, those first that others depend on: targets come later in the order than their prereqs."""
+    """Return all targets that a vertex reaches through prereqs, in reverse order of execution.
+
+    A target comes after its prereqs in order of execution, so each target is probed before the targets that need it.
+    """
     reached: set[Vertex] = set()
     stack = list(vertex.requisites.get("prereq", ()))
     while stack:
@@ -84,10 +90,10 @@ def _targets(vertex: Vertex) -> list[Vertex]:
 
 
 def _kept(target: Vertex) -> ProbeResult | None:
-    """What was found of it before and holds still."""
+    """Return the earlier result for a target if it is still valid."""
     return target.probe if target.dirty else None
 
 
-def _stale(target: Vertex, look: ProbeResult) -> bool:
-    """Something happened to it during the look; that it would change is true all the same."""
-    return look is not target.probe and look.outcome.result is not None and look.marks != target.generation
+def _stale(target: Vertex, result: ProbeResult) -> bool:
+    """Whether the target was marked during the probe. A result that the target would change stays valid."""
+    return result is not target.probe and result.outcome.result is not None and result.marks != target.generation

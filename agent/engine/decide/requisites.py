@@ -1,8 +1,8 @@
-"""Whether a resource runs, given how its upstreams came out: the decision table of the language, as one pure function.
+"""The requisite table: whether a resource runs, given the outcomes of its upstreams. It is a pure function.
 
-The table is Salt 3007's (docs/language.md, Requisites); each upstream contributes a word for each kind of requisite, the words
-are united, and the first rule that fits decides. "Changed" is counted for each edge by the journal, so the same table
-holds in a one-shot run, in a pass of the daemon, and after a crash.
+The table is that of Salt 3007 (docs/language.md, Requisites). Each upstream contributes words for each kind of
+requisite. The words are united, and the first matching rule decides. The journal counts changes for each edge, so the
+same table applies in a one-shot run, in a pass of the daemon, and after a crash.
 """
 
 from __future__ import annotations
@@ -13,35 +13,37 @@ from typing import NamedTuple
 from holdfast.agent.engine.model.events import Outcome, Reason
 
 NOT_RUN: frozenset[Reason] = frozenset({"onfail", "onchanges"})
-"""Upstreams that were not run for these reasons neither meet nor fail a requisite."""
+"""An upstream that did not run for one of these reasons neither meets nor fails a requisite."""
 
 
 class Upstream(NamedTuple):
-    """What one target of a requisite says about itself."""
+    """The state of one target of a requisite."""
 
     identity: str
     outcome: Outcome | None
-    """None: it has never run."""
+    """None: the target has never run."""
     changed: bool
-    """It has changed since this edge last delivered."""
+    """Whether the target has changed since this edge last delivered."""
     failed: bool
-    """For onfail: it has failed (or, in noop, is not known to be good) since this edge last delivered."""
+    """For onfail: whether the target has failed since this edge last delivered, or, in noop, may fail."""
 
 
 class Decision(NamedTuple):
-    """Run, or do not and say why."""
+    """Whether a resource runs, and if not, why."""
 
     run: bool
     refresh: bool = False
-    """The run must be followed by the refresh action if it changed nothing itself."""
+    """Whether the refresh action must follow if the run itself changes nothing."""
     delivered: bool = False
-    """Some upstream gave it a reason to run: an action that is remembered as done must run all the same."""
+    """Whether an upstream is a reason to run: then even an action that the journal has as done must run."""
     reason: Reason = ""
+    """Why the resource does not run."""
     because: tuple[str, ...] = ()
+    """Identities of the targets that keep the resource from running."""
 
 
 def words(kind: str, up: Upstream) -> Iterable[str]:
-    """What one upstream says under one kind of requisite."""
+    """Yield the words of one upstream for one kind of requisite."""
     outcome = up.outcome
     result = outcome.result if outcome is not None else True
     ran = outcome is None or outcome.reason not in NOT_RUN
@@ -67,7 +69,7 @@ def words(kind: str, up: Upstream) -> Iterable[str]:
 
 
 def unite(kind: str, said: set[str]) -> set[str]:
-    """What all targets of one kind say together: one good target is enough for `_any` and plain onfail."""
+    """Unite the words of all targets of one kind. For `_any` and plain onfail, one target that meets it is enough."""
     if kind.endswith("_any") or kind == "onfail":
         if said & {"met", "change", "onchangesmet"}:
             said.discard("fail")
@@ -81,7 +83,7 @@ def unite(kind: str, said: set[str]) -> set[str]:
 
 
 def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:  # noqa: PLR0911 - one return for each row of the table
-    """The decision for one resource: kind of requisite -> its targets. Listen has no part in it."""
+    """Decide whether one resource runs. `upstreams`: kind of requisite, except listen -> its targets."""
     said: set[str] = set()
     for kind, targets in upstreams.items():
         said |= unite(kind, {word for up in targets for word in words(kind, up)})
@@ -106,7 +108,7 @@ def decide(upstreams: Mapping[str, Iterable[Upstream]]) -> Decision:  # noqa: PL
 
 
 def culprits(upstreams: Mapping[str, Iterable[Upstream]], guilty: Callable[[str, Upstream], bool]) -> tuple[str, ...]:
-    """Identities of the targets that kept a resource from running, each once, as listed."""
+    """Return the identities of the targets that keep a resource from running, each once, in the given order."""
     return tuple(
         dict.fromkeys(up.identity for kind, targets in upstreams.items() for up in targets if guilty(kind, up))
     )

@@ -1,7 +1,8 @@
-"""Background tasks of kinds: one for all resources of a kind that asks for it, from the first that comes into a graph to the last that leaves.
+"""Background tasks of kinds: one task for all resources of a kind that declares one.
 
-No watch of such a kind is armed before its task is ready. When that fails it is started again, with growing delays, and the watches of
-its kind count as failed meanwhile, as if they had failed themselves.
+The task runs from the time when the first resource of the kind enters a graph until the last one leaves. No watch of
+such a kind is armed before its task is ready. A task that fails is restarted with growing delays; meanwhile, the
+watches of its kind count as failed.
 """
 
 from __future__ import annotations
@@ -18,21 +19,21 @@ from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed
 
 READY = 60.0
-"""Seconds a task may take to say that it is ready."""
+"""Seconds within which a task must be ready."""
 STEADY = 60.0
-"""Seconds it must have lived for its next failure to count as the first."""
+"""Seconds after which the next failure of a task counts as its first, and the delays start again."""
 
 
 class SharedTask:
-    """One background task, and what those that need it wait for."""
+    """One background task, with the futures for which its watches wait."""
 
     def __init__(self, kind: type[Backed], name: str, ctx: Context, emit: Callable[[Notice], None]) -> None:
         self._kind, self._name, self._ctx, self._emit = kind, name, ctx, emit
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[Any] = loop.create_future()
-        """Its object, once it is ready."""
+        """The object that the task shares, once the task is ready."""
         self.lost: asyncio.Future[str] = loop.create_future()
-        """Why it failed, once it has."""
+        """The reason, once the task has failed."""
         self.task = asyncio.create_task(self._keep(), name=f"background of {name}")
 
     async def _keep(self) -> None:
@@ -41,7 +42,7 @@ class SharedTask:
             began = loop.time()
             try:
                 await self._run()
-            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it is started again
+            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it is restarted
                 why = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
                 failures = failures + 1 if loop.time() - began < STEADY else 1
                 delay = backoff(None, failures)
@@ -72,7 +73,7 @@ class SharedTask:
         raise Permanent("it ended by itself")
 
     def _lose(self, why: str) -> None:
-        """Whoever uses it is told; whoever comes now waits for the next one."""
+        """Report the failure to all watches that use the task; new watches wait for the next attempt."""
         lost, loop = self.lost, asyncio.get_running_loop()
         if self.ready.done():
             self.ready = loop.create_future()
@@ -81,20 +82,21 @@ class SharedTask:
 
 
 class BackgroundTasks:
-    """All that run, for one engine. `context` is asked for what each sees of the host."""
+    """All background tasks of one engine. `context` returns the context for a task of the given identity."""
 
     def __init__(self, context: Callable[[str], Context], emit: Callable[[Notice], None]) -> None:
         self._context, self._emit = context, emit
         self._running: dict[Any, SharedTask] = {}
-        """The function that makes the task -> the task: kinds that inherit one share it."""
+        """Function that makes the task -> the task. Kinds that inherit the function share the task."""
 
     async def watch(self, vertex: Vertex, inner: Callable[[Vertex], Watch]) -> AsyncIterator[None]:
-        """The watch of a resource that needs a background task: armed when both are, failed when one of them is."""
+        """Watch a resource that needs a background task.
+
+        The watch is armed when the task is ready and `inner` is armed; it fails when either fails.
+        """
         shared = self._shared(vertex.resource)
-        ready, lost = (
-            shared.ready,
-            shared.lost,
-        )  # both of one attempt: it may be lost in the moment in which it is ready
+        # Both futures must belong to one attempt: it may fail at the moment when it becomes ready.
+        ready, lost = shared.ready, shared.lost
         await asyncio.wait({ready, lost}, return_when=asyncio.FIRST_COMPLETED)
         if lost.done():
             raise Permanent(f"its background task failed: {lost.result()}")
@@ -111,7 +113,7 @@ class BackgroundTasks:
                         step.cancel()
                         await asyncio.wait([step])
                     if not step.cancelled():
-                        step.exception()  # asked for, also where this is cancelled in the moment in which that fails
+                        step.exception()  # marks the exception as retrieved, also if this watch is cancelled meanwhile
                 if lost.done():
                     raise Permanent(f"its background task failed: {lost.result()}")
                 if step.result() is _END:
@@ -119,18 +121,18 @@ class BackgroundTasks:
                 yield None
         finally:
             if isinstance(watch, AsyncGenerator):
-                await watch.aclose()  # now, not when it is collected some day
+                await watch.aclose()  # at once, not when the garbage collector finds the watch
 
     async def prune(self, vertices: Iterable[Vertex]) -> None:
-        """End those that no resource of this graph needs."""
+        """End the tasks that none of these vertices needs."""
         if not self._running:
             return
         needed = {key_of(vertex.resource) for vertex in vertices if isinstance(vertex.resource, Backed)}
-        leaving = [self._running.pop(key).task for key in self._running.keys() - needed]
-        for task in leaving:
+        unused = [self._running.pop(key).task for key in self._running.keys() - needed]
+        for task in unused:
             task.cancel()
-        if leaving:
-            await asyncio.wait(leaving)
+        if unused:
+            await asyncio.wait(unused)
 
     def _shared(self, resource: Any) -> SharedTask:
         key = key_of(resource)
@@ -145,6 +147,6 @@ _END: Any = object()
 
 
 def key_of(resource: Any) -> Any:
-    """Kinds with an equal one share a task."""
+    """Return the key of a resource's background task. Kinds with equal keys share a task."""
     background = type(resource).background
     return getattr(background, "__func__", background)

@@ -1,4 +1,4 @@
-"""Resources that have left the graph and still run: what ends that, and for whom others have to wait."""
+"""Retirement: ends the watches and runs of vertices that leave the graph; their replacements wait for that."""
 
 from __future__ import annotations
 
@@ -11,20 +11,23 @@ from holdfast.agent.engine.model.graph import Vertex
 
 
 class Retirement:
-    """All that are leaving one engine. `left` is called for each of which nothing runs any more."""
+    """The vertices that are leaving one engine. `left` is called for each whose runs have ended."""
 
     def __init__(self, left: Callable[[Vertex], None]) -> None:
         self._left = left
         self._ending: dict[Vertex, asyncio.Task[None]] = {}
-        """Each with what ends its run."""
+        """Leaving vertex that still runs -> the task that waits for the end of its run."""
         self._hurried = False
 
     def __iter__(self) -> Iterator[Vertex]:
-        """Those that still run."""
+        """Iterate over the leaving vertices that still run."""
         return iter(self._ending)
 
     async def retire(self, vertices: Iterable[Vertex], patience: float) -> None:
-        """End the watches of these, and see to it that what runs of them ends: by itself within `patience` seconds, else it is cancelled."""
+        """End the watches of these vertices. A run that does not end within `patience` seconds is cancelled.
+
+        Returns when the watches have ended; `over` waits for the runs.
+        """
         leaving = list(vertices)
         for vertex in leaving:
             vertex.removed = True
@@ -39,11 +42,14 @@ class Retirement:
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
     def before(self, succeeds: Callable[[Vertex], bool]) -> tuple[asyncio.Task[None], ...]:
-        """What has to be waited for by one that takes the place of those for which this holds."""
+        """Return the tasks for which a new vertex must wait.
+
+        `succeeds` says whether the new vertex takes the place of the given leaving one.
+        """
         return tuple([task for vertex, task in self._ending.items() if succeeds(vertex)])
 
     def hurry(self) -> None:
-        """Wait for nobody any more: what still runs is cancelled."""
+        """Cancel all runs of leaving vertices at once, also of those that leave later."""
         self._hurried = True
         for vertex in self._ending:
             for task in (vertex.task, vertex.probe_task):
@@ -51,7 +57,7 @@ class Retirement:
                     task.cancel()
 
     async def over(self) -> None:
-        """Wait until all have come to their end."""
+        """Wait until the runs of all leaving vertices have ended."""
         if self._ending:
             await asyncio.wait(self._ending.values())
 
@@ -62,13 +68,13 @@ class Retirement:
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]], patience: float) -> None:
-    """Let them finish for so many seconds, then cancel them."""
+    """Wait for these tasks for `patience` seconds, then cancel those that still run."""
     _, late = await asyncio.wait(tasks, timeout=patience)
     await cancel(late)
 
 
 async def cancel(tasks: Iterable[asyncio.Task[Any]]) -> None:
-    """Cancel and wait for the end."""
+    """Cancel these tasks, and wait until they have ended."""
     ending = list(tasks)
     for task in ending:
         task.cancel()

@@ -1,7 +1,8 @@
-"""Watch supervision: one task for each resource that has something to watch, for as long as it is in the graph.
+"""Watch supervision: one task for each vertex that has something to watch, while it is in the graph.
 
-A watch that raises, or ends by itself, is restarted with growing delays; nothing runs between its failure and the moment
-when the new one is armed. Only cancellation ends it. Where a watch tells by a callback, as those of paths do, the task ends when it is armed.
+A watch that raises or ends is restarted with growing delays; the vertex does not run until the new watch is armed. Only
+cancellation ends the supervision. If a watch reports events by a callback, as those of paths do, the task ends as soon
+as the watch is armed.
 """
 
 from __future__ import annotations
@@ -20,13 +21,13 @@ from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import CallbackWatch, either, idle
 
 ARMING = 60.0
-"""Seconds a watch may take to say "armed": until then nothing that comes later in the order starts."""
+"""Seconds within which a watch must be armed: until then, definition order keeps later vertices from starting."""
 STEADY = 60.0
-"""Seconds a watch must have lived for its next failure to count as the first."""
+"""Seconds after which the next failure of a watch counts as its first, and the delays start again."""
 
 
 def needs_watch(vertex: Vertex) -> bool:
-    """Whether there is anything to watch."""
+    """Whether a vertex has anything to watch."""
     meta = vertex.call.meta
     if isinstance(vertex.resource, Backed):
         return True
@@ -38,25 +39,25 @@ def needs_watch(vertex: Vertex) -> bool:
 
 
 def _watches(resource: Resource) -> bool:
-    """Whether a resource has a watch of its own: one that its kind, or its state, has asked for."""
+    """Whether a resource has a watch of its own, because its kind or its declaration asks for one."""
     return resource.reacts() if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
 
 
 class Hooks(NamedTuple):
-    """Whom watches tell; one for all of them."""
+    """Callbacks shared by all watch tasks."""
 
     watch: Callable[[Vertex], Watch]
-    """Called for each watch that is begun."""
+    """Returns a new watch of a vertex; called for each start and restart."""
     armed: Callable[[Vertex], None]
-    """Called once for each watch that works."""
+    """Called when a watch is armed."""
     event: Callable[[Vertex], None]
-    """Called for each event; never raises, and defers all work."""
+    """Called for each event. Never raises, and defers all work."""
     failed: Callable[[Vertex, str, float, BaseException | None], Awaitable[None]]
-    """Called before each wait, with the exception if it is a bug of the kind."""
+    """Called before each restart: vertex, reason, delay in seconds, and the exception if it is a bug of the kind."""
 
 
 class WatchCallback:
-    """Passes the callback of a watch to the engine. There is one for each such watch; it is smaller than a `partial`."""
+    """Passes the callback of a watch to the engine. Each such watch has one; it is smaller than a `partial`."""
 
     __slots__ = ("_event", "_vertex")
 
@@ -64,12 +65,12 @@ class WatchCallback:
         self._vertex, self._event = vertex, event
 
     def __call__(self) -> None:
-        """Something may have changed."""
+        """Report that the resource may have changed."""
         self._event(self._vertex)
 
 
 async def supervise(vertex: Vertex, hooks: Hooks) -> None:
-    """Watch for ever; or only until the watch is armed, where it tells by a callback from then on."""
+    """Watch a vertex until cancelled; a watch with a callback only until it is armed."""
     loop, failures = asyncio.get_running_loop(), 0
     while True:
         began = loop.time()
@@ -97,23 +98,23 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
 
 
 def cause_of(vertex: Vertex) -> Cause:
-    """The cause that events of the vertex's watch give."""
+    """The cause of a run that an event of the vertex's watch starts."""
     return "drift" if vertex.call.meta.poll is None else "poll"
 
 
 def watch_of(vertex: Vertex) -> Watch:
-    """What there is to be watched, as its state says."""
+    """Return a new watch of a vertex, according to its `poll` and `creates` options."""
     period, creates, own = vertex.call.meta.poll, vertex.call.meta.creates, _watches(vertex.resource)
     if period is not None:
         return ticker(period) if period > 0 else idle()
     if not creates:
         return vertex.resource.watch(vertex.ctx)
-    made = vertex.ctx.watch_path(*creates)  # what a command has made is gone: it is due again
-    return either(made, vertex.resource.watch(vertex.ctx)) if own else made
+    created = vertex.ctx.watch_path(*creates)  # when a created path vanishes, its command must run again
+    return either(created, vertex.resource.watch(vertex.ctx)) if own else created
 
 
 async def ticker(period: float) -> AsyncIterator[None]:
-    """Armed at once, then one event every `period` seconds."""
+    """Return a watch that is armed at once, and then reports an event every `period` seconds."""
     yield None
     while True:
         await asyncio.sleep(period)
