@@ -1,1 +1,1 @@
-"""Whether a vertex that may run has to: requisites, probes for prereq, actions that are done."""
+"""Decides whether a vertex runs: requisites, probes for prereqs, finished actions."""

@@ -60,14 +60,14 @@ class Decisions:
         own = RUN
         if not vertex.requisites and not vertex.prereq_owners:
             return own
-        before = next((before for before in vertex.prereq_owners if before.failed), None)
-        blamed = before is not None and before.outcome is not None and vertex.identity in before.outcome.because
-        if vertex.requisites and (before is None or (blamed and not vertex.probe)):
+        owner = next((owner for owner in vertex.prereq_owners if owner.failed), None)
+        blamed = owner is not None and owner.outcome is not None and vertex.identity in owner.outcome.because
+        if vertex.requisites and (owner is None or (blamed and not vertex.probe)):
             own = self._table(vertex, await self._prober.ahead(vertex))
-        # If each of two vertices did not run because of the other, both would wait for ever: so `own` comes first.
-        if before is None or own.reason == "requisite_failed":
+        # A failed requisite of the vertex itself comes first: two vertices that name each other would wait for ever.
+        if owner is None or own.reason == "requisite_failed":
             return own
-        return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(before.identity,))
+        return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(owner.identity,))
 
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
         """Apply the requisite table, given the results of probes.

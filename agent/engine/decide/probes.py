@@ -1,8 +1,8 @@
 """Probes for prereqs: what a target of a prereq would do if it ran now.
 
 A vertex with a prereq runs only if the target would change, so the target is probed first. A probe belongs to its
-target: two vertices that need the same probe share it. A running target is probed when its run has
-ended. The result is kept until the target runs or is marked again.
+target: two vertices that need the same probe share it. A running target is probed after its run. The result
+is kept until the target runs or is marked again.
 """
 
 from __future__ import annotations

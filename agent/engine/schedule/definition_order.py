@@ -22,7 +22,7 @@ Item = tuple[int, int, int, Vertex]
 
 
 class Heap(list[Item]):
-    """Vertices, ordered by round (if one is given) and position. Users remove an outdated entry when it comes first."""
+    """Vertices, ordered by round (if one is given) and position. Callers remove outdated entries at the front."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -138,5 +138,5 @@ class DefinitionOrder:
 
 
 def holds_back(vertex: Vertex) -> bool:
-    """Whether definition order keeps later vertices from starting before this one has settled."""
+    """Whether a vertex keeps later ones from starting until it settles; a running one with `parallel` does not."""
     return vertex.new and not vertex.settled and not (vertex.running and vertex.call.meta.parallel)

@@ -31,7 +31,7 @@ class Passes:
         self.began = 0.0
         """Loop time at which the current or last pass began."""
         self._outcomes: OrderedDict[tuple[str, bool, bool | None, bool], Outcome] = OrderedDict()
-        """Last outcome of each sort of each resource.
+        """(identity, listener, result, changed) -> the last such outcome.
 
         A pass in which a resource waits for long does not end, so its memory must be bounded.
         """

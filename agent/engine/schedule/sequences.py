@@ -34,7 +34,7 @@ class Sequences:
     def blocker(self, vertex: Vertex, unsettled: Iterable[Vertex]) -> Vertex | None:
         """Return a vertex of a sequence that keeps `vertex` from starting, or None.
 
-        Of several vertices between, return the last one: the fewest retries follow.
+        Of several vertices in between, return the last one, so that `vertex` is rarely queued too early.
         """
         if running := next((each for each in vertex.successors if each.running), None):
             return running

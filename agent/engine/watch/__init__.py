@@ -1,1 +1,1 @@
-"""Watches of vertices, the background tasks that they share, and vertices that leave the graph."""
+"""Watches of vertices, the background tasks that watches share, and vertices that leave the graph."""
