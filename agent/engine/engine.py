@@ -1,8 +1,8 @@
-"""The engine: keeps a graph of resources right, for one run or for years.
+"""The engine: maintains the resources of a graph, for one run or for years.
 
-It ties the parts together: a graph is swapped in, watches tell of drift, the scheduler says who may run, the judge whether it has to, `attempt`
-runs it, the courier carries what came of it to whoever waits. It has no log, no files and no settings of its own:
-everything comes in through the constructor, and goes out through `emit`.
+This module connects the parts of the engine. `swap` installs a graph, watches report drift, the scheduler selects the
+next vertex, `decisions` decides whether it has to run, `runner` runs it, and `deliveries` notifies its subscribers.
+The engine opens no log and no files of its own: the constructor receives all it needs, and `emit` receives all events.
 """
 
 from __future__ import annotations
@@ -48,26 +48,26 @@ from holdfast.states.gc_pause import gc_paused
 
 PAUSED: Mapping[Pause, str] = {
     "operator": "paused: drift is noticed, nothing is repaired",
-    "going-down": "the system goes down: nothing is repaired any more",
+    "going-down": "the system goes down: nothing is repaired",
 }
-"""Pause -> what is said when it begins."""
+"""Pause -> text of the notice when it begins."""
 RESUMED: Mapping[Pause, str] = {
     "operator": "resumed",
-    "going-down": "the system does not go down after all: repairs go on",
+    "going-down": "the system no longer goes down: repairs continue",
 }
-"""Pause -> what is said when it ends."""
+"""Pause -> text of the notice when it ends."""
 
 
 class Host(Protocol):
     """The part of `agent/host` that the engine needs."""
 
     def context(self, identity: str) -> Context:
-        """What the resource of this identity sees of the world."""
+        """Return the context that the resource of this identity uses to access the machine."""
         ...
 
 
 class Engine:
-    """One host's engine. All methods are called from its event loop."""
+    """The engine of one host. Call all methods from its event loop."""
 
     def __init__(
         self,
@@ -84,19 +84,19 @@ class Engine:
         self._journal = journal
         self._emit = emit
         self._daemon = watch
-        """Watches and timers keep the graph right after the first pass; without them: one-shot."""
+        """Whether watches and timers maintain the resources after the first pass. False: a one-shot run."""
         self._graph = Graph()
         self.pauses = Pauses(journal, emit, self._pause_began, self._pause_ended)
-        """Those of operators, which hold for an engine that watches."""
+        """Pauses that operators have begun; used by an engine that watches."""
         self._deliveries = Deliveries(journal, self._applies, self._runs_at_all, daemon=watch)
         self._passes = Passes(emit, KEPT if watch else None)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
         self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
         self._unwatched: dict[Vertex, str] = {}
-        """Those whose watch has failed, until it is armed again -> why it failed."""
+        """Vertex whose watch has failed and is not armed again yet -> why it failed."""
         self._census = Census(self._unwatched, self.pauses.holds_for, lambda: self.options)
-        self._timers = Timers(self._woken, self._put_off_until_now, self._census.note)
+        self._timers = Timers(self._woken, self._delayed_event, self._census.note)
         links = Links(
             emit,
             self._mark,
@@ -116,34 +116,34 @@ class Engine:
         self._scheduler = Scheduler(
             options.workers,
             self._runs.start,
-            self._quiet,
-            self._happened_meanwhile,
+            self._on_idle,
+            self._marked_while_running,
             noted=self._census.note,
             patience=PATIENCE if watch else math.inf,
         )
         self._rechecks = Rechecks(self._mark, self._scheduler.pump)
-        self._telling = Rechecks(self._tell_whether_paused, self._all_told)
-        """Updates the vertices for which a pause has begun or ended."""
+        self._pause_updates = Rechecks(self._update_paused, self._slice_updated)
+        """Updates vertices, a slice at a time, after a pause has begun or ended."""
         self._resumed: list[str] = []
-        """Patterns of pauses that have ended, while the vertices that they name are not all dirty yet."""
+        """Patterns of ended pauses whose vertices are not all marked yet."""
         self._background_tasks = BackgroundTasks(host.context, emit)
-        self._pending_events = PendingEvents(self._told, self._scheduler.pump)
+        self._pending_events = PendingEvents(self._watch_reported, self._scheduler.pump)
         self._hooks = Hooks(self._watch, self._armed, self._pending_events.tell, self._watch_failed)
         self._swapping = asyncio.Lock()
         self._retirement = Retirement(self._left)
-        self._around: dict[Vertex, frozenset[Uid]] = {}
-        """Vertex that left a sequence while it ran -> things that the sequence manages."""
-        self._waiting: set[asyncio.Task[None]] = set()
-        """What waits for those that leave, for a swap or for the disk."""
+        self._sequence_uids: dict[Vertex, frozenset[Uid]] = {}
+        """Vertex that left a sequence while it ran -> uids that the sequence manages."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        """Tasks of the engine itself, which wait for leaving vertices, for a swap or for the disk."""
         self._held: set[Vertex] = set()
-        """Those that may have drifted and are to be looked at later."""
+        """Vertices that may have drifted and are to be checked later."""
         self._only: Collection[str] | None = None
-        """Identities of those that may run; None: of all."""
+        """Identities of the resources that may run; None: all may."""
         self._recheck: asyncio.TimerHandle | None = None
         self._gave_up = False
         self._stopped = False
 
-    # -- what operators and the daemon do ----------------------------------------------------------------------
+    # -- for operators and the daemon ---------------------------------------------------------------------------
 
     async def swap(
         self,
@@ -156,15 +156,19 @@ class Engine:
         anew: Collection[str] = frozenset(),
         only: Collection[str] | None = None,
     ) -> int:
-        """Replace the graph by that of a new compilation; whatever is the same in both keeps its watch and its past.
+        """Replace the graph by one of a new compilation. An unchanged resource keeps its vertex, watch and state.
 
-        Resources that leave may finish what runs, for `stop_timeout`; then it is cancelled. Only who takes their place waits for
-        that. `anew` are identities of states that are declared as before and made from other sources: they are replaced as well.
-        `options` take effect with the new graph. Resources that stay, and are named in `outdated`, are looked at again: what they have
-        read elsewhere has changed. So is what has failed, but not when only grains have changed.
-        When these are not all states (not `whole`), the journal forgets nothing of the others.
-        Resources that are not among `only` do not run; what they are owed is kept.
-        Returns how many resources have left the graph, or were replaced.
+        The runs of resources that leave may take `stop_timeout` to finish; then they are cancelled. Only resources that
+        replace them wait for that.
+
+        - `options` take effect with the new graph.
+        - `outdated` are identities of resources to check again, because something that they have read has changed.
+          Failed resources are checked again too, unless only grains have changed.
+        - `whole` is False if these are not all states: then the journal keeps what it knows about the others.
+        - `anew` are identities of states to replace because their sources have changed, not their declaration.
+        - `only` are identities of the resources that may run; pending deliveries of the others are kept.
+
+        Returns how many resources have left the graph or were replaced. Does nothing after `stop`.
         """
         async with self._swapping:
             if self._stopped:
@@ -173,7 +177,9 @@ class Engine:
             calls = (
                 [*compilation.calls, *self._reversals.calls(compilation.calls)] if self._daemon else compilation.calls
             )
-            found = self._apart([None if call.identity in anew else self._keep(call) for call in calls])
+            found = self._drop_broken_sequences(
+                [None if call.identity in anew else self._reusable(call) for call in calls]
+            )
             kept = {vertex: vertex.requisites for vertex in found if vertex}
             with gc_paused():
                 vertices = [
@@ -186,7 +192,7 @@ class Engine:
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
             await self._retirement.retire(leaving, self.options.stop_timeout)
-            self._tell_who_left(declared)
+            self._report_removed(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
             with gc_paused():
@@ -198,7 +204,7 @@ class Engine:
             self._only = only
             self._deliveries.serve(vertices)
             self._scheduler.rebuild(vertices)
-            self._recount(leaving, (vertex for vertex in vertices if vertex not in kept))
+            self._update_census(leaving, (vertex for vertex in vertices if vertex not in kept))
             everything = options is not None and self._take_over(options)
             with gc_paused():
                 for vertex in vertices:
@@ -218,24 +224,25 @@ class Engine:
                     if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
                         self._mark(vertex, cause)
                         for sender in vertex.requisites.get(RECV, ()):
-                            self._mark(sender, cause)  # what nobody received so far was not kept
+                            self._mark(sender, cause)  # the journal keeps only values that some state receives
             await self._background_tasks.prune([*vertices, *self._retirement])
             self._schedule_recheck()
-            if self.pauses.any or self._telling.under_way:
-                self._telling.begin(self._graph, "command")
+            if self.pauses.any or self._pause_updates.under_way:
+                self._pause_updates.begin(self._graph, "command")
             self._scheduler.pump()
-            self._wait(self._reversals.tidy())
+            self._start_task(self._reversals.tidy())
             return len(leaving)
 
     async def settle(self) -> PassRecord:
-        """Wait until nothing is dirty or running; the record of the last pass."""
+        """Wait until nothing is dirty or running; return the record of the last pass."""
         await self._passes.over.wait()
         return self._passes.last
 
     def pause(self, why: Pause = "operator", said: str = "") -> None:
-        """Start nothing any more; what runs may end. While the system goes down, a run that fails counts as interrupted, not as failed.
+        """Start no run until `resume`; current runs may end.
 
-        `said` are its reason and its end, which may be others than before.
+        While the system goes down, a run that fails counts as interrupted, not as failed. `said` gives the end and the
+        reason of the pause; with it, a pause that holds already is reported again.
         """
         if why in self._scheduler.paused and not said:
             return
@@ -243,40 +250,40 @@ class Engine:
         self._emit(Notice("info", "paused", "", f"{said}: {PAUSED[why].partition(': ')[2]}" if said else PAUSED[why]))
 
     def resume(self, why: Pause = "operator") -> None:
-        """End a pause; runs start again when no other pause is left."""
+        """End a pause; runs start again if no other pause is left."""
         if why not in self._scheduler.paused:
             return
         self._emit(Notice("info", "resumed", "", RESUMED[why]))
         self._scheduler.resume(why)
 
     def _pause_began(self, paused: Paused) -> None:
-        """An operator has paused something."""
+        """Handle a pause that an operator has begun."""
         if paused.pattern:
             self._emit(Notice("info", "paused", "", f"{paused.whole}: drift is noticed, and not repaired"))
         else:
             self.pause(said=paused.said)
-        self._tell_the_paused(paused)
+        self._begin_pause_updates(paused)
 
     def _pause_ended(self, paused: Paused) -> None:
-        """It is over: what it has kept from being repaired is looked at."""
+        """Handle the end of a pause: check the resources that it has kept from being repaired."""
         if paused.pattern:
             self._emit(Notice("info", "resumed", "", f"{paused.pattern} is resumed"))
             self._resumed.append(paused.pattern)
         else:
             self.resume()
-        self._tell_the_paused(paused)
+        self._begin_pause_updates(paused)
 
-    def _tell_the_paused(self, changed: Paused) -> None:
+    def _begin_pause_updates(self, changed: Paused) -> None:
         """Update the vertices for which a pause has begun or ended.
 
         A pause of everything concerns only vertices that are not as declared or not settled.
         """
-        if changed.pattern or self._telling.under_way:
-            self._telling.begin(self._graph, "command")
+        if changed.pattern or self._pause_updates.under_way:
+            self._pause_updates.begin(self._graph, "command")
         else:
-            self._telling.begin([*self._scheduler.unsettled, *self._runs.differing], "command")
+            self._pause_updates.begin([*self._scheduler.unsettled, *self._runs.differing], "command")
 
-    def _tell_whether_paused(self, vertex: Vertex, cause: Cause) -> None:
+    def _update_paused(self, vertex: Vertex, cause: Cause) -> None:
         """Count a vertex as paused or not, and check it again if a pause of it has ended.
 
         Whether it may be changed is decided when it runs.
@@ -286,20 +293,20 @@ class Engine:
         if any(covers(pattern, vertex) for pattern in self._resumed):
             self._mark(vertex, cause)
 
-    def _all_told(self) -> None:
+    def _slice_updated(self) -> None:
         """Continue after a slice of vertices has been updated."""
-        if not self._telling.under_way:
+        if not self._pause_updates.under_way:
             self._resumed.clear()
         self._scheduler.pump()
 
     def recheck(self, cause: Cause = "command") -> None:
-        """Look at every resource again."""
-        self._emit(Notice("debug", "recheck", "", "everything is looked at again"))
+        """Check each resource again."""
+        self._emit(Notice("debug", "recheck", "", "all resources are checked again"))
         self._rechecks.begin(self._graph, cause)
         self._schedule_recheck()
 
     def trigger(self, identity: str) -> None:
-        """Run one resource now; an action runs even if it is done already. Raises `KeyError` for an unknown identity."""
+        """Run one resource now, an action even if it is done. Raises `KeyError` for an unknown identity."""
         vertex = self._graph.by_identity[identity]
         if gone(vertex):
             raise KeyError(identity)
@@ -307,7 +314,7 @@ class Engine:
         self._woken(vertex, "command")
 
     async def lend(self, keys: Sequence[str]) -> None:
-        """Leave these to a run beside this engine; when this returns, nothing is done to them here."""
+        """Start no run of these resources, which another process runs; return when their current runs have ended."""
         self._scheduler.lent.update(keys)
         lent = set(keys)
         runs = [
@@ -319,7 +326,7 @@ class Engine:
             await asyncio.wait(runs)
 
     def take_back(self, keys: Sequence[str]) -> None:
-        """Care for them again, and deliver what that run has left undelivered."""
+        """Run these resources here again, and make the deliveries that the other process has left pending."""
         self._scheduler.lent.difference_update(keys)
         back = set(keys)
         for vertex in self._graph if back else ():
@@ -330,19 +337,19 @@ class Engine:
         self._scheduler.pump()
 
     def set_options(self, options: EngineOptions) -> None:
-        """Take over changed settings; everything is looked at again when noop was turned on or off."""
+        """Use changed options. All resources are checked again if `noop` or `disabled` has changed."""
         if self._take_over(options):
             self.recheck("states changed")
         self._schedule_recheck()
 
     async def stop(self, timeout: float | None = None) -> None:
-        """Stop: nothing new starts, what runs may end within `timeout` (default: stop_timeout), the rest is cancelled."""
+        """Stop the engine. Runs may end within `timeout` seconds (default: `stop_timeout`), then they are cancelled."""
         self._stopped = True
         self._scheduler.pause("stopped")
         self._obstacles.close()
         self.pauses.close()
         self._rechecks.stop()
-        self._telling.stop()
+        self._pause_updates.stop()
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
@@ -350,33 +357,34 @@ class Engine:
                 reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout
             )
         await self._retirement.over()
-        await cancel(self._waiting)
+        await cancel(self._tasks)
         await self._background_tasks.prune(())
         self._passes.end(len(self._runs.failing), len(self._runs.differing), broken_off=True)
 
     def hurry(self) -> None:
-        """When it stops, or while it does: what still runs is not waited for, but cancelled."""
+        """Cancel runs of leaving vertices instead of waiting, in a `stop` that is under way or comes later."""
         self._retirement.hurry()
 
     @property
     def paused(self) -> bool:
-        """An operator has paused it."""
+        """Whether an operator has paused the engine."""
         return "operator" in self._scheduler.paused
 
     @property
     def alone(self) -> bool:
-        """At most one resource is at work: nothing else is held up while that waits for a disk."""
+        """Whether at most one run is in progress: then it delays no other run if it waits for the disk."""
         return len(self._scheduler.workers.at_work) <= 1
 
     @property
     def going_down(self) -> bool:
-        """The system goes down, so nothing is repaired."""
+        """Whether the system goes down, so that nothing is repaired."""
         return "going-down" in self._scheduler.paused
 
     @property
     def converged(self) -> bool:
-        """Everything is watched and as declared: nothing is dirty, running, failed, held off, unwatched, or different under noop, for `converged_timeout`.
+        """Whether all resources are watched and as declared, and nothing has happened for `converged_timeout`.
 
+        So no resource is dirty, running, failed, held off, unwatched, or different under noop.
         Routine polls and rechecks do not count as activity unless they find drift.
         """
         quiet, passes = asyncio.get_running_loop().time() - self._passes.ended, self._passes
@@ -390,7 +398,10 @@ class Engine:
 
     @property
     def stuck(self) -> bool:
-        """It will not converge by itself before the next recheck: something is wrong, nothing runs, and nothing waits for a retry or the end of a pause."""
+        """Whether the host will not converge by itself before the next recheck.
+
+        Some resource has failed or differs, nothing runs, and nothing waits for a retry or for the end of a pause.
+        """
         if self.paused or self.going_down:
             return (
                 not any(each.until is not None for each in self.pauses if not each.pattern)
@@ -407,7 +418,7 @@ class Engine:
 
     @property
     def view(self) -> View:
-        """For whoever looks into it; nothing of it may be changed."""
+        """The parts of the engine, for status and explanations. Callers must not change them."""
         runs = self._runs
         return View(
             self._graph,
@@ -424,7 +435,7 @@ class Engine:
         )
 
     def status(self) -> list[dict[str, Any]]:
-        """One JSON-ready object for each resource, in order of execution."""
+        """Return one object for each resource, ready for JSON, in order of execution."""
         return list(rows(lambda: self.view))
 
     def _hold_back(self, vertex: Vertex, obstacle: Obstacle) -> None:
@@ -441,17 +452,17 @@ class Engine:
         return not (self.options.noop if noop is None else noop) and not self.pauses.named(vertex)
 
     def _disabled(self, vertex: Vertex) -> str:
-        """The pattern by which it is."""
+        """Return the pattern of the option `disabled` that covers the vertex; empty if none does."""
         return (
             next((each for each in self.options.disabled if covers(each, vertex)), "") if self.options.disabled else ""
         )
 
     def _take_over(self, options: EngineOptions) -> bool:
-        """Use these settings; whether everything has to be looked at again."""
+        """Use these options; return whether all resources have to be checked again."""
         turned = options.noop != self.options.noop
         changed = turned or options.disabled != self.options.disabled
         if turned:
-            self._deliveries.listened.clear()  # a turn that was only a look is none
+            self._deliveries.listened.clear()  # the run of a listener under noop does not count
         self.options = self._runs.options = options
         self._scheduler.workers.limit = options.workers
         return changed
@@ -459,7 +470,10 @@ class Engine:
     # -- swapping ----------------------------------------------------------------------------------------------
 
     def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
-        """Have the journal take over these states, unless it would find the same as before; and give the vertices its keys."""
+        """Have the journal adopt these states, and set the keys of the vertices.
+
+        Skips the adoption if it would change nothing.
+        """
         if self._journal.at_rest and same_to_remember(self._graph.vertices, calls):
             for vertex, old in zip(vertices, self._graph.vertices, strict=True):
                 vertex.key = old.key
@@ -468,25 +482,25 @@ class Engine:
         adoption = self._journal.adopt(edges(calls), known, others(calls, known), whole=whole)
         for vertex, call in zip(vertices, calls, strict=True):
             vertex.key = adoption.keys.get(call.identity, call.identity)
-        self._tell_what_was_dropped(adoption.dropped)
+        self._report_dropped(adoption.dropped)
 
-    def _keep(self, call: Call) -> Vertex | None:
+    def _reusable(self, call: Call) -> Vertex | None:
         old = self._graph.by_identity.get(call.identity)
         if old is None or old.call is call:
             return old
         try:
             same = old.resource is call.resource or old.resource.cmp(call.resource) is None
-        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then it is another
+        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then the resource is replaced
             same = False
         same = same and (old.call.superseded is None) is (call.superseded is None)
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
-    def _apart(self, found: list[Vertex | None]) -> list[Vertex | None]:
-        """The vertices to keep, without those of a sequence from which a running vertex leaves.
+    def _drop_broken_sequences(self, found: list[Vertex | None]) -> list[Vertex | None]:
+        """Return `found` with None for each vertex of a sequence that a running vertex leaves.
 
-        The vertices that replace them wait until it ends.
+        These vertices are replaced, because a new vertex waits until the leaving one ends.
         """
-        self._around = {old: self._around[old] for old in self._retirement if old in self._around}
+        self._sequence_uids = {old: self._sequence_uids[old] for old in self._retirement if old in self._sequence_uids}
         if not self._scheduler.sequences:
             return found
         kept = {vertex for vertex in found if vertex}
@@ -495,60 +509,65 @@ class Engine:
             for old in self._graph
             if (old.task or old.probe_task) and old not in kept
         }
-        self._around |= busy
+        self._sequence_uids |= busy
         things = frozenset().union(*busy.values())
         return [
             None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found
         ]
 
-    def _recount(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
-        """Those that anybody can ask for are counted: not in a one-shot run."""
+    def _update_census(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
+        """Update the census. A one-shot run has none: its status cannot be requested."""
         if self._daemon:
             self._census.leave(leaving)
             self._census.enter(new)
 
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
-        """Whether `new` replaces `old`: the same state, another state of the same thing or sequence, or its reversal."""
+        """Return whether `new` replaces `old`: the same state, its reversal, or one of the same thing or sequence."""
         same = old.identity in (new.identity, self._reversals.undone_by(new))
-        return same or not {*old.resource.uids(), *self._around.get(old, ())}.isdisjoint(new.resource.uids())
+        return same or not {*old.resource.uids(), *self._sequence_uids.get(old, ())}.isdisjoint(new.resource.uids())
 
     def _left(self, vertex: Vertex) -> None:
-        """Nothing of it runs any more. What it has changed at last is owed to those that are in the graph now."""
+        """Handle the end of the last task of a vertex that has left the graph.
+
+        Its last run may have made deliveries pending for vertices of the current graph.
+        """
         if vertex.subscribers:
             self._deliveries.serve(self._graph)
         if isinstance(vertex.resource, Backed) and not self._stopped:
-            self._wait(self._prune())
+            self._start_task(self._prune())
 
     async def _prune(self) -> None:
-        """End the background tasks that were needed only by what has left now."""
+        """End the background tasks that only vertices outside the graph have needed."""
         async with self._swapping:
             await self._background_tasks.prune([*self._graph, *self._retirement])
 
-    def _tell_who_left(self, declared: Collection[str]) -> None:
+    def _report_removed(self, declared: Collection[str]) -> None:
         for old in self._graph:
             if old.identity not in declared and old.call.meta is not ONCE:
-                then = "what was before is put back" if old.identity in self._reversals.under_way else "left as it is"
-                self._emit(Notice("info", "left", old.identity, f"is declared no more; {then}"))
+                then = (
+                    "the previous state is restored" if old.identity in self._reversals.under_way else "left as it is"
+                )
+                self._emit(Notice("info", "left", old.identity, f"is no longer declared; {then}"))
 
-    def _tell_what_was_dropped(self, dropped: Iterable[Owed]) -> None:
+    def _report_dropped(self, dropped: Iterable[Owed]) -> None:
         for upstream, downstream, kind in dropped:
-            text = f"is not told any more what was owed for {upstream}: no state says {kind} now"
+            text = f"a pending notification from {upstream} is dropped: {kind} is no longer declared"
             self._emit(Notice("warning", "owed-dropped", downstream, text))
 
     def _arm(self, vertex: Vertex) -> None:
-        """Start its watch, once those whose place it takes have come to their end."""
+        """Start the watch of a vertex, after the vertices that it replaces have ended."""
         if vertex.predecessors:
-            self._wait(self._arm_after(vertex))
+            self._start_task(self._arm_after(vertex))
         elif not needs_watch(vertex) or not (self._daemon or isinstance(vertex.resource, Backed)):
             self._armed(vertex)
         else:
             vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
 
-    def _wait(self, work: Coroutine[Any, Any, None]) -> None:
-        """Begin what nobody waits for."""
+    def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run a coroutine in a task that `stop` cancels."""
         task = asyncio.create_task(work)
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     def _watch(self, vertex: Vertex) -> Watch:
         if not isinstance(vertex.resource, Backed):
@@ -563,21 +582,23 @@ class Engine:
             self._scheduler.pump()
 
     def _armed(self, vertex: Vertex) -> None:
-        again = vertex.outcome is not None and (not vertex.dirty or vertex.listening) and not self._cannot_look(vertex)
+        again = (
+            vertex.outcome is not None and (not vertex.dirty or vertex.listening) and not self._is_done_action(vertex)
+        )
         vertex.armed = True
         if self._unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._census.note(vertex)
         self._deliveries.listened.discard(vertex)
-        if again:  # the watch of before has failed; nobody knows what it has missed
+        if again:  # the previous watch has failed and may have missed events
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
         if vertex.watcher:
             self._pending_events.soon()
 
     @staticmethod
-    def _cannot_look(vertex: Vertex) -> bool:
-        """It is a command that has run, and nothing but an event says that it has to run again."""
+    def _is_done_action(vertex: Vertex) -> bool:
+        """Return whether the vertex is an action that has run, so that only an event makes it run again."""
         return (
             isinstance(vertex.resource, Reactive)
             and vertex.outcome is not None
@@ -586,9 +607,10 @@ class Engine:
         )
 
     async def _watch_failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
-        """The watch is down: until the next one is armed nothing starts, and the host has not converged.
+        """Handle a failed watch: the vertex does not start until the next watch is armed.
 
-        What runs is cancelled, and runs again; but a command ends, for it would be run twice.
+        Until then the host is not converged. A current run is cancelled and starts again later. A reactive resource,
+        such as a command, ends its run instead: it must not run twice.
         """
         vertex.armed = False
         self._unwatched[vertex] = why
@@ -608,13 +630,13 @@ class Engine:
 
     # -- events ------------------------------------------------------------------------------------------------
 
-    def _told(self, vertex: Vertex) -> None:
+    def _watch_reported(self, vertex: Vertex) -> None:
         """Handle an event of the vertex's watch."""
         if not vertex.removed:
             self._event(vertex, cause_of(vertex))
 
     def _event(self, vertex: Vertex, cause: Cause) -> None:
-        """Its watch tells that something may have changed; an action that watches something is due again."""
+        """Handle an event: mark the vertex, or check it later. A reactive action has to run again."""
         if cause == "drift" and isinstance(vertex.resource, Reactive):
             vertex.force_next = True
         if vertex.running or (vertex.dirty and vertex.rest is None):
@@ -623,7 +645,10 @@ class Engine:
             self._noticed(vertex, cause)
 
     def _noticed(self, vertex: Vertex, cause: Cause) -> None:
-        """One that does not run may have changed: look now, unless that is its own doing, or too many looks or repairs lie behind us."""
+        """Check a vertex after an event, now or later.
+
+        A rate limit or flapping delays the check, and so does a failed attempt that may have caused the event.
+        """
         now = asyncio.get_running_loop().time()
         if self.paused and not vertex.dirty:
             self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
@@ -640,24 +665,24 @@ class Engine:
                 self._held.add(vertex)
             vertex.noticed_at = now if vertex.noticed_at is None else vertex.noticed_at
             if not known:
-                self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; looked at in {wait:.3g} s"))
+                self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; checked in {wait:.3g} s"))
 
-    def _happened_meanwhile(self, vertex: Vertex, cause: Cause) -> None:
-        """It was marked while it ran, and that has ended."""
+    def _marked_while_running(self, vertex: Vertex, cause: Cause) -> None:
+        """Handle the mark that a vertex got during a run that has ended now."""
         if cause in WATCHED and not vertex.removed:
             self._noticed(vertex, cause)
         else:
             self._mark(vertex, cause)
 
-    def _put_off_until_now(self, vertex: Vertex, cause: Cause) -> None:
-        """An event was put off on account of its own failure; whether a limit allows a look is asked now."""
+    def _delayed_event(self, vertex: Vertex, cause: Cause) -> None:
+        """Handle an event that was delayed after a failed attempt; rate limits apply to it only now."""
         vertex.erred = None
         self._timers.clear(vertex)
         self._event(vertex, cause)
         self._pending_events.soon()
 
     def _woken(self, vertex: Vertex, cause: Cause) -> None:
-        """Look at it now, whatever held it back."""
+        """Check a vertex now, whatever held it back."""
         self._timers.clear(vertex)
         self._held.discard(vertex)
         self._deliveries.listened.discard(vertex)
@@ -667,9 +692,9 @@ class Engine:
         self._scheduler.pump()
 
     def _mark(self, vertex: Vertex, cause: Cause, by: Vertex | None = None) -> None:
-        """Make it dirty, and those that have it as their prereq, for they go first; but not `by`, on whose account it is.
+        """Make a vertex dirty, and the vertices that name it in a prereq, except `by`, whose run has caused the mark.
 
-        They need not look again while it runs, or when they have found already that it would change.
+        Vertices with a prereq are not marked while their target runs, or if their probe has found that it would change.
         """
         if self._stopped or self._gave_up or vertex.removed or not self._runs_at_all(vertex):
             return
@@ -691,9 +716,9 @@ class Engine:
                             before for before in vertex.prereq_owners if before is not by and not before.removed
                         )
             if vertex.dirty and vertex.listening:
-                vertex.pending_cause = cause  # its next run is a refresh alone; this is for the one after
+                vertex.pending_cause = cause  # the next run only refreshes; the one after it needs the cause
             elif vertex.dirty and vertex.rest and cause not in ROUTINE:
-                self._timers.clear(vertex)  # what has happened may have made possible what has failed
+                self._timers.clear(vertex)  # after this event the next attempt may succeed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
             if vertex.successors and self._runs.to_act(vertex):
@@ -710,22 +735,23 @@ class Engine:
     # -- passes -------------------------------------------------------------------------------------------
 
     def _finished(self, vertex: Vertex) -> None:
-        """A run has ended."""
+        """Handle the end of a run."""
         self._scheduler.finished(vertex)
         if not self._stopped:
             self._scheduler.pump()
 
     def _give_up(self) -> None:
-        """Failhard: whatever has not run is not run any more; listeners still have their turn."""
+        """Start no more runs after a failure (`failhard`); listeners still run."""
         self._gave_up = True
         for vertex in self._graph:
             vertex.dirty = False
         self._scheduler.rebuild(self._graph.vertices)
 
-    def _quiet(self) -> None:
-        """Nothing is at work: listeners have their turn, one after the other, then the pass is over.
+    def _on_idle(self) -> None:
+        """Handle that no run is in progress: run listeners, one after the other, then end the pass.
 
-        In the daemon what only waits, or hangs, keeps them from that for a minute at most; the pass ends with the last of it.
+        In the daemon, vertices that wait or hang delay listeners by at most `PATIENCE` seconds. The pass ends when no
+        vertex waits any more.
         """
         if not self._passes.running:
             return

@@ -57,7 +57,7 @@ def test_what_is_gone_is_no_order(tree, name):
         at = agent.wait_log("the last good graph keeps running")
         assert told in agent.log
         holds(tree, agent)
-        assert "is declared no more" not in agent.log
+        assert "is no longer declared" not in agent.log
         shutil.copytree(tree.root / "copy", tree.etc, dirs_exist_ok=True)
         agent.wait_log("fixed: ", at)
         (tree.etc / "pillar/data.sls").write_text("said: goodbye\n")

@@ -115,7 +115,7 @@ async def test_the_wait_of_one_that_wakes_itself_is_told_the_same_everywhere(ben
     await engine.swap(compilation(state("a", "zsetting.restless")))
     await asyncio.sleep(0.2)
     (notice,) = bench.notices("held-off")
-    said = float(notice.text.removeprefix("may have drifted; looked at in ").removesuffix(" s"))
+    said = float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
     told = explain(engine.view.graph.by_identity["zsetting.restless[a]"], engine.view)
     (row,) = engine.status()
 

@@ -41,7 +41,7 @@ async def test_a_flood_is_taken_up_a_slice_at_a_time(
 
     def take_up(vertex: Vertex) -> None:
         marked[-1] += 1
-        engine._told(vertex)
+        engine._watch_reported(vertex)
 
     monkeypatch.setattr(engine._pending_events, "_take_up", take_up)
     for name in NAMES:

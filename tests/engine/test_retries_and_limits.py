@@ -139,7 +139,7 @@ async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: 
     await asyncio.sleep(wait(told) + 0.1)
     assert machine.settings == {"a": "right"}
     said = [
-        float(notice.text.removeprefix("may have drifted; looked at in ").removesuffix(" s"))
+        float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
         for notice in bench.notices("held-off")
     ]
     assert max(said) <= 2

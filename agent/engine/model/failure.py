@@ -12,14 +12,23 @@ BACKOFF_LIMIT = 60.0
 
 
 class Failure(NamedTuple):
-    """Why an attempt failed, for whoever decides when to try again. With a good result: a refresh took the place of a failed run."""
+    """Why an attempt failed, which decides when the next one starts.
+
+    With a successful outcome: the run failed, and its refresh succeeded instead.
+    """
 
     temporary: bool
+    """The next attempt may succeed without a change of the states."""
     delay: float | None
+    """Seconds until the next attempt, if the error sets them."""
 
 
 def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> float:
-    """Seconds until the next attempt: what the failure asks for, else the state's interval, or its `delay` doubled with jitter."""
+    """Return the seconds until the next attempt.
+
+    The first of these applies: the delay of the failure, the interval of the state, its `delay` doubled each time. The
+    last two are varied at random, so that many resources or hosts do not retry at the same time.
+    """
     if failure is not None and failure.delay is not None:
         return failure.delay
     retry = meta.retry if meta else None
@@ -30,7 +39,7 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
 
 
 def describe_os_error(error: OSError) -> str:
-    """One line for a failed system call: what, on which path, why."""
+    """Return one line about a failed system call: the paths and the error."""
     where = " -> ".join(str(path) for path in (error.filename, error.filename2) if path is not None)
     why = error.strerror or str(error)
     return f"{where}: {why}" if where else why
