@@ -485,6 +485,7 @@ class Engine:
         self._report_dropped(adoption.dropped)
 
     def _reusable(self, call: Call) -> Vertex | None:
+        """Return the vertex of the current graph that can stay for this call; None if a new one is needed."""
         old = self._graph.by_identity.get(call.identity)
         if old is None or old.call is call:
             return old
@@ -516,7 +517,7 @@ class Engine:
         ]
 
     def _update_census(self, leaving: Iterable[Vertex], new: Iterable[Vertex]) -> None:
-        """Update the census. A one-shot run has none: its status cannot be requested."""
+        """Update the census. A one-shot run keeps none, because its status is never requested."""
         if self._daemon:
             self._census.leave(leaving)
             self._census.enter(new)
@@ -694,7 +695,7 @@ class Engine:
     def _mark(self, vertex: Vertex, cause: Cause, by: Vertex | None = None) -> None:
         """Make a vertex dirty, and the vertices that name it in a prereq, except `by`, whose run has caused the mark.
 
-        Vertices with a prereq are not marked while their target runs, or if their probe has found that it would change.
+        Vertices with a prereq are not marked while the target runs, or if a probe has shown that it would change.
         """
         if self._stopped or self._gave_up or vertex.removed or not self._runs_at_all(vertex):
             return

@@ -24,7 +24,7 @@ PATIENCE = 10.0
 
 
 class AutoEdges:
-    """Finds the automatic edges of each graph. Reuses those of the previous graph where they are still valid.
+    """Finds the automatic edges of each graph, and reuses the previous edges while they are valid.
 
     `context` returns the context through which the package provider is asked. A dropped edge is reported once, not
     again for each swap that drops it.

@@ -15,7 +15,7 @@ from holdfast.states.data import Call
 
 
 def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
-    """Return whether these vertices would have the edges of `graph`: then `exchange` can replace those that are new.
+    """Return whether these vertices would have the edges of `graph`: then `exchange` can install the new ones.
 
     Each vertex must be the one at its position in `graph`, or not be in it. Call this before the vertices get these
     calls. Returns False if several states declare one thing: only `connect` sets their successors.
@@ -51,7 +51,7 @@ def _near(vertex: Vertex) -> Iterable[Vertex]:
 
 
 def _tie(vertex: Vertex, old: Vertex, exchanged: Mapping[Vertex, Vertex]) -> None:
-    """Give a vertex the edges of the old one, to the vertices that replace those at its other ends."""
+    """Give `vertex` the edges of `old`; `exchanged` maps replaced vertices at the other ends to new ones."""
 
     def current(vertices: Iterable[Vertex]) -> tuple[Vertex, ...]:
         return tuple([exchanged.get(each, each) for each in vertices])

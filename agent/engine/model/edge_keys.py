@@ -96,7 +96,7 @@ def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str
 def matching(
     known: Mapping[str, End], declared: Mapping[str, str], others: Iterable[tuple[str, str]]
 ) -> dict[str, str]:
-    """Return identity -> thing of those other resources that the journal still knows.
+    """Return identity -> thing of the resources in `others` that the journal still knows.
 
     `declared` are the resources that the journal has to remember. The others are read only if the journal knows a
     resource that is not declared: computing their things takes time.
@@ -124,7 +124,7 @@ def settle(
     *,
     whole: bool,
 ) -> Settlement:
-    """Return how the delivery records change when the edges in `current` replace those in `delivered`.
+    """Return how the delivery records change when the edges in `current` replace the old ones.
 
     `ends` are the remembered resources after the change, `present` the keys of declared ones.
 

@@ -80,7 +80,7 @@ class Vertex:
     closes: bool = True
     """The vertex has not run since it entered the graph, or since one that it supersedes has run.
 
-    Until it runs, it waits for all vertices of its sequence before it.
+    Until it runs, it waits for all vertices between the first of its sequence and itself.
     """
     probe_position: int = 0
     """Position of the first vertex that probes this one, through any number of prereqs; its own if none does."""
@@ -97,7 +97,7 @@ class Vertex:
     new: bool = True
     """The vertex has neither settled nor failed since it entered the graph.
 
-    Until then definition order applies to it and to the vertices after it.
+    While this is so, definition order applies to this vertex and to the vertices after it.
     """
     running: bool = False
     rest: Rest | None = None
