@@ -198,7 +198,7 @@ def test_stop_ends_a_long_command_within_the_limit(tree):
 
     assert agent.stop() == 0
     assert time.monotonic() - began < 4
-    assert "cmd.run[" in agent.log.partition("its run was broken off")[0].splitlines()[-1]
+    assert "cmd.run[" in agent.log.partition("its run was interrupted")[0].splitlines()[-1]
     assert "interrupted after" in agent.log
     assert "converged in" not in agent.log
     with pytest.raises(ProcessLookupError):

@@ -35,7 +35,7 @@ def test_a_look_that_fails_below_something_that_would_change_is_unknown(
         assert not outcome.changes
         assert machine.settings == {}
         if result is None:
-            assert outcome.comment.startswith("cannot be told before zsetting.present[a] would be changed (")
+            assert outcome.comment.startswith("unknown until zsetting.present[a] has run (")
         await engine.stop()
 
     scenario()

@@ -259,14 +259,14 @@ async def test_what_cannot_be_put_into_words_is_said(bench: Bench, machine: Mach
     await engine.settle()
 
     assert machine.settings == {"a": "right"}
-    assert "cannot be put back" in bench.notices("not-reversible")[0].text
+    assert "cannot be restored" in bench.notices("not-reversible")[0].text
     await engine.stop()
 
 
 @pytest.mark.parametrize(
     ("declaration", "why"),
     [
-        (Declaration("zforgotten.present", {"name": "x"}), "there is no kind zforgotten.present any more"),
+        (Declaration("zforgotten.present", {"name": "x"}), "there is no longer a kind zforgotten.present"),
         (Declaration("zsetting.present", {"name": "x", "colour": "red"}), "colour: Extra inputs"),
     ],
 )
@@ -414,7 +414,7 @@ async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(
 
     assert machine.settings == {"a": "right"}
     assert [notice.text for notice in bench.notices("not-reversible")] == [
-        f"cannot be undone: {gone} is gone, the copy of what was before"
+        f"cannot be undone: {gone}, the copy of the previous state, is missing"
     ]
     assert engine.converged
     await engine.stop()

@@ -1,6 +1,6 @@
-"""One attempt at one resource: its guards, its `check_apply` or refresh; it always ends in an `Outcome`.
+"""One attempt to run a resource: its guards, then its `check_apply` or its refresh, as an `Outcome`.
 
-This is the one place where code of kinds is called, and so the one that catches whatever they raise.
+Exceptions of guards, `check_apply` and `refresh` end here: they fail the resource, never the engine.
 """
 
 from __future__ import annotations
@@ -26,53 +26,57 @@ from holdfast.states.data import Call
 
 _NOTHING: Mapping[str, type] = MappingProxyType({})
 ACCOUNT_LIMIT = 10.0
-"""Seconds for finding out what an attempt that has failed has changed."""
+"""Seconds within which a kind must report what a failed attempt has changed."""
 
 
 class Job(NamedTuple):
-    """What one run is to do."""
+    """What one attempt is to do."""
 
     call: Call
     ctx: Context
     apply: bool
-    """False: look only."""
+    """False: check only, change nothing."""
     refresh: bool = False
-    """Something it watches has changed: act on that if the run itself changes nothing."""
+    """A resource that this one watches has changed: refresh, unless the run itself changes something."""
     cause: Cause = "start"
     only_refresh: bool = False
-    """A listener's turn: the refresh alone."""
+    """The run of a listener: refresh without a check."""
     received: Mapping[str, Received] = {}
-    """What it has received; `call` has it already."""
+    """Argument -> value received from another resource; `call` already contains these values."""
     wanted: Collection[str] = ()
-    """Keys that others receive from it."""
+    """Keys that other resources receive from this one."""
     unsure: tuple[str, ...] = ()
-    """Noop: what comes before it and would be changed, so that it cannot be said yet how this comes out."""
+    """In noop: identities of upstream resources that would change; an error may be due to these missing changes."""
     disabled: str = ""
-    """The pattern in the settings that says to leave it alone."""
+    """The pattern in the settings that disables the resource; empty if none does."""
     before: Rest | None = None
-    """The wait after the attempt before, which was for the same reason; None: this is the first."""
+    """The wait after the previous attempt of the same run; None: this is the first attempt."""
     batch: Batch | None = None
-    """Those that run with it, to put things right in one go."""
+    """Resources that are repaired together with this one in one operation."""
     remember: Callable[[Reversible], Awaitable[None]] | None = None
-    """What is now has to be remembered first, to be put back some day."""
+    """Records, before the first change, how to restore what is there now; None if that is not needed."""
     announce: Callable[[], Awaitable[None]] | None = None
-    """Somebody is told of its changes: to be awaited before the first."""
+    """Records, before the first change, that subscribers must be notified; None if there are none."""
     leaf: bool = False
-    """No other resource depends on it, and the journal tells nothing of it."""
+    """No other resource depends on this one, and the journal records nothing about it."""
 
 
 class Clock(NamedTuple):
-    """When the first attempt began, and which this is."""
+    """When the first attempt began, and the number of this one."""
 
     began: float
     """Loop time."""
     started: float
     """Unix time."""
     attempt: int
+    """Number of this attempt; the first is 1."""
 
 
 async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
-    """Make it, within its deadline; whatever the kind raises becomes the outcome, with what was changed before."""
+    """Run the job within its deadline.
+
+    An exception of the kind becomes a failed outcome, which includes the changes made before the exception.
+    """
     before = job.before
     clock = (
         Clock(before.began, before.started, before.attempt + 1)
@@ -112,7 +116,10 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
 
 
 def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest | None:
-    """What there is to be said of the wait before the next attempt; None: there is none. `endless`: for ever means for ever, else the first is the last."""
+    """Return the wait before the next attempt, or None if no other attempt follows.
+
+    A negative number of attempts means no limit with `endless`, and one attempt without.
+    """
     retry = meta.retry
     if retry is None or outcome.result is retry.until:
         return None
@@ -121,7 +128,10 @@ def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest |
 
 
 async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
-    """(was right, the changes are those of the refresh, why the run failed). A refresh may mend what the run itself could not."""
+    """Check or repair, then refresh if that is needed: (was right, the changes are those of the refresh, failure).
+
+    A failure is returned if the repair failed and a refresh succeeded: the refresh may have fixed the cause.
+    """
     resource = job.call.resource
     refreshable = resource if isinstance(resource, Refreshable) and (job.refresh or job.only_refresh) else None
     right, failure = True, None
@@ -152,14 +162,14 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
 
 
 async def _account(job: Job) -> None:
-    """After an error: have the kind find out what was changed all the same. When that fails in turn, nobody knows."""
+    """After an error, let the kind report what was changed. If that fails too, report no changes."""
     report = job.ctx.report
     if report.account is None or report.changes:
         return
     try:
         async with asyncio.timeout(ACCOUNT_LIMIT):
             await report.account()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything, and what there is to be told is the first error
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything; the first error is reported
         report.changes, report.comment = {}, ""
 
 
@@ -215,16 +225,18 @@ def _outcome(
 
 
 def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Outcome, Failure | None]:
-    """What is to be said of an error. A look may have failed only because nothing was really changed before it."""
+    """Return the outcome of an error.
+
+    In noop, a check may fail only because upstream changes were not made; the outcome is unknown then.
+    """
     why = describe_os_error(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Temporary):
-        command = (
-            isinstance(error, Overdue) and job.call.resource.action()
-        )  # only `retry` runs a command again that ran out of time
+        # A command that timed out is run again only by `retry`.
+        command = isinstance(error, Overdue) and job.call.resource.action()
         return _outcome(job, clock, result=False, comment=why), Failure(temporary=not command, delay=error.delay)
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
-        comment = f"cannot be told before {', '.join(job.unsure)} would be changed ({why})"
+        comment = f"unknown until {', '.join(job.unsure)} has run ({why})"
         return _outcome(job, clock, result=None, comment=comment)._replace(unknown=True), None
-    passes = isinstance(error, OSError) and error.errno in TRANSIENT
-    return _outcome(job, clock, result=False, comment=why), Failure(temporary=passes, delay=None)
+    transient = isinstance(error, OSError) and error.errno in TRANSIENT
+    return _outcome(job, clock, result=False, comment=why), Failure(temporary=transient, delay=None)

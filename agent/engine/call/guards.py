@@ -1,6 +1,7 @@
 """Guards: `onlyif`, `unless`, `creates` before a run, `check_cmd` after it. Salt's rules: docs/language.md, Guards.
 
-A guard answers yes or no. One that cannot answer, because it was killed or cannot even be asked, raises: that is a failure of the run, never a decision.
+A guard answers yes or no. A guard that was killed or cannot be evaluated raises an error: the run fails, and nothing is
+decided.
 """
 
 from __future__ import annotations
@@ -17,16 +18,19 @@ from holdfast.resources.fields import parse_umask
 from holdfast.states.data import Call
 
 NOWHERE = frozenset({errno.ELOOP, errno.ENAMETOOLONG})
-"""Errors of a path at which nothing can be."""
+"""Errors that mean that nothing can exist at a path."""
 SHOWN = 80
-"""Characters of a command that name it."""
+"""Longest part of a command, in characters, that a message shows."""
 
 Refusal = tuple[Literal["onlyif", "unless", "creates"], str]
-"""The guard that says no, and what there is to say of it."""
+"""The guard that keeps a state from running, and a comment."""
 
 
 async def refusal(call: Call, ctx: Context) -> Refusal | None:
-    """Why a state is not to run now; None when it may. Raises `HoldfastError` or `OSError` when a guard cannot answer."""
+    """Return the guard that keeps the state from running, or None if the state may run.
+
+    Raises `HoldfastError` or `OSError` if a guard cannot be evaluated.
+    """
     meta = call.meta
     for condition in meta.onlyif or ():
         holds, note = await _holds(call, ctx, condition)
@@ -40,7 +44,7 @@ async def refusal(call: Call, ctx: Context) -> Refusal | None:
 
 
 async def check_commands(call: Call, ctx: Context) -> None:
-    """Run the commands of `check_cmd`. Raises `Permanent` for the first that fails."""
+    """Run the commands of `check_cmd`. Raises `Permanent` for the first command that fails."""
     for command in call.meta.check_cmd or ():
         status = (await _shell(call, ctx, command)).retcode
         if status != 0:
@@ -48,21 +52,26 @@ async def check_commands(call: Call, ctx: Context) -> None:
 
 
 async def _holds(call: Call, ctx: Context, condition: str | dict[str, Any]) -> tuple[bool, str]:
-    """Whether a guard holds; and what the shell says of one that it could not find or run, which is an answer, as in Salt."""
+    """Return whether a guard holds, and a note for the comment.
+
+    A command that the shell cannot find or run counts as false, as in Salt; the note is then the message of the shell.
+    """
     if isinstance(condition, dict):
         return bool(await ctx.blocking(ctx.call, condition)), ""
     done = await _shell(call, ctx, condition)
     if killed := _signal(done.retcode):
         shown = condition if len(condition) <= SHOWN else f"{condition[: SHOWN - 1]}…"
-        raise Temporary(
-            f"cannot tell whether to run: the guard {shown!r} was killed by {killed}"
-        )  # nothing was run: ask again
-    said = done.stderr.strip().splitlines()
-    return done.retcode == 0, f": {said[-1]}" if done.retcode in (126, 127) and said else ""
+        # Temporary, as nothing has run yet: the guard can be evaluated again.
+        raise Temporary(f"cannot tell whether to run: the guard {shown!r} was killed by {killed}")
+    errors = done.stderr.strip().splitlines()
+    return done.retcode == 0, f": {errors[-1]}" if done.retcode in (126, 127) and errors else ""
 
 
 def _signal(status: int) -> str:
-    """The signal that killed a command, or, as the shell reports it (128 + number), the last command in it; empty for none."""
+    """Return the name of the signal that killed a command, or an empty string.
+
+    The shell reports a signal that killed its last command as status 128 + number.
+    """
     number = -status if status < 0 else status - 128
     if number not in signal.valid_signals():
         return ""
@@ -70,7 +79,10 @@ def _signal(status: int) -> str:
 
 
 def _created(path: str) -> bool:
-    """Whether something is at a path of `creates`. Raises `Unsafe` for a user's unsafe link, and `OSError` when it cannot be looked at."""
+    """Return whether something exists at a path of `creates`.
+
+    Raises `Unsafe` for an unsafe symbolic link of a user, and `OSError` if the path cannot be checked.
+    """
     try:
         return path != "" and paths.exists(path if path.startswith("/") else os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
     except ValueError:
@@ -82,7 +94,10 @@ def _created(path: str) -> bool:
 
 
 async def _shell(call: Call, ctx: Context, command: str) -> Completed:
-    """Run a command in the shell, with the state's own directory, user, environment and umask. Raises `Permanent` when that cannot be done."""
+    """Run a command in the shell, with the directory, user, environment and umask of the state.
+
+    Raises `Permanent` if the command cannot be run like that.
+    """
     low = call.low
     umask = low.get("umask")
     return await ctx.run(
@@ -98,7 +113,10 @@ async def _shell(call: Call, ctx: Context, command: str) -> Completed:
 
 
 def _environment(env: object) -> dict[str, str]:
-    """The `env` of a state, as `cmd.run` reads it: a mapping, or a list of mappings and of `NAME=VALUE`; false is an empty value."""
+    """Return the `env` of a state, read like that of `cmd.run`.
+
+    `env` is a mapping, or a list of mappings and `NAME=VALUE` strings. None and false mean an empty value.
+    """
     found: dict[str, str] = {}
     for part in env if isinstance(env, list) else [env]:
         pairs = (

@@ -1,9 +1,12 @@
-"""Reversals: a state that said `reverse: true` and is taken away is undone.
+"""Reversals: when a state with `reverse: true` is removed, the machine is restored to what it was before that state.
 
-What was on the machine before is asked of the resource when it is about to be put right for the first time, and written down as a
-declaration. When the state has left the graph, also while no agent ran, that declaration joins the new graph as one more resource, behind all others;
-when it holds, it is forgotten, and nobody looks at it again. A thing that another state manages now is not touched. That something cannot be put back
-is written down likewise, or what we have made of it would pass for what was before.
+Before its first repair, the resource describes what is on the machine as a declaration, which the journal keeps. Once
+the state has left the graph, even while no agent ran, this declaration joins the new graph as one more resource, after
+all others. When the resource is as declared, the reversal is forgotten, and the resource is no longer maintained. A
+thing that another state manages by then is left as it is.
+
+If no declaration can describe the previous state, the journal records that as well. Otherwise the result of our own
+repair would later be taken for the previous state.
 """
 
 from __future__ import annotations
@@ -30,40 +33,41 @@ from holdfast.states.data import Call
 from holdfast.states.marks import Document, Spot
 
 ONCE = Meta.model_construct(poll=-1.0)
-"""It is not watched: once it holds it is nobody's business."""
+"""Options of a call that undoes: no watch and no poll, as the resource is not maintained afterwards."""
 NOTHING = Declaration("", {})
-"""What was cannot be put into words."""
+"""Stands for a previous state that no declaration describes."""
 
 
 class Reversals:
-    """What one engine has to undo, now or later."""
+    """All that one engine undoes, now or later."""
 
     def __init__(self, journal: Journal, emit: Callable[[Notice], None]) -> None:
         self._journal = journal
         self._emit = emit
         self._under_way: dict[str, Reversal] = {}
-        """Identity of the call that undoes -> what it undoes."""
+        """Identity of the call that undoes -> its reversal, for the present graph."""
         self._next: dict[str, Reversal] = {}
-        """The same of the graph that is to come, if nothing goes wrong."""
+        """The same for the next graph, until the swap has succeeded."""
         self._forgotten: list[Reversal] = []
-        """What was forgotten, and that is not on the disk yet."""
+        """Reversals that were forgotten in memory, but not on the disk yet."""
         self._tidying = asyncio.Lock()
 
     def wanted(self, vertex: Vertex) -> bool:
-        """Whether what is now has to be remembered before the vertex is put right."""
+        """Return whether the previous state must be recorded before the vertex is repaired."""
         resource = vertex.resource
         wants = vertex.call.meta.reverse and isinstance(resource, Reversible)
         return wants and (vertex.identity, resource.name) not in self._journal.reversals
 
     async def remember(self, vertex: Vertex, resource: Reversible) -> None:
-        """What the resource says that was before, on record when this returns. Where it cannot be undone, that is said.
+        """Record the previous state in the journal, durably; only the first attempt does so.
 
-        A second attempt has nothing to add. Raises `Temporary` when it cannot be written down, which is an obstacle, and `CancelledError` when
-        it is leaving: what is not changed yet need not be undone, and the states that follow have looked already for what must be.
+        Emits a warning if the previous state cannot be restored. Raises `Temporary`, and sets the obstacle of the
+        vertex, if the journal cannot be written. Raises `CancelledError` if the vertex is being removed: it has
+        changed nothing yet, and the new graph has already determined what to undo.
         """
         if not self.wanted(vertex):
             return
-        await self.tidy()  # a copy of before would be removed only now, and with it the next one
+        await self.tidy()  # first: a late removal of an old copy would also remove the new copy
         declaration = await resource.inverse(vertex.ctx)
         if vertex.removed:
             raise asyncio.CancelledError
@@ -73,7 +77,7 @@ class Reversals:
                     "warning",
                     "not-reversible",
                     vertex.identity,
-                    "what is there now cannot be put back when this state leaves",
+                    "the present state cannot be restored when this state is removed",
                 )
             )
         reversal = Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING)
@@ -84,14 +88,14 @@ class Reversals:
             raise Temporary(f"{WAITS}: {error}") from error
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
-        """The calls that undo what these do not declare any more, to follow them, those that came last first."""
+        """Return calls that undo what `calls` no longer declare, to run after `calls`; the last change comes first."""
         self._next = {}
         if not self._journal.reversals:
             return []
-        left = list(self._left({(call.identity, call.resource.name): call for call in calls}))
-        managers = {uid: call for call in calls for uid in call.resource.uids()} if left else {}
+        removed = list(self._removed({(call.identity, call.resource.name): call for call in calls}))
+        managers = {uid: call for call in calls for uid in call.resource.uids()} if removed else {}
         undoing: list[Call] = []
-        for reversal in reversed(left):
+        for reversal in reversed(removed):
             resource = self._resource(reversal)
             if resource is None:
                 continue
@@ -105,30 +109,33 @@ class Reversals:
         return undoing
 
     def begin(self) -> None:
-        """The calls that undo are in the graph, and no others any more."""
+        """Note that the graph now contains the calls that the last `calls` returned."""
         self._under_way = self._next
 
     @property
     def under_way(self) -> set[str]:
-        """Identities of what is being undone."""
+        """Return the identities of the states that are being undone."""
         return {reversal.identity for reversal in self._under_way.values()}
 
     def undone_by(self, vertex: Vertex) -> str | None:
-        """Identity of the state that this one is there to undo; None for any other."""
+        """Return the identity of the state that this vertex undoes; None if it undoes none."""
         reversal = self._under_way.get(vertex.identity)
         return reversal and reversal.identity
 
     def holds(self, vertex: Vertex) -> None:
-        """It is as declared now. If it was there to undo something, that is undone: it is forgotten, and nobody looks at the vertex again."""
+        """Note that the vertex is as declared.
+
+        If the vertex undoes a state, its reversal is complete and forgotten, and the vertex is not run again.
+        """
         reversal = self._under_way.get(vertex.identity)
         if reversal is not None:
-            self._forget(reversal)  # first: where that cannot be written, it is tried again
+            self._forget(reversal)  # first: if this raises, it is tried again
             del self._under_way[vertex.identity]
             vertex.removed = True
             self._emit(Notice("info", "undone", reversal.identity, "is undone"))
 
-    def _left(self, declared: dict[tuple[str, str], Call]) -> Iterator[Reversal]:
-        """What is to be undone; what does not want to be any more is forgotten."""
+    def _removed(self, declared: dict[tuple[str, str], Call]) -> Iterator[Reversal]:
+        """Yield reversals of states that are no longer declared; forget those of declared states without `reverse`."""
         for key, reversal in list(self._journal.reversals.items()):
             call = declared.get(key)
             if call is None:
@@ -137,7 +144,11 @@ class Reversals:
                 self._forget(reversal)
 
     def _resource(self, reversal: Reversal) -> Resource | None:
-        """Its declaration; None where it cannot be undone. Only a kind may come back: what lacks anything else is forgotten."""
+        """Return the resource that restores the previous state, or None if that is impossible.
+
+        An impossible reversal is forgotten, unless its kind is missing or refuses the declaration: another version of
+        the kind may accept it.
+        """
         kind, arguments, kept = reversal.declaration
         if reversal.declaration == NOTHING:
             self._forget(reversal)
@@ -148,7 +159,7 @@ class Reversals:
                     "error",
                     "not-reversible",
                     reversal.identity,
-                    f"cannot be undone: {kept} is gone, the copy of what was before",
+                    f"cannot be undone: {kept}, the copy of the previous state, is missing",
                 )
             )
             self._forget(reversal)
@@ -157,19 +168,19 @@ class Reversals:
         try:
             if cls is not None:
                 return cls.model_validate(arguments)
-            why = f"there is no kind {kind} any more"
+            why = f"there is no longer a kind {kind}"
         except ValidationError as error:
             why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
         self._emit(Notice("error", "not-reversible", reversal.identity, f"cannot be undone: {why}"))
         return None
 
     def _hand_over(self, reversal: Reversal, manager: Call) -> None:
-        """Another state manages the thing now, and if it wants so, undoes it some day."""
+        """Leave the reversal to the state that manages the thing now: with `reverse`, this state undoes it later."""
         self._emit(Notice("info", "not-undone", reversal.identity, f"is not undone: {manager.identity} manages it now"))
         key = (manager.identity, manager.resource.name)
         if manager.meta.reverse and key not in self._journal.reversals:
             self._journal.remember(Reversal(*key, reversal.declaration))
-            self._journal.forget(reversal)  # last: whenever a crash comes, one of the two has it
+            self._journal.forget(reversal)  # last: after a crash at any moment, one of the two states has it
         else:
             self._forget(reversal)
 
@@ -178,12 +189,15 @@ class Reversals:
         self._forgotten.append(reversal)
 
     async def tidy(self) -> None:
-        """Have on the disk what was forgotten, or after a loss of power it would be undone again, whatever is there by then; remove copies."""
+        """Write to the disk that reversals were forgotten, then remove their copies of previous states.
+
+        Without this, an agent that starts after a loss of power would undo them again, whatever is there by then.
+        """
         if not self._forgotten:
             return
         async with self._tidying:
             forgotten = [*self._forgotten]
-            with suppress(OSError):  # the disk fails: some other time
+            with suppress(OSError):  # if the disk fails, the next call tries again
                 await self._journal.secure()
                 for reversal in forgotten:
                     if reversal.declaration.kept:
@@ -192,10 +206,10 @@ class Reversals:
 
 
 def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
-    """The call that puts back what was."""
+    """Return the call that restores the previous state."""
     kind, identity = resource.kind, f"undo {reversal.identity}"
     if not reversal.identity.endswith(f"[{reversal.name}]"):
-        identity += f" ({reversal.name})"  # one state may have managed several things, one after the other
+        identity += f" ({reversal.name})"  # one state may have managed several things in turn
     family, _, function = kind.partition(".")
     low = {
         "state": family,
@@ -214,5 +228,5 @@ def undo(reversal: Reversal, resource: Resource, position: int) -> Call:
         resource,
         ONCE,
         {},
-        f"undoes {reversal.identity}, which is declared no more",
+        f"undoes {reversal.identity}, which is no longer declared",
     )

@@ -1,7 +1,8 @@
-"""Who undoes whom: the resource whose own change of a thing came just before another resource found that thing wrong.
+"""Finds resources that undo each other: one changes a thing, and just afterwards another one finds that thing drifted.
 
-Only the time of a change and what two resources have in common are known, so the first time is told as "perhaps". When the next repair is undone
-after a change by the same resource again, that is told as a fact. Nothing is compared unless a drift has been repaired.
+Only the time of a change and what two resources have in common are known, so the first report says "perhaps". If the
+next repair is undone after a change by the same resource, the report states it as a fact. Changes are compared only
+after a drift was repaired.
 """
 
 from __future__ import annotations
@@ -20,73 +21,78 @@ from holdfast.resources.context import Report
 from holdfast.resources.contract import Uid
 
 MOMENT = 1.0
-"""Seconds from a change until a watch has told of it: watches collect events before they tell of them."""
+"""Seconds from a change until its watch reports it at the latest: watches collect events before they report them."""
 CHANGES = 256
-"""Changes that are remembered."""
+"""Number of changes that are remembered."""
 PATHS = 1000
-"""Paths that are remembered of one change."""
+"""Number of paths that are remembered of one change."""
 BLAMED = 1000
-"""Resources for which it is remembered who undid their last repair."""
+"""Number of resources whose last undoer is remembered."""
 
 
 class Change(NamedTuple):
     """What one run has changed."""
 
     who: str
-    """Identity."""
+    """Identity of the resource that ran."""
     began: float
     """Loop time at which the run began."""
     ended: float
     """Loop time at which it ended."""
     own: frozenset[Uid]
-    """What is the resource's own: what it manages, and paths that its changes name."""
+    """What the resource manages, and the paths that its changes name."""
     touched: frozenset[Uid]
-    """What else it touches."""
+    """Other things that its repairs change."""
     removed: frozenset[str]
-    """Paths that were removed with all that was below."""
+    """Paths that were removed with everything below them."""
 
 
 class Blame(NamedTuple):
-    """Who seems to have undone the last repair of a resource."""
+    """The resource that seems to have undone the last repair of another one."""
 
     who: str
+    """Identity of the undoing resource."""
     times: int
-    """Repairs in a row that the same one has undone."""
+    """Consecutive repairs that this resource has undone."""
 
     def __str__(self) -> str:
-        """For the log."""
+        """Return the text for the log."""
         return f"undone by {self.who}" if self.times > 1 else f"perhaps undone by {self.who}"
 
 
 class Rivals:
-    """The last changes of one engine."""
+    """The last changes that the resources of one engine made."""
 
     def __init__(self) -> None:
         self._running: dict[Vertex, tuple[float, Report]] = {}
-        """Vertices that run -> loop time at which they began, and the report of the run before."""
+        """Running vertex -> loop time at which the run began, and the report of its previous run."""
         self._changes: deque[Change] = deque(maxlen=CHANGES)
-        """In the order in which they ended."""
+        """In the order in which the runs ended."""
         self._blamed: dict[str, Blame] = {}
+        """Identity of a resource -> the one that seems to have undone its last repair."""
 
     def begin(self, vertex: Vertex) -> None:
-        """Its run begins."""
+        """Note that a run of the vertex begins."""
         self._running[vertex] = asyncio.get_running_loop().time(), vertex.ctx.report
 
     def end(self, vertex: Vertex) -> None:
-        """Its run has ended."""
+        """Note that the run of the vertex has ended."""
         self._running.pop(vertex, None)
 
     def changed(self, vertex: Vertex, outcome: Outcome) -> None:
-        """Remember what a run has changed, or may have changed before it failed."""
+        """Record what the run has changed, or may have changed before it failed."""
         run = self._running.get(vertex)
         if run is not None and (outcome.changed or outcome.touched):
             self._changes.append(_change(vertex, outcome.changes, run[0]))
 
-    def judged(self, vertex: Vertex, outcome: Outcome, told: float | None) -> Outcome:
-        """The outcome, with who seems to have undone what was repaired. `told`: loop time of the first event that this run answers."""
-        if outcome.cause != "drift" or outcome.result is False or not outcome.changed or told is None:
+    def attribute(self, vertex: Vertex, outcome: Outcome, noticed_at: float | None) -> Outcome:
+        """Return the outcome with the resource that seems to have undone the last repair.
+
+        `noticed_at`: loop time of the first event that led to this run.
+        """
+        if outcome.cause != "drift" or outcome.result is False or not outcome.changed or noticed_at is None:
             return outcome
-        before, who = self._blamed.pop(vertex.identity, None), self._undoer(vertex, outcome, told)
+        before, who = self._blamed.pop(vertex.identity, None), self._undoer(vertex, outcome, noticed_at)
         if who is None:
             return outcome
         blame = Blame(who, before.times + 1 if before and before.who == who else 1)
@@ -95,8 +101,11 @@ class Rivals:
             del self._blamed[next(iter(self._blamed))]
         return outcome._replace(undone=str(blame))
 
-    def told(self, vertex: Vertex, others: Iterable[Vertex], since: float) -> str:
-        """Who undoes the repairs of a resource that flaps, and what to do. Others that repair the same since then are perhaps the ones."""
+    def advice(self, vertex: Vertex, others: Iterable[Vertex], since: float) -> str:
+        """Return what undoes the repairs of a flapping resource, and how to stop that.
+
+        If no resource is known to undo them, `others` that have repaired the same thing since then are named.
+        """
         blame = self._blamed.get(vertex.identity)
         if blame and blame.times > 1:
             return f"{blame.who} undoes it: keep one of the two"
@@ -105,20 +114,20 @@ class Rivals:
             if blame
             else [other.identity for other in others if other is not vertex and _repairs_same(vertex, other, since)]
         )
-        return f"perhaps {' or '.join(names[:3])} undoes it: keep one" if names else "somebody undoes it"
+        return f"perhaps {' or '.join(names[:3])} undoes it: keep one" if names else "something undoes it"
 
-    def _undoer(self, vertex: Vertex, outcome: Outcome, told: float) -> str | None:
-        """The last that changed the same thing after the vertex itself did, a moment before its watch told of that."""
-        mine = _change(vertex, outcome.changes, told)
+    def _undoer(self, vertex: Vertex, outcome: Outcome, noticed_at: float) -> str | None:
+        """Return the last resource that changed the thing since the vertex did, at most `MOMENT` before the event."""
+        mine = _change(vertex, outcome.changes, noticed_at)
         for change in self._latest_first(vertex):
-            if change.who == mine.who or change.ended + MOMENT < told:
-                return None  # all others ended before that
-            if change.began < told and _meet(mine, change):
+            if change.who == mine.who or change.ended + MOMENT < noticed_at:
+                return None  # all further changes ended even earlier
+            if change.began < noticed_at and _meet(mine, change):
                 return change.who
         return None
 
     def _latest_first(self, vertex: Vertex) -> Iterator[Change]:
-        """Those of others that still run first."""
+        """Yield the changes, the latest first: those of other vertices that still run, then the recorded ones."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
             if other is not vertex and other.applying and report is not before and (report.touched or report.changes):
@@ -127,9 +136,12 @@ class Rivals:
 
 
 def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
-    """What a resource has changed. A kind that raises when it is asked what it manages has nothing more in common with others than what its changes name."""
-    gone = changes.get("removed")
-    removed = frozenset(_paths(gone if isinstance(gone, list) else [gone]))
+    """Return what a resource has changed.
+
+    If the kind raises when asked for its uids, only the paths that its changes name are compared.
+    """
+    named = changes.get("removed")
+    removed = frozenset(_paths(named if isinstance(named, list) else [named]))
     own = frozenset([("path", path) for path in (*_paths(changes), *removed)])
     touched: frozenset[Uid] = frozenset()
     with suppress(Exception):  # the code of a kind may raise anything
@@ -138,12 +150,12 @@ def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
 
 
 def _paths(values: Iterable[Any]) -> Iterator[str]:
-    """The first absolute paths among values that a kind has chosen."""
+    """Yield the first absolute paths among values that a kind has reported."""
     return islice((value for value in values if isinstance(value, str) and value.startswith("/")), PATHS)
 
 
 def _meet(one: Change, other: Change) -> bool:
-    """Whether one changes what is the other's own, or has removed what lies above it."""
+    """Return whether one change affects what the other resource manages, or removes a directory above it."""
     if not (one.own.isdisjoint(other.own) and one.own.isdisjoint(other.touched) and other.own.isdisjoint(one.touched)):
         return True
     return bool(other.removed) and any(
@@ -152,7 +164,7 @@ def _meet(one: Change, other: Change) -> bool:
 
 
 def _repairs_same(vertex: Vertex, other: Vertex, since: float) -> bool:
-    """Whether another has repaired the same thing since then."""
+    """Return whether the other vertex has repaired the same thing since then."""
     return (
         bool(other.repairs) and other.repairs[-1] >= since and _meet(_change(vertex, {}, 0.0), _change(other, {}, 0.0))
     )

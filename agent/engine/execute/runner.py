@@ -1,4 +1,4 @@
-"""Runs: what happens from the moment a vertex starts until its outcome is known to everybody it concerns."""
+"""Runs vertices: from the start of a vertex until its outcome is recorded, published and acted upon."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ from holdfast.resources.traits import Edgeable, Reactive
 
 
 class Links(NamedTuple):
-    """What runs ask of the engine."""
+    """What runs need from the engine."""
 
     emit: Callable[[Event], None]
     mark: Callable[[Vertex, Cause, Vertex], None]
-    """Make a vertex dirty, on account of what came of another."""
+    """Makes a vertex dirty, for this cause, after an outcome of another vertex."""
     timers: Timers
-    """For what is to be looked at later."""
+    """Timers that start runs later."""
     finished: Callable[[Vertex], None]
-    """The task of its run has ended."""
+    """Called when the task of a run has ended."""
     give_up: Callable[[], None]
-    """Failhard: start nothing any more."""
+    """Starts no further vertex, as `failhard` requires."""
     applies: Callable[[Vertex], bool]
-    """Whether it may change the machine now: noop, of the state or else of the agent."""
+    """Whether a vertex may change the machine now, according to noop of the state or of the agent."""
     disabled: Callable[[Vertex], str]
-    """The pattern in the settings that says to leave it alone; empty if none does."""
+    """Returns the pattern in the settings that disables a vertex; empty if none does."""
     obstacle: Callable[[Resource], Awaitable[Obstacle | None]]
-    """What is in the way of putting it right now."""
+    """Returns what prevents the repair of a resource now, if anything does."""
     hold_back: Callable[[Vertex, Obstacle], None]
-    """Leave it alone until that is over, and have it looked at then."""
+    """Holds a vertex back until its obstacle is gone; then the vertex runs."""
     vertices: Callable[[], Iterable[Vertex]]
-    """All of the present graph."""
+    """All vertices of the present graph."""
     going_down: Callable[[], bool]
-    """Whether the system goes down: what fails then has been interrupted."""
+    """Whether the system is shutting down: a failure is then an interruption."""
 
 
 class Runs:
@@ -73,7 +73,7 @@ class Runs:
         self.failing: set[Vertex] = set()
         """Vertices whose last run failed."""
         self.differing: set[Vertex] = set()
-        """Vertices that differ from their declaration and stay so, because noop keeps them from being changed."""
+        """Vertices that differ from their declaration, and that noop keeps from being repaired."""
         self._journal = journal
         self._deliveries = deliveries
         self._passes = passes
@@ -101,7 +101,7 @@ class Runs:
         )
 
     def start(self, vertex: Vertex) -> None:
-        """Run it, in a task of its own."""
+        """Run the vertex in a task of its own."""
         vertex.applying = self._applies(vertex)
         if not vertex.listening:
             vertex.forced, vertex.force_next = vertex.force_next, False
@@ -111,7 +111,7 @@ class Runs:
         vertex.task.add_done_callback(partial(self._ended, vertex))
 
     async def _run(self, vertex: Vertex) -> None:
-        """Run it, or leave it alone when something is in its way: it stays dirty then, and its turn is still to come."""
+        """Run the vertex. If there is an obstacle, hold the vertex back: it stays dirty and runs later."""
         before, vertex.obstacle = vertex.obstacle, None
         obstacle = await self._obstacle(vertex.resource) if vertex.applying else None
         if obstacle and not vertex.removed:
@@ -119,13 +119,17 @@ class Runs:
         else:
             await self._decide(vertex)
         if vertex.obstacle:
-            self._leave_alone(vertex, vertex.obstacle, told=before is not None and before.over is vertex.obstacle.over)
+            self._leave_alone(
+                vertex, vertex.obstacle, reported=before is not None and before.over is vertex.obstacle.over
+            )
 
     async def _decide(self, vertex: Vertex) -> None:
-        """Decide, run, and conclude."""
-        told, vertex.noticed_at = vertex.noticed_at, None
+        """Decide whether to run the vertex, run it, and conclude."""
+        noticed_at, vertex.noticed_at = vertex.noticed_at, None
         self._rivals.begin(vertex)
-        self._emit(Started(vertex.identity, 0.0 if told is None else asyncio.get_running_loop().time() - told))
+        self._emit(
+            Started(vertex.identity, 0.0 if noticed_at is None else asyncio.get_running_loop().time() - noticed_at)
+        )
         if vertex.listening:
             await self._listen(vertex)
             return
@@ -135,7 +139,7 @@ class Runs:
             return
         decision = await self._decisions.decide(vertex)
         if vertex.removed:
-            raise asyncio.CancelledError  # it has left, and what has not begun does not begin: what it knew is forgotten already
+            raise asyncio.CancelledError  # start no attempt: the journal has already forgotten the vertex
         ahead = wanted(vertex)
         done = self._decisions.done(vertex, decision) if decision.run else self._decisions.not_run(vertex, decision)
         if done is not None:
@@ -146,19 +150,19 @@ class Runs:
             self.conclude(vertex, prepared, seen)
             return
         outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
-        outcome = self._rivals.judged(vertex, outcome, told)
+        outcome = self._rivals.attribute(vertex, outcome, noticed_at)
         if self._rests(vertex, outcome, failure):
             return
         if vertex.applying and outcome.result:
-            vertex.forced = self._decisions.once(vertex)  # should what follows break off, it is to be done again
+            vertex.forced = self._decisions.once(vertex)  # run the action again if the following steps are interrupted
             vertex.satisfied_prereqs = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
         vertex.forced = False
         await self._reversals.tidy()
 
-    def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, told: bool) -> None:
-        if not told:
+    def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, reported: bool) -> None:
+        if not reported:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
         vertex.rest, vertex.force_next = vertex.before, vertex.force_next or vertex.forced
         self._passes.calm = False
@@ -167,7 +171,7 @@ class Runs:
         self._hold_back(vertex, obstacle)
 
     async def _listen(self, vertex: Vertex) -> None:
-        """The turn of a listener: the refresh alone, whatever its requisites say."""
+        """Run a listener: only its refresh, without its requisites."""
         seen = self._deliveries.seen(vertex, listen=True)
         if spent := self._decisions.spent(vertex):
             outcome, failure = spent, None
@@ -177,7 +181,7 @@ class Runs:
                 Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"),
                 None,
             )
-            self._deliveries.delivered(seen, outcome)  # it would fail for ever
+            self._deliveries.delivered(seen, outcome)  # otherwise it would fail again and again
         else:
             prepared = self._transfers.prepare(vertex, real=vertex.applying)
             if isinstance(prepared, Outcome):
@@ -189,7 +193,7 @@ class Runs:
         self.conclude(vertex, outcome._replace(listener=True), seen, failure)
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
-        """Run it once nobody looks at it any more: there is one call of a resource at a time."""
+        """Run the job after any probe for a prereq has ended: one call of a resource at a time."""
         if vertex.probe_task:
             await asyncio.wait([vertex.probe_task])
         outcome, failure = await attempt.run(job, self._emit)
@@ -198,7 +202,10 @@ class Runs:
         return outcome, failure
 
     def _rests(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> bool:
-        """Another attempt follows, or an obstacle was met on the way: until then it stays dirty, and what it may have changed is told."""
+        """Return whether the vertex stays dirty: another attempt follows, or the attempt met an obstacle.
+
+        What the attempt may have changed is delivered already now.
+        """
         if vertex.obstacle:
             if vertex.removed:
                 raise asyncio.CancelledError
@@ -216,7 +223,7 @@ class Runs:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
         vertex.failures += 1
         delay = backoff(vertex.call.meta, vertex.failures, failure)
-        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; again in {delay:.3g} s"
+        text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
         vertex.rest, vertex.force_next = rest, vertex.force_next or vertex.forced
         self._passes.calm = False
@@ -249,13 +256,13 @@ class Runs:
         )
 
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
-        """The task of a run is over, however that came: even cancelled before its first step."""
+        """Clean up after the task of a run has ended; it may have been cancelled before its first step."""
         vertex.task = None
         self._rivals.end(vertex)
         if task.cancelled() or task.exception():
             vertex.obstacle = None
         if vertex.listening and task.cancelled():
-            self._deliveries.listened.discard(vertex)  # that was no turn
+            self._deliveries.listened.discard(vertex)  # the listener has not run
         vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None
         if vertex.batch:
             vertex.batch.leave(vertex.identity)
@@ -270,40 +277,42 @@ class Runs:
             self._finished(vertex)
 
     def _interrupted(self, vertex: Vertex) -> None:
-        """Its run was cancelled: it has not come to an end, so look again, and what it may have changed is told."""
+        """After a cancelled run, make the vertex dirty again and deliver what the run may have changed."""
         cause = vertex.pending_cause or vertex.cause
-        vertex.pending_cause = (
-            None if vertex.removed else "recovery" if cause in WATCHED else cause
-        )  # not held back: what it knows is worth nothing
+        # "recovery" is not held back, unlike the causes of watches: the state of the resource is unknown.
+        vertex.pending_cause = None if vertex.removed else "recovery" if cause in WATCHED else cause
         vertex.force_next = vertex.force_next or vertex.forced
         report = vertex.ctx.report
         if self._daemon:
-            self._emit(Notice("info", "interrupted", vertex.identity, "its run was broken off"))
+            self._emit(Notice("info", "interrupted", vertex.identity, "its run was interrupted"))
         if vertex.applying:
             begun = report.touched or bool(report.changes) or self._decisions.is_action(vertex)
             self._deliveries.interrupted(vertex, begun=begun)
 
     def to_act(self, vertex: Vertex) -> bool:
-        """It is superseded, and has not acted for this version of its sequence."""
+        """Return whether a superseded vertex has not run yet for this version of its sequence."""
         return bool(vertex.successors) and self._decisions.spent(vertex) is None
 
     def unwatched(self, vertex: Vertex, why: str) -> None:
-        """It was to be looked at, but its watch is down: until there is another it counts as failed."""
+        """Conclude a dirty vertex whose watch has failed: it counts as failed until the watch is armed again."""
         try:
             self.conclude(
                 vertex,
                 Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False),
             )
-        except Exception as error:  # noqa: BLE001 - the same as when a run meets it
+        except Exception as error:  # noqa: BLE001 - handled as in a run
             self._broken(vertex, error)
 
     def _found(self, target: Vertex, vertex: Vertex) -> None:
-        """One that has this as its prereq has found it wrong."""
+        """Make the target of a prereq dirty: a probe for `vertex` found that the target needs a repair."""
         self._mark(target, "drift", vertex)
 
     def _broken(self, vertex: Vertex, error: BaseException) -> None:
-        """The engine's own part of a run, or a method of a kind that never fails, has failed: a failure of the run, and tried again."""
-        text = f"its run broke off: {type(error).__name__}: {error}; a bug of Holdfast, or of its kind"
+        """Conclude a run that raised outside the attempt as failed, and try again later.
+
+        Such an error is a bug in the engine, or in a method of a kind that must not raise.
+        """
+        text = f"its run failed: {type(error).__name__}: {error}; a bug in Holdfast or in the kind"
         self._emit(Notice("error", "engine-trouble", vertex.identity, text, error))
         outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.cause)
         self._record(vertex, outcome)
@@ -314,7 +323,10 @@ class Runs:
     def conclude(
         self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None
     ) -> None:
-        """Something came of a vertex: write it down, say it, wake whoever it concerns."""
+        """Record and publish the outcome of a vertex, then wake the vertices that depend on it.
+
+        `seen`: the change counts that the run acknowledges if it succeeded.
+        """
         recovered, real = vertex.outcome is None or vertex.failed, vertex.applying
         if self._daemon and real and outcome.ran:
             self._rivals.changed(vertex, outcome)
@@ -326,7 +338,7 @@ class Runs:
         if real and outcome.result is not False and outcome.reason != "disabled":
             self._deliveries.delivered(seen or [], outcome)
         would = vertex.would_change and not would_before
-        told = (
+        notified = (
             []
             if outcome.listener
             else self._deliveries.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
@@ -334,27 +346,28 @@ class Runs:
         if outcome.ran and outcome.result and real and not outcome.listener and self._decisions.once(vertex):
             self._journal.done(vertex.key, digest(vertex), time.time())
         if outcome.ran and outcome.result and not outcome.listener:
-            told += self._transfers.publish(vertex)
+            notified += self._transfers.publish(vertex)
         self._record(vertex, outcome)
-        for who in told:
-            self._mark(who, "refresh", vertex)
+        for each in notified:
+            self._mark(each, "refresh", vertex)
         self._succeed(vertex, outcome)
         self._wake_below(vertex, outcome, recovered=recovered)
         self._later(vertex, outcome, failure)
 
     def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
-        """What says something else of the same thing, and comes later, runs after one that has acted."""
+        """After a run of a superseded vertex, make the later vertices of its sequence dirty."""
         if outcome.ran:
             vertex.closes = False
             if vertex.successors and self._daemon and vertex.applying and outcome.result:
-                text = f"has acted, as the first of several states of one thing; {vertex.successors[-1].identity} is kept from now on"
+                kept = vertex.successors[-1].identity
+                text = f"has run, as one of several states of one thing; only the last, {kept}, is maintained"
                 self._emit(Notice("info", "superseded", vertex.identity, text))
             for successor in vertex.successors:
                 successor.closes = True
                 self._mark(successor, "refresh", vertex)
 
     def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
-        """Those that failed, or did not run, because of this one are looked at again when it is right."""
+        """Make vertices dirty that failed or were blocked because of this one, if this one is right now."""
         if recovered and not vertex.failed:
             for below in vertex.downstream:
                 if any(
@@ -368,15 +381,15 @@ class Runs:
                 if below.rest or (below.failed and self._daemon and (below.timer or vertex in below.auto)):
                     self._mark(below, "recovery", vertex)
         if self._daemon and vertex.applying and outcome.changed and outcome.result and not outcome.listener:
-            for below in _who_know_it_by_number(vertex):
+            for below in _users_by_number(vertex):
                 self._mark(below, "refresh", vertex)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         kept = outcome.outline() if self._daemon else outcome
         if outcome.listener and outcome.result is not False:
-            self._passes.add(outcome, kept)  # a refresh that worked says nothing of whether the resource is right
+            self._passes.add(outcome, kept)  # a successful refresh does not show that the resource is as declared
             if vertex.applying and outcome.reason != "disabled" and outcome.reason not in GUARDS:
-                self._deliveries.listened.discard(vertex)  # what it hears from now on is new
+                self._deliveries.listened.discard(vertex)  # changes from now on are new to the listener
             return
         vertex.outcome = kept
         if outcome.result is None and not vertex.removed:
@@ -392,7 +405,7 @@ class Runs:
             vertex.failures = 0
             self._passes.calm = False
             self.failing.discard(vertex)
-            self._deliveries.listened.discard(vertex)  # a turn that has failed may be in vain no more
+            self._deliveries.listened.discard(vertex)  # a refresh that failed before may succeed now
         if outcome.changed and outcome.result:
             vertex.last_change = kept
         self._passes.add(outcome, kept)
@@ -403,7 +416,7 @@ class Runs:
             self._give_up()
 
     def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
-        """In the daemon: when this one is to be looked at again without an event."""
+        """In the daemon, set the timer for the next retry or periodic run."""
         if not self._daemon or vertex.removed:
             return
         meta = vertex.call.meta
@@ -416,28 +429,34 @@ class Runs:
             self._timers.wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
 
     def _count(self, vertex: Vertex, outcome: Outcome) -> None:
-        """Count an attempt at a drift, for there must not be too many. What its watch tells just after one that failed is its own doing."""
+        """Count repairs of drift, failed ones included, and space them out if there are too many.
+
+        The time of a failed attempt is kept: events just after it are probably caused by the attempt itself.
+        """
         now, failed = asyncio.get_running_loop().time(), outcome.result is False
         tried = outcome.ran and (failed or (outcome.changed and outcome.result))
         if failed and tried:
             vertex.erred = now
         if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
             many = f"more than {self.options.flap_limit} times"
-            who = self._rivals.told(vertex, self._vertices(), now - self.options.flap_window)
+            who = self._rivals.advice(vertex, self._vertices(), now - self.options.flap_window)
             within = f"repaired {many} in {self.options.flap_window:g} s; {who}"
             what = f"failed {many} in a row, each time after an event of its watch" if failed else within
             text = f"flapping: {what}. From now on repairs are spaced, up to {self.options.flap_window:g} s apart"
             self._emit(Notice("error", "flapping", vertex.identity, text))
 
     def _until_rerun(self, vertex: Vertex, period: float) -> float:
-        """Seconds until an action with a period runs again. One that was due and failed, or was not to run, waits for a whole one."""
+        """Return the seconds until an action with a period runs again.
+
+        An action that was due but failed or was skipped waits for a whole period.
+        """
         done = self._journal.done_at(vertex.key, digest(vertex))
         left = period if done is None else done + period - time.time()
         return left if 0 < left < period else period
 
 
 def _is_leaf(vertex: Vertex) -> bool:
-    """No other resource depends on it, and the journal tells nothing of it."""
+    """Return whether no other vertex depends on this one, and the journal records nothing about it."""
     alone = (
         not vertex.downstream
         and not vertex.subscribers
@@ -448,20 +467,23 @@ def _is_leaf(vertex: Vertex) -> bool:
 
 
 def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
-    """Whether what made an action due is not answered: it has failed, or it reacts to something and may not run now."""
+    """Return whether a forced action must still run.
+
+    That is so if the action failed, or if it reacts to something and noop or the settings kept it from running.
+    """
     postponed = outcome.result is None or outcome.reason == "disabled"
     return outcome.result is False or (postponed and isinstance(vertex.resource, Reactive))
 
 
-def _who_know_it_by_number(vertex: Vertex) -> Iterator[Vertex]:
-    """Those below that may now belong to somebody else: a file whose user was made anew."""
-    made = (
+def _users_by_number(vertex: Vertex) -> Iterator[Vertex]:
+    """Yield vertices downstream that refer to this one by number, as a file to a user who was created again."""
+    offered = (
         {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER}
         if isinstance(vertex.resource, Edgeable)
         else set()
     )
-    for below in vertex.downstream if made else ():
+    for below in vertex.downstream if offered else ():
         if isinstance(below.resource, Edgeable) and any(
-            (dependency.type, dependency.value) in made for dependency in below.resource.dependencies()
+            (dependency.type, dependency.value) in offered for dependency in below.resource.dependencies()
         ):
             yield below
