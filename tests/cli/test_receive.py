@@ -34,7 +34,7 @@ def test_a_file_holds_what_a_command_printed(tree: Tree):
     """The value is nowhere to be seen but where it belongs, and in what the command itself reports."""
     plan = tree.json("plan")
     assert [result["result"] for result in plan["results"]] == [None, None]
-    assert "cannot be told before cmd.run[token]" in plan["results"][1]["comment"]
+    assert "unknown until cmd.run[token] has run" in plan["results"][1]["comment"]
 
     applied = tree.json("apply")
 

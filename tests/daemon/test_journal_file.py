@@ -315,7 +315,7 @@ async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path
     await running.live()
     shutil.rmtree(directory)
     with pytest.raises(
-        Unwritable, match=r"journal\.db was removed; it cannot be made anew: unable to open database file"
+        Unwritable, match=r"journal\.db was removed; it cannot be recreated: unable to open database file"
     ):
         await running.journal.announce("a", [EDGE])
     assert running.codes == ["journal-unwritable"]

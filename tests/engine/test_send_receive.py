@@ -294,7 +294,7 @@ async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Mach
     outcome = bench.outcomes("b")[0]
     assert (outcome.result, outcome.comment) == (
         None,
-        "cannot be told before zsource.present[a] would be changed, which sends now",
+        "unknown until zsource.present[a] has run and sent now",
     )
     assert "b" not in machine.settings
     await engine.stop()
@@ -336,7 +336,7 @@ async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: B
 
     outcome = bench.outcomes("b")[0]
     assert outcome.result is False
-    assert outcome.comment.startswith("cannot use what it receives as value: ")
+    assert outcome.comment.startswith("cannot use the value received as value: ")
     assert "1" not in outcome.comment
     await engine.stop()
 
@@ -546,7 +546,7 @@ async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, ma
 
     outcome = bench.outcomes("b")[0]
     assert outcome.result is False
-    assert outcome.comment == "cannot use what it receives as value: it does not fit, and saying why would show it"
+    assert outcome.comment == "cannot use the value received as value: the value is invalid; the reason would reveal it"
     await engine.stop()
 
 

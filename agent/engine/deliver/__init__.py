@@ -1,1 +1,1 @@
-"""Who is told of a change, at least once: the journal and what travels along edges."""
+"""Deliveries: the journal, and the changes and values that edges carry, at least once."""

@@ -1,4 +1,4 @@
-"""One SQLite file that nobody else changes: written in transactions, and made anew when it is no longer what was written.
+"""One SQLite file that only this process changes: written in transactions, recreated if something else changed it.
 
 All methods block: `store.py` calls them in a thread. One call runs at a time.
 """
@@ -19,37 +19,37 @@ Statement = tuple[str, Sequence[Sequence[object]]]
 """An SQL statement and the rows with which it is executed."""
 
 ProbeResult = tuple[tuple[int, ...] | None, ...]
-"""What tells the files of a database from others: of each of three its device, inode, size and time, None where it is missing."""
+"""Identifies the files of a database: device, inode, size and modification time of each of three; None if missing."""
 
 BUSY = 1.0
-"""Seconds for which a statement waits for another process that has locked the file."""
+"""Seconds for which a statement waits if another process has locked the file."""
 TURN = 5.0
-"""Seconds for which a call waits for the one before it."""
+"""Seconds for which a call waits for the previous call."""
 LOG_PAGES = 200
 """Pages after which SQLite moves its write-ahead log into the database."""
 PRIMARY = 0xFF
-"""The bits of an SQLite result code that say what is wrong; those above say where."""
+"""The bits of an SQLite result code that contain the error; the higher bits contain details."""
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""What SQLite says of a file that will never be readable again."""
+"""SQLite errors of a file that is permanently unreadable."""
 FILES = ("", "-wal", "-shm")
-"""How the names of a database and of its log end."""
+"""Suffixes of the database, its log, and the shared memory of the log."""
 BESIDE = ("-wal", "-shm", "-journal")
-"""What SQLite keeps beside a database."""
+"""Suffixes of all files that SQLite keeps beside a database."""
 
 
 class Foreign(Exception):
-    """The file is not what was last written: it was removed, replaced, changed or damaged."""
+    """The file is not as last written: it was removed, replaced, changed or damaged."""
 
 
 def damaged(error: sqlite3.Error) -> bool:
-    """Whether the file can never be read again."""
+    """Return whether the error means that the file is permanently unreadable."""
     return getattr(error, "sqlite_errorcode", 0) & PRIMARY in DAMAGED
 
 
 class Database:
     """An open database in a directory that only trusted users can write. Raises `sqlite3.Error`.
 
-    `durable`: what is written with `flush` outlives a loss of power. The directory must exist.
+    `durable`: data written with `flush` survives a loss of power. The directory must exist.
     """
 
     def __init__(self, path: Path, schema: str, *, durable: bool) -> None:
@@ -61,9 +61,9 @@ class Database:
         self._db: sqlite3.Connection | None = None
         self._seen: ProbeResult = (None, None, None)
         self._read_only = False
-        """It could not be opened to be written, and is to be opened again."""
+        """The file could only be opened for reading; the next write opens it again."""
         self._renewing = False
-        """A new file is being made, or could not be."""
+        """A new file is being created, or creating it failed."""
         try:
             if _stat(self._ready) is not None:
                 self._put_in_place()
@@ -75,14 +75,14 @@ class Database:
 
     @property
     def _ready(self) -> Path:
-        """A new database that is complete: it only has to be put in its place."""
+        """Path of a complete new database that only has to be renamed to its final name."""
         return self._path.with_name(f"{self._path.name}.new")
 
     def _connect(self) -> sqlite3.Connection:
         return sqlite3.connect(self._path, timeout=BUSY, isolation_level=None, check_same_thread=False)
 
     def _open(self) -> None:
-        """Connect. Where the file system has no shared memory for a log, SQLite flushes each transaction itself."""
+        """Connect. On a file system without shared memory for a log, SQLite flushes each transaction itself."""
         _create(self._path)
         self._db = db = self._connect()
         try:
@@ -94,10 +94,13 @@ class Database:
         except BaseException:
             self._disconnect()
             raise
-        self._seen = self._look()
+        self._seen = self._probe()
 
     def _open_to_read(self) -> None:
-        """On a full disk there is no room for the memory that SQLite shares: connect without it, to read. The first write connects again."""
+        """Connect for reading, without the shared memory of SQLite, for which a full disk has no room.
+
+        The first write connects again.
+        """
         self._db = db = self._connect()
         try:
             db.execute("pragma locking_mode = exclusive")
@@ -106,7 +109,7 @@ class Database:
             self._disconnect()
             raise
         self._read_only = True
-        self._seen = self._look()
+        self._seen = self._probe()
 
     def _open_again(self) -> None:
         self._disconnect()
@@ -118,7 +121,7 @@ class Database:
             raise
 
     def read(self, query: str) -> list[tuple[Any, ...]]:
-        """All rows of a query; none where its table is not there yet."""
+        """Return all rows of a query; none if its table does not exist yet."""
         try:
             return self._connection().execute(query).fetchall()
         except sqlite3.OperationalError as error:
@@ -127,9 +130,9 @@ class Database:
             raise
 
     def write(self, statements: Sequence[Statement], flush: bool) -> None:
-        """Execute all of them or none; without any, only look whether the file is still there.
+        """Execute all statements in one transaction; without statements, only check that the file is as last written.
 
-        `flush`: this and all that was written before outlives a loss of power. Raises `Foreign`, `sqlite3.Error` and `OSError`.
+        `flush`: these and all earlier writes survive a loss of power. Raises `Foreign`, `sqlite3.Error` and `OSError`.
         """
         with self._alone():
             if difference := self._difference():
@@ -145,19 +148,20 @@ class Database:
                 with _transaction(db):
                     for statement, rows in statements:
                         db.executemany(statement, rows)
-                    if not statements:  # SQLite flushes its log after a write only
+                    if not statements:  # SQLite flushes its log only after a write
                         db.execute("pragma user_version = 0")
             except sqlite3.Error as error:
                 if damaged(error):
                     raise Foreign(f"is damaged: {error}") from error
                 raise
             finally:
-                self._seen = self._look()
+                self._seen = self._probe()
 
     def renew(self, statements: Sequence[Statement], flush: bool) -> None:  # noqa: ARG002 - as `write`
-        """Put a new file with these rows in the place of whatever is there now, which is kept under another name.
+        """Create a new file with these rows; rename whatever is in its place, to keep it.
 
-        Whenever the process dies, the next one finds the old file or the new one. Raises `sqlite3.Error` and `OSError`.
+        If the process dies at any moment, the next process finds the old file or the new one. Raises `sqlite3.Error`
+        and `OSError`.
         """
         with self._alone():
             self._renewing = True
@@ -183,7 +187,7 @@ class Database:
             self._read_only = self._renewing = False
 
     def close(self) -> None:
-        """Let go of the file, unless another call hangs."""
+        """Close the file, unless another call hangs."""
         with suppress(TimeoutError), self._alone():
             self._disconnect()
 
@@ -204,22 +208,25 @@ class Database:
         return self._db
 
     def _put_in_place(self) -> None:
-        """Use the new database that is ready. A log of the old one would be taken for its own: that goes first."""
+        """Rename the new database to its final name.
+
+        The log of the old database is removed first: SQLite would take it for the log of the new one.
+        """
         set_aside(self._path)
         self._ready.replace(self._path)
         _sync(self._path.parent)
 
-    def _look(self) -> ProbeResult:
-        """The files as they are now. The last is mapped into memory, and its time says nothing."""
+    def _probe(self) -> ProbeResult:
+        """Return the files as they are now; without the time of the last one, which is mapped into memory."""
         found = [_stat(file) for file in self._files]
-        looks = [info and (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found]
-        return (*looks[:-1], looks[-1] and looks[-1][:-1])
+        probes = [info and (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found]
+        return (*probes[:-1], probes[-1] and probes[-1][:-1])
 
     def _difference(self) -> str:
-        """What has happened to the file since it was last written; empty if nothing has."""
+        """Return what has happened to the file since the last write; empty if nothing has."""
         if self._renewing:
-            return f"{self._path} could not be made anew"
-        now = self._look()
+            return f"{self._path} could not be recreated"
+        now = self._probe()
         if now == self._seen:
             return ""
         end, before, after = next(each for each in zip(FILES, self._seen, now, strict=True) if each[1] != each[2])
@@ -228,7 +235,10 @@ class Database:
         return f"{self._path}{end} was {how}"
 
     def _disconnect(self) -> None:
-        """Close. SQLite reads the shared memory then, and one that is too short would kill the process."""
+        """Close the connection.
+
+        SQLite then reads the shared memory. A file that was truncated would kill the process, so it is extended first.
+        """
         if self._db is None:
             return
         shared = self._path.with_name(f"{self._path.name}-shm")
@@ -240,7 +250,7 @@ class Database:
 
 
 def set_aside(path: Path) -> Path:
-    """Keep whatever is in the place of a database under another name, which is returned, and remove what SQLite keeps beside it."""
+    """Rename whatever is in the place of a database, remove the files of SQLite beside it, and return the new name."""
     for end in BESIDE:
         clear(path.with_name(path.name + end))
     info, aside = _stat(path), path.with_suffix(".damaged")
@@ -253,7 +263,7 @@ def set_aside(path: Path) -> Path:
 
 
 def clear(path: Path) -> None:
-    """Make room: a directory, which some person has put there, is kept under another name."""
+    """Remove a file, or rename a directory: a person may have created it, so it is kept."""
     info = _stat(path)
     if info is not None and stat.S_ISDIR(info.st_mode):
         _rename(path)
@@ -273,8 +283,8 @@ def _stat(path: Path) -> os.stat_result | None:
 
 
 def _create(path: Path) -> None:
-    """Make a file that nobody else can read, if there is none. SQLite gives its mode to those beside it."""
-    with suppress(OSError):  # SQLite says why it cannot open it
+    """Create a file with mode 0600 if there is none. SQLite uses the same mode for the files beside it."""
+    with suppress(OSError):  # SQLite reports the reason when it opens the file
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
@@ -288,7 +298,7 @@ def _sync(directory: Path) -> None:
 
 @contextmanager
 def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """All or nothing; an error leaves no transaction open."""
+    """Commit the block as one transaction; after an error, roll back."""
     db.execute("begin immediate")
     try:
         yield

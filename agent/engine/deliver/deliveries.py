@@ -1,4 +1,4 @@
-"""Carries changes and failures along the edges: who is to be told, what was delivered, what must not be lost."""
+"""Delivers changes and failures along the edges: which subscribers to notify, and what was delivered."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from holdfast.agent.engine.model.graph import CARRIES, Vertex
 from holdfast.resources.errors import Temporary
 
 Seen = list[tuple[Edge, int]]
-"""Edges into a vertex, each with how far its upstream had counted when the vertex began to run."""
+"""Edges into a vertex, each with the count of its upstream when the run of the vertex began."""
 
 
 class Deliveries:
-    """The journal as the graph uses it.
+    """Deliveries between the vertices of the graph, counted in the journal.
 
-    `applies` says whether a vertex may change the machine: what noop would have changed is told to those alone that only look, too. `runs` says
-    whether it runs at all: to one that does not, what it is told stays owed.
-    `daemon`: what may have changed in a run that failed is counted as changed.
+    `applies` returns whether a vertex may change the machine: changes that noop prevented are delivered only to
+    vertices that may not. `runs` returns whether a vertex may run at all; if not, its deliveries stay due. With
+    `daemon`, a failed run that may have changed something counts as a change.
     """
 
     def __init__(
@@ -33,14 +33,14 @@ class Deliveries:
         self._applies = applies
         self._daemon = daemon
         self._listeners: set[Vertex] = set()
-        """Those that may have heard something."""
+        """Listeners that may have a delivery due."""
         self._behind: set[Vertex] = set()
-        """Those that may have something to act on."""
+        """Vertices that may have a delivery due."""
         self.listened: set[Vertex] = set()
-        """Those that had their turn in this pass, and have nothing to gain from another."""
+        """Listeners that have run in this pass and need no other run."""
 
     def serve(self, vertices: Iterable[Vertex]) -> None:
-        """A new graph: any of its listeners may have something to hear, and any end of an edge something to act on."""
+        """Take a new graph: any of its listeners and subscribers may have deliveries due."""
         self._listeners, self._behind = set(), set()
         for vertex in vertices:
             for kind in vertex.requisites:
@@ -50,9 +50,9 @@ class Deliveries:
                         self._listeners.add(vertex)
 
     def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
-        """What this run, if it comes to a good end, will have delivered: of `listen` edges, or of all others.
+        """Return the counts that this run acknowledges if it succeeds: those of `listen` edges, or of all others.
 
-        An upstream that has failed has not delivered its change yet, only its failure.
+        A failed upstream delivers only its failure for now; its changes stay due.
         """
         if not vertex.requisites:
             return []
@@ -64,16 +64,19 @@ class Deliveries:
         ]
 
     def delivered(self, seen: Seen, outcome: Outcome) -> None:
-        """The run has ended well. A guard that kept it from running has answered `onchanges` and `onfail`; a refresh stays owed until it runs."""
+        """Acknowledge the counts of a run that succeeded.
+
+        If a guard kept the vertex from running, this acknowledges `onchanges` and `onfail`; a refresh stays due.
+        """
         guarded = outcome.reason in GUARDS
         self._journal.deliver([each for each in seen if not guarded or each[0][2] not in SPELLINGS])
 
     def pending(self, vertex: Vertex) -> bool:
-        """Some upstream has a change or failure that this one has not acted on."""
+        """Return whether the vertex has deliveries due: changes or failures of upstreams."""
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
     def owes(self, vertex: Vertex) -> bool:
-        """Likewise, of changes that may have been counted by somebody else."""
+        """Return the same as `pending`, and note the vertex; for changes that this object did not count itself."""
         if "listen" in vertex.requisites:
             self._listeners.add(vertex)
         if pending := self.pending(vertex):
@@ -81,11 +84,11 @@ class Deliveries:
         return pending
 
     def behind(self, edge: Edge) -> int:
-        """How many changes, or failures, this edge has not delivered yet."""
+        """Return the number of changes or failures that this edge has not delivered yet."""
         return self._journal.behind(edge)
 
     def undelivered(self) -> Iterator[tuple[Vertex, int]]:
-        """Those that have not acted on something yet, each with how many edges carry that."""
+        """Yield the vertices with deliveries due, each with the number of edges that have some."""
         for vertex in tuple(self._behind):
             number = 0 if vertex.removed else sum(self._journal.pending(edge) for edge, _ in incoming(vertex))
             if number:
@@ -94,9 +97,10 @@ class Deliveries:
                 self._behind.discard(vertex)
 
     def heard(self) -> list[Vertex]:
-        """Those whose turn it is: they listen to something that has changed, and to nothing unsettled. In the order of those who say that they listen.
+        """Return the listeners to run now: a target has changed, and all their targets are settled.
 
-        Turns that are given together are taken in order of execution: so these are as many as stand in that order, the others come later.
+        They are ordered by `_turn`. Vertices that start together run in order of execution; so the list ends before
+        the first listener that precedes the one before it in that order; a later call returns the rest.
         """
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
@@ -108,16 +112,22 @@ class Deliveries:
         return due[:later]
 
     def _turn(self, vertex: Vertex) -> int | None:
-        """When it is its turn: at its own place, or where only `listen_in` says that it listens, at that of the first that it hears."""
+        """Return the position that orders a listener among others; None if nothing is due.
+
+        The position is its own, or, if only `listen_in` makes it a listener, that of its first changed target.
+        """
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] == "listen")
-        looks = not self._applies(vertex)
+        noop = not self._applies(vertex)
         heard = [
-            target.position for edge, target in edges if self._journal.pending(edge) or (looks and target.would_change)
+            target.position for edge, target in edges if self._journal.pending(edge) or (noop and target.would_change)
         ]
         return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
-        """Write down that it may be changed, so that a crash does not lose the refresh. Raises `Temporary`; in the daemon that is an obstacle."""
+        """Record in the journal that the vertex may change, so that a crash does not lose a refresh.
+
+        Raises `Temporary` if the journal cannot be written; in the daemon, the vertex gets an obstacle, too.
+        """
         if vertex.subscribers:
             try:
                 await self._journal.announce(vertex.key, vertex.carriers())
@@ -127,20 +137,22 @@ class Deliveries:
                 raise Temporary(f"{WAITS}: {error}") from error
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
-        """Its run was cancelled. When changing had begun nobody knows how far it came, so it counts as changed."""
-        if not begun or not self._journal.intended(
-            vertex.key
-        ):  # one that has not come so far may show what the run before has done
+        """Count an interrupted run as a change if it had begun to change something: how far it got is unknown."""
+        # Without an intent, `begun` may come from the report of the previous run.
+        if not begun or not self._journal.intended(vertex.key):
             self._journal.unchanged(vertex.key)
         else:
             self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
-            self._behind.update(who for who, _ in vertex.subscribers)
+            self._behind.update(subscriber for subscriber, _ in vertex.subscribers)
 
     def tell(
         self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool
     ) -> list[Vertex]:
-        """Count its change or failure; those who are to be told. What it would change in noop is told once, for as long as that is so."""
+        """Count the change or failure of a vertex; return the subscribers to notify.
+
+        A change that noop prevents is notified once, until the vertex no longer differs.
+        """
         if not vertex.subscribers:
             return []
         if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
@@ -148,7 +160,7 @@ class Deliveries:
         else:
             self._journal.unchanged(vertex.key)
         self._listeners.update(_listeners(vertex))
-        self._behind.update(who for who, _ in vertex.subscribers)
+        self._behind.update(subscriber for subscriber, _ in vertex.subscribers)
         if outcome.result:
             self._journal.recovered(vertex.key)
         elif (
@@ -157,31 +169,33 @@ class Deliveries:
             and not (self._daemon and self._journal.failing(vertex.key))
         ):
             self._journal.failed(vertex.key, edges)
-        return list(self._told(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
+        return list(self._notified(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
 
-    def _told(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
-        for who, kind in vertex.subscribers:
-            pending = self._journal.pending((vertex.key, who.key, kind)) or (newly_would and not self._applies(who))
-            if (
-                kind == "onfail"
-            ):  # one that is dirty has been told, and waits; a failure that it has missed is over when all is right again
-                if pending and outcome.result is not None and (outcome.result or newly_failed or not who.dirty):
-                    yield who
+    def _notified(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
+        """Yield the subscribers that must run now. Listeners run later, in their own order."""
+        for subscriber, kind in vertex.subscribers:
+            pending = self._journal.pending((vertex.key, subscriber.key, kind)) or (
+                newly_would and not self._applies(subscriber)
+            )
+            if kind == "onfail":
+                # A dirty subscriber was notified already. A success is notified too: it ends a failure that is due.
+                if pending and outcome.result is not None and (outcome.result or newly_failed or not subscriber.dirty):
+                    yield subscriber
             elif pending and outcome.result is not False and kind != "listen":
-                yield who
+                yield subscriber
 
 
 def _may_listen(vertex: Vertex) -> bool:
-    """It has settled, with all that it listens to or waits for."""
+    """Return whether the vertex, its `listen` targets and its upstreams are all settled."""
     return vertex.settled and all(above.settled for above in (*vertex.requisites.get("listen", ()), *vertex.upstream))
 
 
 def _listeners(vertex: Vertex) -> Iterator[Vertex]:
-    return (who for who, kind in vertex.subscribers if kind == "listen")
+    return (subscriber for subscriber, kind in vertex.subscribers if kind == "listen")
 
 
 def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:
-    """The edges that carry something to this vertex, each with its upstream."""
+    """Yield the edges that carry changes or failures to this vertex, each with its upstream."""
     for kind, targets in vertex.requisites.items():
         if kind in CARRIES:
             for target in targets:

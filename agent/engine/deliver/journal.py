@@ -1,14 +1,17 @@
-"""What the engine must not forget: who changed, who was told, which actions are done.
+"""The durable record of the engine: changes, deliveries and finished actions.
 
-Resources go by keys, which stay theirs when their IDs change (`ends`). Each resource has a counter of its changes and one of its failures;
-each edge that carries them remembers how far it has delivered. A refresh is pending while the one is ahead of the other, so it survives a failed attempt, a swap of the graph, a
-restart, a kill -9 and a loss of power. Before a resource that somebody listens to is changed, the intent is written down: an
-agent that died in the middle of a change counts it as made, which delivers the refresh at least once.
+Resources are identified by keys, which stay the same if their IDs change (`ends`). Each resource has a counter of its
+changes and one of its failures; each edge that carries them records the count that it has delivered. A delivery is
+pending while the counter of the upstream is ahead of the edge. So a refresh survives a failed attempt, a swap of the
+graph, a restart, a kill -9 and a loss of power. Before a resource with subscribers is changed, the journal records the
+intent. If the agent dies during the change, the next agent counts the change as made, and so the refresh is delivered
+at least once.
 
-Everything is kept in memory, which alone decides, and written behind to one SQLite file (`store.py`); without a path, in memory alone.
-Only two things must be on the disk before the machine is changed: the intent, with the edges that would carry the change, and what a
-resource that is to be undone some day was before. What a crash or a loss of power may take of the rest, always the latest, is found out
-again: a change whose intent stands still counts as made, a delivery is made again, an action is done again.
+All data is kept in memory, which is authoritative, and is written to one SQLite file in the background (`store.py`);
+without a path, there is no file. Only two records must be on the disk before the machine is changed: the intent, with
+the edges that would carry the change, and the previous state of a resource that may be undone later. Other recent
+records may be lost in a crash or a loss of power. The engine recovers from that: a change with an intent counts as
+made, a delivery is made again, and an action runs again.
 """
 
 from __future__ import annotations
@@ -29,19 +32,19 @@ from holdfast.resources.traits import Declaration
 
 
 class Adoption(NamedTuple):
-    """What came of taking over new states."""
+    """The result of taking over new states."""
 
     keys: Mapping[str, str]
     """Identity -> key."""
     dropped: tuple[Owed, ...]
-    """What was owed and is not any more."""
+    """Deliveries that were due and have been dropped."""
 
 
 class Journal:
-    """The engine's memory. Raises `sqlite3.Error` when the file cannot be read; later errors are told by `trouble`.
+    """The journal of one engine. Raises `sqlite3.Error` if the file cannot be read; `trouble` reports later errors.
 
-    `durable` says whether it has to outlive a loss of power; `blocking` makes the calls that wait for the disk. `copied` are the rows of
-    another journal to begin with, without a file; what is being changed there is not its business.
+    `durable`: whether the file must survive a loss of power. `blocking` runs the calls that wait for the disk.
+    `copied`: rows of another journal to start with, if there is no path; its intents are ignored.
     """
 
     def __init__(
@@ -63,19 +66,19 @@ class Journal:
         self._sent: dict[str, dict[str, Any]] = {}
         self._received: dict[tuple[str, str], str] = {}
         self.reversals: dict[tuple[str, str], Reversal] = {}
-        """By identity and name of the states that are to be undone when they leave, those first that were changed first."""
+        """(identity, name) of a state to undo when it is removed -> its reversal; in order of first repairs."""
         self.pauses: dict[str, Row] = {}
-        """Pattern -> the pause of an operator that holds for it."""
+        """Pattern -> row of the pause that an operator has set for it."""
         self._failing: set[str] = set()
         self._ends: dict[str, End] = {}
         self._adopted: float | None = None
-        """When states were last taken over, by the monotonic clock."""
+        """Time of the last adoption by this process, on the monotonic clock."""
         self._adopted_at: float | None = None
-        """The same as Unix time, perhaps by another agent."""
+        """Unix time of the last adoption, perhaps by an earlier process."""
         self._intents: set[str] = set()
-        """Resources that may be changed now."""
+        """Keys of resources that may be changed now."""
         self.interrupted: tuple[str, ...] = ()
-        """Resources whose change was under way when the agent last died; counted as changed."""
+        """Keys of resources that were being changed when the agent last died; they count as changed."""
         self._store: Store | None = None
         if path is not None:
             database = Database(path, SCHEMA, durable=durable)
@@ -93,7 +96,7 @@ class Journal:
             self._load(copied)
 
     def _load(self, rows: Rows) -> None:
-        """Take over what was written."""
+        """Fill the memory from rows."""
         for identity, changes, failures in rows["counter"]:
             self._changes[identity], self._failures[identity] = changes, failures
         self._delivered = {(up, down, kind): count for up, down, kind, count in rows["delivered"]}
@@ -103,21 +106,20 @@ class Journal:
         self.reversals = {
             (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]
         }
-        self.pauses = {
-            row[0]: row for row in rows.get("paused", ())
-        }  # a copy from an agent of before an upgrade has none
+        # A copy from an agent of an older version has no "paused".
+        self.pauses = {row[0]: row for row in rows.get("paused", ())}
         self._failing = {identity for (identity,) in rows["failing"]}
         self._ends = {key: End(*end) for key, *end in rows["ends"]}
         self._adopted_at = max((at for (at,) in rows["adopted"]), default=None)
 
     def _everything(self) -> list[Statement]:
-        """The statements that make the content of the file from memory, whatever it says now."""
+        """Return the statements that replace the content of the file with that of the memory."""
         rows = self.rows()
         statements: list[Statement] = [(f"delete from {table}", [()]) for table in rows]  # noqa: S608 - ours
         return statements + [(INSERT[table], found) for table, found in rows.items()]
 
     def rows(self) -> Rows:
-        """All that is to be in the file."""
+        """Return all rows that belong in the file."""
         return {
             "counter": [self._counter(identity) for identity in {*self._changes, *self._failures}],
             "delivered": [(*edge, count) for edge, count in self._delivered.items()],
@@ -133,12 +135,12 @@ class Journal:
         }
 
     def _put(self, table: str, *rows: Row) -> None:
-        """Write rows, in place of those with the same key."""
+        """Write rows; replace those with the same key."""
         if rows and self._store:
             self._store.add(INSERT[table], rows)
 
     def _drop(self, table: str, where: str, *rows: Row) -> None:
-        """Delete the rows for which this holds."""
+        """Delete rows by this condition, once for each set of its parameters."""
         if rows and self._store:
             self._store.add(f"delete from {table} where {where}", rows)  # noqa: S608 - both are ours
 
@@ -151,30 +153,30 @@ class Journal:
 
     @property
     def renewed(self) -> str:
-        """What had happened to the file; empty but when it is told that it was made anew from memory."""
+        """Why the file was recreated from memory; set only while listeners are called for that."""
         return self._store.renewed if self._store else ""
 
-    def listen(self, told: Callable[[], None]) -> None:
-        """Have this called when `trouble` or `renewed` changes."""
-        self._listeners.append(told)
+    def listen(self, callback: Callable[[], None]) -> None:
+        """Call `callback` whenever `trouble` or `renewed` changes."""
+        self._listeners.append(callback)
 
     def _tell(self) -> None:
         (self.writable.clear if self.trouble else self.writable.set)()
-        for told in self._listeners:
-            told()
+        for callback in self._listeners:
+            callback()
 
     def check(self) -> None:
-        """Look soon whether somebody else has changed the file; it is made anew from memory then."""
+        """Check soon whether another program has changed the file; if so, recreate the file from memory."""
         if self._store:
             self._store.check()
 
     async def secure(self) -> None:
-        """All that was written until now is on the disk when this returns. Raises `Unwritable`."""
+        """Return once everything written so far is on the disk. Raises `Unwritable`."""
         if self._store:
             await self._store.secure()
 
     def close(self) -> None:
-        """Write what is left, and close the file."""
+        """Write the remaining statements and close the file."""
         if self._store:
             self._store.close()
 
@@ -188,10 +190,12 @@ class Journal:
         *,
         whole: bool = True,
     ) -> Adoption:
-        """Take over new states: their edges, by identities, and each resource of which something is remembered, with its `thing`; `others` are the rest.
+        """Take over new states.
 
-        An edge not known yet has missed nothing. What is gone is forgotten, but for what is owed; nothing is, when these are only a part of
-        the states (not `whole`). Actions of resources that are gone are forgotten too: declared again, they are new.
+        `edges` are given by identities. `declared` maps the identity to the `thing` of each resource about which the
+        journal records something; `others` are the other resources. A new edge has no pending deliveries. Records of
+        removed edges and resources are forgotten, except for deliveries that are due; if these are only a part of the
+        states (not `whole`), nothing is forgotten. An action that is removed and declared again is a new one.
         """
         known = self._known()
         everything = {**declared, **ends.matching(known, declared, others)}
@@ -212,16 +216,19 @@ class Journal:
 
     @property
     def at_rest(self) -> bool:
-        """Taking over the same states again would change nothing: states were taken over, and all that is remembered is declared."""
+        """Return whether adopting the same states again would change nothing: all recorded resources are declared."""
         return self._adopted is not None and all(end.absent is None for end in self._ends.values())
 
     @property
     def known(self) -> bool:
-        """Something is remembered of at least one resource."""
+        """Return whether the journal records something about at least one resource."""
         return bool(self._known() or self.reversals)
 
     def _known(self) -> dict[str, End]:
-        """All ends. Of those in an older journal, and of what had left when it was written down, only the key is known."""
+        """Return all ends.
+
+        Only the key is known of an end in an older journal, and of a resource that was removed before it was recorded.
+        """
         bearing = (key for edge in self._delivered for key in edge[:2])
         unnamed = {
             *self._changes,
@@ -233,7 +240,7 @@ class Journal:
         return {**self._ends, **{key: End("", key, 0.0) for key in unnamed}}
 
     def _since_adoption(self) -> float:
-        """Seconds since states were last taken over; across a restart a day at most, for the clock of the world may jump."""
+        """Return the seconds since the last adoption; across a restart at most `DAY`, as the system clock may jump."""
         if self._adopted is not None:
             return time.monotonic() - self._adopted
         return min(max(0.0, time.time() - (self._adopted_at or time.time())), DAY)
@@ -241,21 +248,24 @@ class Journal:
     def _take_over(
         self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]
     ) -> None:
-        """Settle edges and ends; forget the counters of those that carry nothing, and the rest of those that are not present."""
+        """Store edges and ends; forget what is no longer needed.
+
+        Counters are kept for `carriers` only; actions and values are kept for resources that are `present` only.
+        """
         named = [(key, *end) for key, end in after.items() if end != self._ends.get(key)]
         lost = [key for key in self._ends if key not in after]
         unwatched = [key for key in {*self._changes, *self._failures} if key not in carriers]
         forgotten = [key for key in self._actions if key not in present]
-        silent = [key for key in self._sent if key not in present]
-        deaf = [each for each in self._received if each[0] not in present]
-        if not (found.put or found.gone or named or lost or unwatched or forgotten or silent or deaf):
+        unsent = [key for key in self._sent if key not in present]
+        unreceived = [each for each in self._received if each[0] not in present]
+        if not (found.put or found.gone or named or lost or unwatched or forgotten or unsent or unreceived):
             return
         self._put("delivered", *((*edge, count) for edge, count in found.put.items()))
         self._drop("delivered", "upstream = ? and downstream = ? and kind = ?", *found.gone)
         self._put("ends", *named)
         self._drop("ends", "key = ?", *((key,) for key in lost))
-        self._drop("received", "identity = ? and argument = ?", *deaf)
-        for table, keys in (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", silent)):
+        self._drop("received", "identity = ? and argument = ?", *unreceived)
+        for table, keys in (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", unsent)):
             self._drop(table, BY_IDENTITY, *((key,) for key in keys))
         self._adopted_at = time.time()
         self._drop("adopted", "true", ())
@@ -270,42 +280,42 @@ class Journal:
             self._failing.discard(key)
         for key in forgotten:
             del self._actions[key]
-        for key in silent:
+        for key in unsent:
             del self._sent[key]
-        for each in deaf:
+        for each in unreceived:
             del self._received[each]
 
     def pending(self, edge: Edge) -> bool:
-        """The upstream has changed (for onfail: has failed) since this edge last delivered."""
+        """Return whether the upstream has changed (for onfail: failed) since the last delivery of this edge."""
         return self._count(edge) > self._delivered.get(edge, 0)
 
     def behind(self, edge: Edge) -> int:
-        """How many changes (for onfail: failures) of the upstream this edge has not delivered yet."""
+        """Return the number of changes (for onfail: failures) of the upstream that this edge has not delivered."""
         return max(0, self._count(edge) - self._delivered.get(edge, 0))
 
     def count(self, edge: Edge) -> int:
-        """How far the upstream has counted: to be handed to `deliver` once the downstream has acted on it."""
+        """Return the count of the upstream, for `deliver` after the downstream has acted on it."""
         return self._count(edge)
 
     def owed(self) -> list[Owed]:
-        """All that is owed."""
+        """Return all deliveries that are due."""
         return [ends.named(edge, self._ends) for edge in sorted(self._delivered) if self.pending(edge)]
 
     def name(self, named: Mapping[str, tuple[str, str]]) -> None:
-        """Keys of resources that states may not declare yet, each with its thing and its identity."""
+        """Record keys of resources that states may not declare yet: key -> (thing, identity)."""
         new = {key: End(*end, 0.0) for key, end in named.items() if key not in self._ends}
         self._ends.update(new)
         self._put("ends", *((key, *end) for key, end in new.items()))
 
     def absorb(self, other: Journal) -> None:
-        """Owe what another journal owes, and know what it alone knows. Its keys are identities."""
+        """Take over due deliveries of another journal, and records that only it has. Its keys are identities."""
         for edge in other._delivered:
             if other.pending(edge) and edge[2] != "onfail" and not self.pending(edge):
-                told = [
+                delivered = [
                     each for each in self._delivered if each[0] == edge[0] and each != edge and not self.pending(each)
                 ]
                 self.changed(edge[0], [edge])
-                self.deliver((each, self.count(each)) for each in told)
+                self.deliver((each, self.count(each)) for each in delivered)
         for key, action in other._actions.items():
             if key not in self._actions:
                 self.done(key, *action)
@@ -317,9 +327,9 @@ class Journal:
                 self.receive(key, {argument: digest})
 
     def deliver(self, seen: Iterable[tuple[Edge, int]]) -> None:
-        """The downstream has acted on the upstream's changes up to these counts."""
+        """Record that the downstream has acted on the changes of the upstream up to these counts."""
         for edge, count in seen:
-            count = min(count, self._count(edge))  # noqa: PLW2901 - the upstream may have been forgotten meanwhile
+            count = min(count, self._count(edge))  # noqa: PLW2901 - the upstream may have been forgotten in the meantime
             if count > self._delivered.get(edge, 0):
                 self._deliver({edge: count})
 
@@ -333,50 +343,53 @@ class Journal:
     # -- resources ---------------------------------------------------------------------------------------------
 
     async def announce(self, identity: str, edges: Iterable[Edge]) -> None:
-        """It may be changed once this returns; `edges` are those that would carry it. Raises `Unwritable`."""
+        """Record durably that the resource may change; `edges` would carry the change.
+
+        The resource may be changed once this returns. Raises `Unwritable`.
+        """
         new = identity not in self._intents
         if new:
             self.intend(identity, edges)
         try:
             await self.secure()
         except Unwritable:
-            if new:  # else it may have been changed already
+            if new:  # otherwise an earlier attempt may have changed the resource
                 self.unchanged(identity)
             raise
 
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        """Write down that it may be changed."""
+        """Record that the resource may change."""
         self._know(edges)
         self._intents.add(identity)
         self._put("intent", (identity,))
 
     def intended(self, identity: str) -> bool:
-        """It may have been changed, and nobody has said yet what came of that."""
+        """Return whether the resource may have changed, and no result has been recorded yet."""
         return identity in self._intents
 
     def changed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        """It was changed; `edges` are those that carry it."""
+        """Count a change of the resource; `edges` carry the change."""
         self._changes[identity] = self._changes.get(identity, 0) + 1
         self._bump(identity, edges)
 
     def failed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
-        """It went from right to failed; `edges` are those that carry it."""
+        """Count a failure of a resource that had not failed before; `edges` carry the failure."""
         self._failures[identity] = self._failures.get(identity, 0) + 1
         self._failing.add(identity)
         self._bump(identity, edges)
 
     def failing(self, identity: str) -> bool:
-        """It has failed, and not been right since; an agent may have been started in between."""
+        """Return whether the resource has failed and not succeeded since, also across restarts of the agent."""
         return identity in self._failing
 
     def recovered(self, identity: str) -> None:
-        """It is right now."""
+        """Record that the resource no longer fails."""
         if identity in self._failing:
             self._failing.discard(identity)
             self._drop("failing", BY_IDENTITY, (identity,))
 
     def unchanged(self, identity: str) -> None:
-        """The intended change did not happen."""
+        """Record that the intended change was not made."""
         if identity in self._intents:
             self._intents.discard(identity)
             self._drop("intent", BY_IDENTITY, (identity,))
@@ -393,57 +406,57 @@ class Journal:
         return (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
 
     def _know(self, edges: Iterable[Edge]) -> None:
-        """These edges are not new from now on: what their upstream counts is pending until it is delivered."""
+        """Record new edges: what their upstreams count from now on is pending until it is delivered."""
         self._deliver({edge: 0 for edge in edges if edge not in self._delivered})
 
     # -- actions -----------------------------------------------------------------------------------------------
 
     def done(self, identity: str, digest: str, at: float) -> None:
-        """An action of this declaration has succeeded, at this Unix time."""
+        """Record that the action with this declaration succeeded at this Unix time."""
         self._actions[identity] = (digest, at)
         self._put("action", (identity, digest, at))
 
     def done_at(self, identity: str, digest: str) -> float | None:
-        """When the action last succeeded with this declaration (Unix time); None: never."""
+        """Return the Unix time of the last success of the action with this declaration; None if there was none."""
         known, at = self._actions.get(identity, ("", 0.0))
         return at if known == digest else None
 
     # -- values ------------------------------------------------------------------------------------------------
 
     def send(self, identity: str, values: Mapping[str, Any]) -> None:
-        """A resource has sent these values, and no others any more."""
+        """Record the values that a resource has sent; they replace all earlier values."""
         self._sent[identity] = dict(values)
         self._put("sent", (identity, json.dumps(values)))
 
     def sent(self, identity: str) -> Mapping[str, Any]:
-        """What a resource has sent last."""
+        """Return the values that a resource sent last."""
         return self._sent.get(identity, {})
 
     def receive(self, identity: str, digests: Mapping[str, str]) -> None:
-        """A resource has run well with these values of these arguments."""
+        """Record the digests of the values with which a resource has run successfully, by argument."""
         self._received |= {(identity, argument): digest for argument, digest in digests.items()}
         self._put("received", *((identity, argument, digest) for argument, digest in digests.items()))
 
     def received(self, identity: str, argument: str) -> str | None:
-        """The digest of the value with which it last ran well."""
+        """Return the digest of the value with which the resource last ran successfully; None if there is none."""
         return self._received.get((identity, argument))
 
     # -- pauses ------------------------------------------------------------------------------------------------
 
     def pause(self, row: Row) -> None:
-        """An operator has paused what a pattern names."""
+        """Record that an operator has paused the resources that match a pattern."""
         self.pauses[row[0]] = tuple(row)
         self._put("paused", tuple(row))
 
     def resume(self, pattern: str) -> None:
-        """That pause is over."""
+        """Record that the pause of a pattern is over."""
         self.pauses.pop(pattern, None)
         self._drop("paused", "pattern = ?", (pattern,))
 
     # -- reversals ---------------------------------------------------------------------------------------------
 
     async def keep(self, reversal: Reversal) -> None:
-        """What was before this resource is put right for the first time is on the disk when this returns. Raises `Unwritable`."""
+        """Record the previous state of a resource durably, before its first repair. Raises `Unwritable`."""
         self.remember(reversal)
         try:
             await self.secure()
@@ -452,11 +465,11 @@ class Journal:
             raise
 
     def remember(self, reversal: Reversal) -> None:
-        """What was before this resource is put right for the first time."""
+        """Record the previous state of a resource, before its first repair."""
         self.reversals[reversal.identity, reversal.name] = reversal
         self._put("reversals", reversal_row(reversal))
 
     def forget(self, reversal: Reversal) -> None:
-        """It is undone, or is not to be any more."""
+        """Remove a reversal: the state has been undone, or is not to be undone any longer."""
         self.reversals.pop((reversal.identity, reversal.name), None)
         self._drop("reversals", "identity = ? and name = ?", (reversal.identity, reversal.name))

@@ -1,4 +1,4 @@
-"""Vertices that are left alone while something outside is in their way: they stay dirty, and start when it is over."""
+"""Obstacles: vertices that cannot be repaired for now, for an external reason, stay dirty and start once it is gone."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.contract import Resource
 
 Ask = Callable[[Resource], Awaitable[Obstacle | None]]
-"""Finds what is in the way of putting a resource right now."""
+"""Returns what prevents the repair of a resource now, if anything does."""
 
 
 async def nothing(_: Resource) -> None:
-    """There is never anything in the way."""
+    """Return no obstacle, whatever the resource."""
 
 
 def unwritable(journal: Journal, error: Unwritable) -> Obstacle:
-    """The obstacle for a resource whose change must be written down first, while that cannot be done."""
+    """Return the obstacle of a resource whose change must be recorded first, while the journal cannot be written."""
     return Obstacle(f"the journal cannot be written ({error})", None, journal.writable)
 
 
 class Obstacles:
-    """Those of one engine. `over` is called for each vertex whose obstacle is."""
+    """The obstacles of one engine. `over` is called for each vertex whose obstacle is gone."""
 
     def __init__(self, over: Callable[[Vertex], None]) -> None:
         self._over = over
         self._behind: dict[asyncio.Event, set[Vertex]] = {}
-        """The end of each obstacle -> who waits for it."""
+        """Event that ends an obstacle -> the vertices that wait for it."""
         self._waiting: set[asyncio.Task[None]] = set()
 
     def hold(self, vertex: Vertex, obstacle: Obstacle) -> None:
-        """Have it wait for the end of this."""
+        """Let the vertex wait until the obstacle is gone."""
         if obstacle.over not in self._behind:
             self._behind[obstacle.over] = set()
             task = asyncio.create_task(self._wait(obstacle.over), name="obstacle")
@@ -43,7 +43,7 @@ class Obstacles:
         self._behind[obstacle.over].add(vertex)
 
     def close(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         for task in self._waiting:
             task.cancel()
 

@@ -1,7 +1,8 @@
-"""Writes the journal's file behind the engine: in order, in batches, in a thread that ends with its batch.
+"""Writes the journal file in the background: in order, in batches, in a thread that ends with its batch.
 
-What waits for the file waits for the next batch, so all who come at the same time share one flush. When a batch cannot be written,
-nothing is kept for later: the next try writes everything from memory. So does a file that was removed, replaced or damaged by somebody else.
+All callers that wait for the file at the same time wait for the next batch, and so share one flush. If a batch cannot
+be written, its statements are discarded, and the next try writes everything from memory. The same happens if another
+program removed, replaced or damaged the file.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from contextlib import suppress
 from holdfast.agent.engine.deliver.database import Database, Foreign, Statement
 
 Blocking = Callable[..., Awaitable[object]]
-"""Makes a call in a thread: `await blocking(call, *arguments)`."""
+"""Runs a function in a thread: `await blocking(function, *arguments)`."""
 
 PATIENCE = 5.0
-"""Seconds after which a batch that is not written counts as failed."""
+"""Seconds after which an unfinished batch counts as failed."""
 RETRIES = (1.0, 2.0, 4.0, 5.0)
-"""Seconds between tries while the file cannot be written; the last for ever."""
+"""Seconds between tries while the file cannot be written; the last value repeats."""
 WAITS = "not changed until the journal can be written"
-"""What is said of a resource whose change must be written down before it is made."""
+"""Comment of a resource whose change must be recorded before it is made."""
 
 
 class Unwritable(OSError):
@@ -29,7 +30,11 @@ class Unwritable(OSError):
 
 
 class Store:
-    """Writes one database. `everything` gives the statements that make its content from memory; `told` is called when `trouble` or `renewed` changes."""
+    """Writes one database.
+
+    `everything` returns the statements that write the whole content from memory. `told` is called when `trouble` or
+    `renewed` changes.
+    """
 
     def __init__(
         self,
@@ -41,35 +46,38 @@ class Store:
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
-        """What had happened to the file; empty but when it is told that it was made anew."""
+        """Why the file was recreated; set only while `told` is called for that."""
         self._database, self._everything, self._blocking, self._told = database, everything, blocking, told
         self._queue: list[Statement] = []
-        """What is to be written, in order."""
+        """Statements to be written, in order."""
         self._whole = False
-        """Everything is to be written, not only what is in the queue."""
+        """The next batch writes everything, not only the queue."""
         self._foreign = ""
-        """What has happened to the file, until it is made anew."""
+        """What has happened to the file, until it is recreated; empty if nothing has."""
         self._checking = False
         self._added = self._flushed = 0
-        """How many statements there were, and how many of them outlive a loss of power."""
+        """Number of statements added, and number of those that survive a loss of power."""
         self._waiting: list[asyncio.Future[None]] = []
-        """For the next batch."""
+        """Callers that wait for the next batch."""
         self._waiting_now: list[asyncio.Future[None]] = []
-        """For the batch that is being written."""
+        """Callers that wait for the batch that is being written."""
         self._work: asyncio.Task[None] | None = None
         self._writing = False
         self._again = asyncio.Event()
         """Ends the wait for the next try."""
 
     def add(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Write this soon. What is added in one step of the loop is written in one transaction."""
+        """Write a statement soon. All statements of one step of the event loop are written in one transaction."""
         self._added += 1
         if not self._whole:
             self._queue.append((statement, rows))
         self._begin()
 
     async def secure(self) -> None:
-        """All that was added until now outlives a crash and a loss of power when this returns. Raises `Unwritable`."""
+        """Return once everything added so far survives a crash and a loss of power.
+
+        Raises `Unwritable` if the file cannot be written.
+        """
         if self.trouble:
             raise Unwritable(self.trouble)
         if self._flushed < self._added:
@@ -79,13 +87,16 @@ class Store:
             await written
 
     def check(self) -> None:
-        """Look soon whether the file is still what was written; while it cannot be written, try again now."""
+        """Check soon whether the file is as last written; if it could not be written, try again now."""
         self._checking = True
         self._again.set()
         self._begin()
 
     def close(self) -> None:
-        """Write what is left, and close the file. What cannot be written now is lost: the intents in the file stand for it."""
+        """Write the remaining statements and close the file.
+
+        Statements that cannot be written are lost. The intents in the file still count their changes as made.
+        """
         if self._work:
             self._work.cancel()
         with suppress(sqlite3.Error, OSError, Foreign):
@@ -103,14 +114,14 @@ class Store:
 
     def _begin(self) -> None:
         if self._work is None:
-            with suppress(RuntimeError):  # without a loop `close` writes it
+            with suppress(RuntimeError):  # without an event loop, `close` writes the statements
                 self._work = asyncio.get_running_loop().create_task(self._write(), name="journal")
 
     def _must_last(self) -> bool:
         return bool(self._waiting_now)
 
     async def _write(self) -> None:
-        """Write until nothing is left to be written."""
+        """Write batches until no statement is left."""
         tries = 0
         while self._queue or self._whole or self._waiting or self._checking:
             try:
@@ -118,8 +129,8 @@ class Store:
             except Foreign as error:
                 self._foreign, self._whole = str(error), True
                 self._waiting = self._waiting_now + self._waiting
-            except Exception as error:  # noqa: BLE001 - who waits for the file must be told, or would wait for ever
-                self._fail(f"{self._foreign}; it cannot be made anew: {error}" if self._foreign else str(error))
+            except Exception as error:  # noqa: BLE001 - callers that wait for the file would otherwise wait forever
+                self._fail(f"{self._foreign}; it cannot be recreated: {error}" if self._foreign else str(error))
                 await self._rest(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1
             else:
@@ -154,7 +165,7 @@ class Store:
             self._told()
 
     def _fail(self, why: str) -> None:
-        """Who waits is told; what is owed is written from memory some day."""
+        """Raise `Unwritable` in all waiting callers; the next batch that succeeds writes everything from memory."""
         self._whole, self._queue = True, []
         for written in (*self._waiting_now, *self._waiting):
             if not written.done():

@@ -1,8 +1,9 @@
-"""Send and receive: values that one resource has found or made become arguments of others.
+"""Send and receive: values that one resource has found or made become arguments of other resources.
 
-What a resource sends is published as one snapshot when its run has ended well, and remembered, for a command that is done need not
-run again after a restart only to say the same. A receiver pulls when it is about to run, from whoever has the identity then. A value
-counts as changed until a run with it has come to a good end. Nothing of this is logged here.
+When the run of a sender succeeds, all its values are published as one snapshot. The journal keeps the snapshot, so that
+a finished command need not run again after a restart to send the same values. A receiver reads the values just before
+it runs, from the vertex that is the sender in the present graph. A value counts as changed until a run with this value
+has succeeded. Values are not logged here.
 """
 
 from __future__ import annotations
@@ -27,29 +28,29 @@ from holdfast.states.data import RECV, Call
 from holdfast.states.transfer import OWN_CHECKS
 
 Values = Mapping[str, Received]
-"""Argument -> what was sent for it."""
+"""Argument -> the value sent for it."""
 NONE: Values = {}
 
 
 class Prepared(NamedTuple):
-    """A call that may run."""
+    """A call that is ready to run."""
 
     call: Call
     values: Values = NONE
-    """What it has received; it is in the call already."""
+    """The received values; the call already contains them."""
 
 
 class Transfers:
-    """Values on their way, for one engine."""
+    """The values that resources of one engine send to each other."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
 
     def publish(self, vertex: Vertex) -> list[Vertex]:
-        """The run of a sender has come to a good end: keep what it has sent. Those for whom that is another value than before.
+        """Store the values of a successful run of a sender; return the receivers of values that differ from before.
 
-        That they had this one before does not count: they may be at work with the one between. A sender that has left speaks for the one
-        that has its place.
+        A receiver is returned even if it last ran with the same value: it may now be running with another one. Values
+        of a removed sender count for the vertex that took over its key.
         """
         sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.key), list(_receivers(vertex))
         if not sent or not receivers or before == sent:
@@ -59,18 +60,20 @@ class Transfers:
         return [
             below
             for below in receivers
-            if any(who.key == vertex.key and wanted.key in new for wanted, who in _senders(below))
+            if any(sender.key == vertex.key and wanted.key in new for wanted, sender in _senders(below))
         ]
 
     def owes(self, vertex: Vertex) -> bool:
-        """Somebody receives what it has never sent: what nobody receives is not kept."""
+        """Return whether a receiver wants a key that this sender never published; only received keys are kept."""
         sent = self._journal.sent(vertex.key)
         return any(
-            who is vertex and wanted.key not in sent for below in _receivers(vertex) for wanted, who in _senders(below)
+            sender is vertex and wanted.key not in sent
+            for below in _receivers(vertex)
+            for wanted, sender in _senders(below)
         )
 
     def _pull(self, vertex: Vertex) -> Iterator[tuple[Receive, Vertex, Received | None]]:
-        """What it wants, from whom, and what that has sent; None for nothing."""
+        """Yield each wanted value, its sender, and the value that was sent; None if none was sent."""
         for wanted, sender in _senders(vertex):
             sent = self._journal.sent(sender.key)
             if wanted.key in sent:
@@ -83,9 +86,10 @@ class Transfers:
     def prepare(
         self, vertex: Vertex, *, real: bool, later: Callable[[Vertex], bool] = lambda _: False
     ) -> Prepared | Outcome:
-        """The call with all that it receives; or what comes of it without.
+        """Return the call with the received values, or the outcome of the vertex if a value is missing or invalid.
 
-        In noop nobody knows yet what a sender that would run will send; nor in a look ahead, where `later` says whose turn comes after it.
+        The outcome is unknown if the value is not available yet: in noop, if the sender would change; in a probe, if
+        `later` returns that the sender runs afterwards.
         """
         if not vertex.call.meta.recv:
             return Prepared(vertex.call)
@@ -93,13 +97,9 @@ class Transfers:
         for wanted, sender, got in self._pull(vertex):
             outcome = sender.outcome
             if not real and outcome is not None and outcome.result is None:
-                return _outcome(
-                    vertex, None, f"cannot be told before {sender.identity} would be changed, which sends {wanted.key}"
-                )
+                return _outcome(vertex, None, f"unknown until {sender.identity} has run and sent {wanted.key}")
             if got is None and later(sender):
-                return _outcome(
-                    vertex, None, f"cannot be told before {sender.identity} has run, which sends {wanted.key}"
-                )
+                return _outcome(vertex, None, f"unknown until {sender.identity} has run and sent {wanted.key}")
             if got is None:
                 return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}")
             values[wanted.argument] = got
@@ -110,25 +110,25 @@ class Transfers:
         return Prepared(_hidden(call) if _secret(vertex) else call, values)
 
     def changed(self, vertex: Vertex) -> bool:
-        """Something that it receives has changed since it last ran well."""
+        """Return whether a received value has changed since the last successful run."""
         return bool(vertex.call.meta.recv) and any(got.changed for _, _, got in self._pull(vertex) if got)
 
     def used(self, vertex: Vertex, values: Values) -> None:
-        """Its run with these values has come to a good end."""
+        """Record that a run with these values has succeeded."""
         new = {argument: digest(value.value) for argument, value in values.items() if value.changed}
         if new:
             self._journal.receive(vertex.key, new)
 
 
 def _why_not(outcome: Outcome | None) -> str:
-    """Why a sender has sent nothing, as far as that is known."""
+    """Return the reason why a sender has sent nothing, as far as it is known."""
     if outcome and outcome.result is None:
         return ": it is in noop, and would be changed first"
     return f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
 
 
 def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
-    """What comes of a receiver that has not got what it needs."""
+    """Return the outcome of a receiver that lacks a valid value."""
     return Outcome(
         vertex.identity,
         vertex.position,
@@ -142,7 +142,7 @@ def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
 
 
 def applied(call: Call, values: Values) -> Call:
-    """The call with what it has received. Raises `ValueError` where a value does not fit, without saying the value."""
+    """Return the call with its received values. Raises `ValueError` for an invalid value, without naming the value."""
     cls = type(call.resource)
     known = set(names(cls))
     arguments = {key: value for key, value in call.low.items() if key in known}
@@ -151,13 +151,13 @@ def applied(call: Call, values: Values) -> Call:
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
         where = wrong["loc"][0] if wrong["loc"] else "arguments"
-        why = "it does not fit, and saying why would show it" if wrong["type"] in OWN_CHECKS else wrong["msg"]
-        raise ValueError(f"cannot use what it receives as {where}: {why}") from None
+        why = "the value is invalid; the reason would reveal it" if wrong["type"] in OWN_CHECKS else wrong["msg"]
+        raise ValueError(f"cannot use the value received as {where}: {why}") from None
     return replace(call, resource=resource)
 
 
 def _secret(vertex: Vertex) -> bool:
-    """Whether its state, or one whose values reach it, says that nothing of it is shown."""
+    """Return whether the state, or a direct or indirect sender of its values, has `no_log`."""
     return vertex.call.meta.no_log or any(_secret(sender) for _, sender in _senders(vertex))
 
 
@@ -166,25 +166,28 @@ def _hidden(call: Call) -> Call:
 
 
 def digest(value: Any) -> str:
-    """Tells one value from another, and says nothing of it."""
+    """Return a hash that identifies a value without revealing it."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()
 
 
 def wanted_from(vertex: Vertex) -> Collection[str]:
-    """The keys that others receive from a vertex. A tuple, for the report of the last run is kept, and all empty tuples are one."""
+    """Return the keys that other vertices receive from this one.
+
+    A tuple, as reports are kept and all empty tuples are one object.
+    """
     if not isinstance(vertex.resource, Sendable):
-        return ()  # most are not, and this is asked before each run
+        return ()  # fast path for most vertices: this is called before each run
     return tuple(wanted.key for below in _receivers(vertex) for wanted, sender in _senders(below) if sender is vertex)
 
 
 def _receivers(vertex: Vertex) -> Iterator[Vertex]:
-    """Who receives from it, perhaps."""
+    """Yield the vertices that may receive values from this one."""
     if isinstance(vertex.resource, Sendable):
         yield from (below for below in vertex.downstream if below.call.meta.recv)
 
 
 def _senders(vertex: Vertex) -> Iterator[tuple[Receive, Vertex]]:
-    """Who sends what it receives."""
+    """Yield each wanted value with its sender."""
     related = vertex.requisites.get(RECV, ())
     for wanted in vertex.call.meta.recv:
         for sender in related:
