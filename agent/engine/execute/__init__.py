@@ -1,1 +1,1 @@
-"""Runs of vertices: attempts, guards, reversals, and the search for resources that undo each other."""
+"""Runs of vertices, reversals, and the search for resources that undo each other."""
