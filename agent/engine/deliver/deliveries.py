@@ -106,10 +106,10 @@ class Deliveries:
         self._listeners = {*turns}
         free = (vertex for vertex in self._listeners - self.listened if self._runs(vertex) and _may_listen(vertex))
         due = sorted(free, key=lambda vertex: (turns[vertex], vertex.position))
-        later = next(
+        end = next(
             (place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due)
         )
-        return due[:later]
+        return due[:end]
 
     def _turn(self, vertex: Vertex) -> int | None:
         """Return the position that orders a listener among others; None if nothing is due.

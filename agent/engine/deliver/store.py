@@ -32,7 +32,7 @@ class Unwritable(OSError):
 class Store:
     """Writes one database.
 
-    `everything` returns the statements that write the whole content from memory. `told` is called when `trouble` or
+    `everything` returns the statements that write the whole content from memory. `notify` is called when `trouble` or
     `renewed` changes.
     """
 
@@ -41,13 +41,13 @@ class Store:
         database: Database,
         everything: Callable[[], list[Statement]],
         blocking: Blocking,
-        told: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         self.trouble = ""
         """Why the file cannot be written now; empty while it can."""
         self.renewed = ""
-        """Why the file was recreated; set only while `told` is called for that."""
-        self._database, self._everything, self._blocking, self._told = database, everything, blocking, told
+        """Why the file was recreated; set only while `notify` is called for that."""
+        self._database, self._everything, self._blocking, self._notify = database, everything, blocking, notify
         self._queue: list[Statement] = []
         """Statements to be written, in order."""
         self._whole = False
@@ -158,11 +158,11 @@ class Store:
                 written.set_result(None)
         if foreign:
             self._foreign, self.renewed = "", foreign
-            self._told()
+            self._notify()
             self.renewed = ""
         if self.trouble and not self._whole:
             self.trouble = ""
-            self._told()
+            self._notify()
 
     def _fail(self, why: str) -> None:
         """Raise `Unwritable` in all waiting callers; the next batch that succeeds writes everything from memory."""
@@ -173,7 +173,7 @@ class Store:
         self._waiting = []
         if self.trouble != why:
             self.trouble = why
-            self._told()
+            self._notify()
 
     async def _rest(self, seconds: float) -> None:
         self._again.clear()
