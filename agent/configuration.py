@@ -18,13 +18,13 @@ from holdfast.agent.settings import Settings
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, Request
+from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.grains import Grains, unnoted
-from holdfast.states.hostfiles import absolute
-from holdfast.states.pillar import Pillar, PillarCompiler, compile_pillar
-from holdfast.states.source import Text, Tree, refuse
+from holdfast.states.source.files import Text, Tree, refuse
+from holdfast.states.source.hostfiles import absolute
+from holdfast.states.template.grains import Grains, unnoted
 
 if TYPE_CHECKING:
     from holdfast.states.lint.inspect import LintReport

@@ -16,8 +16,8 @@ from holdfast.agent.host.source_store import FILE, digest_of, large
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
-from holdfast.states.hostfiles import absolute, look
-from holdfast.states.source import looks
+from holdfast.states.source.files import looks
+from holdfast.states.source.hostfiles import absolute, look
 
 SHORTAGE = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.ENOMEM})
 """Errors of a reached limit: they say nothing about the file."""

@@ -23,8 +23,8 @@ from holdfast.agent.host.addresses import addresses
 from holdfast.agent.paths import read_mapping
 from holdfast.agent.settings import Settings
 from holdfast.resources.errors import TRANSIENT
-from holdfast.states.marks import plain
-from holdfast.states.source import exists
+from holdfast.states.parse.marks import plain
+from holdfast.states.source.files import exists
 
 Grains = dict[str, Any]
 

@@ -18,8 +18,8 @@ from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
-from holdfast.states.hostfiles import is_directory
-from holdfast.states.source import is_there
+from holdfast.states.source.files import is_there
+from holdfast.states.source.hostfiles import is_directory
 
 UNIT = "holdfast.service"
 

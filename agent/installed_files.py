@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.agent.host.files import Replacement
 from holdfast.resources import paths
-from holdfast.states.source import is_there
+from holdfast.states.source.files import is_there
 
 FIRST = "#compdef"
 """A line that starts so must remain the first of its file; the mark then comes second."""

@@ -11,7 +11,7 @@ from holdfast.agent.paths import socket_of
 from holdfast.agent.settings import Settings
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.errors import CompileError
-from holdfast.states.source import is_there
+from holdfast.states.source.files import is_there
 
 ANSWER = 5.0
 """Seconds within which an agent must answer."""

@@ -14,10 +14,10 @@ from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.paths import trusted_uids
 from holdfast.states.errors import CompileError
-from holdfast.states.hostfiles import absolute
-from holdfast.states.marks import Document, Map
-from holdfast.states.parse import parse_yaml
-from holdfast.states.source import Tree, exists, refuse
+from holdfast.states.parse.loader import parse_yaml
+from holdfast.states.parse.marks import Document, Map
+from holdfast.states.source.files import Tree, exists, refuse
+from holdfast.states.source.hostfiles import absolute
 
 CONFIG = Path("/etc/holdfast/agent.yaml")
 """The default path of the settings."""

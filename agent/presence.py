@@ -13,7 +13,7 @@ from pathlib import Path
 
 from holdfast.resources import paths
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.hostfiles import absolute
+from holdfast.states.source.hostfiles import absolute
 
 HINT = (
     "put it back; if nothing is to be read there any more, leave an empty file (top.sls; for the settings agent.yaml)"

@@ -22,8 +22,8 @@ from holdfast.resources.registry import nearest
 from holdfast.resources.secrets import Redactor
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.marks import Document, Map, descend, plain
-from holdfast.states.source import exists
+from holdfast.states.parse.marks import Document, Map, descend, plain
+from holdfast.states.source.files import exists
 
 
 def _parse_location(value: object) -> object:

@@ -24,7 +24,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
-from holdfast.states.hostfiles import absolute
+from holdfast.states.source.hostfiles import absolute
 
 CREDENTIALS = struct.Struct("3i")
 """Process, user and group of a peer."""

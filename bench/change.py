@@ -21,7 +21,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.settings import Settings, load
-from holdfast.states.source import STEADY
+from holdfast.states.source.files import STEADY
 
 FILES, EACH, REPEAT = 1000, 10, 7
 

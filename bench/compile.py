@@ -22,7 +22,7 @@ from pathlib import Path
 
 import yaml
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 
 SHORT = 10_000

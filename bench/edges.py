@@ -21,7 +21,7 @@ from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
 from holdfast.states.gc_pause import gc_paused
-from holdfast.states.marks import Document, Spot
+from holdfast.states.parse.marks import Document, Spot
 
 DIRECTORIES, EACH, REPEAT = 1000, 9, 7
 

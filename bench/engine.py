@@ -25,7 +25,7 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources.context import Report
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation
-from holdfast.states.marks import Document, Spot
+from holdfast.states.parse.marks import Document, Spot
 
 SIZES = (100, 1000, 10_000, 100_000)
 CHAIN, EVENTS, REPEAT = 10, 300, 5

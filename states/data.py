@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
 from holdfast.states.errors import Place, Problem
-from holdfast.states.marks import Spot
-from holdfast.states.source import Source
+from holdfast.states.parse.marks import Spot
+from holdfast.states.source.files import Source
 
 Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""

@@ -85,6 +85,6 @@ def kinds(source: CompletionSource, _: str) -> Iterator[str]:
 @_beginning_so
 def sls(source: CompletionSource, _: str) -> Iterator[str]:
     """Names of SLS, which apply when there is no top file."""
-    from holdfast.states.source import Tree
+    from holdfast.states.source.files import Tree
 
     yield from (name for name in Tree(source.settings().states).public() if name != "top")

@@ -44,7 +44,7 @@ def _write(path: Path, text: str) -> None:
     """
     from holdfast.agent.host.files import Replacement
     from holdfast.resources import paths
-    from holdfast.states.hostfiles import absolute
+    from holdfast.states.source.hostfiles import absolute
 
     try:
         if path.is_char_device() or path.is_fifo():  # a terminal, /dev/stdout

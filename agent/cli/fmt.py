@@ -21,9 +21,9 @@ from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.visible import clean
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.format import format_text
-from holdfast.states.hostfiles import absolute
-from holdfast.states.source import LIMIT, decode, display, refuse, too_large
+from holdfast.states.format.formatter import format_text
+from holdfast.states.source.files import LIMIT, decode, display, refuse, too_large
+from holdfast.states.source.hostfiles import absolute
 
 STDIN = "<stdin>"
 

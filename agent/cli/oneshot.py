@@ -201,7 +201,7 @@ def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset
     """Identities of the states that `--only` selects; None means all."""
     if not order.only:
         return None
-    from holdfast.states.selection import NothingMatches, selected
+    from holdfast.states.compile.selection import NothingMatches, selected
 
     try:
         return selected(compiled.compilation.calls, order.only, autoedge=settings.engine.autoedge)

@@ -115,7 +115,7 @@ class Source(NamedTuple):
         Settings of the host that the user may not read are then not needed.
         """
         from holdfast.resources.paths import trusted_uids
-        from holdfast.states.source import Tree, exists, refuse
+        from holdfast.states.source.files import Tree, exists, refuse
 
         if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
             raise refuse(
@@ -173,7 +173,7 @@ def _may_be_there(path: Path) -> bool:
 
 def _sls_of(word: str, root: Path) -> str | None:
     """The name of a state file given by its path, relative to here or to the states directory; None for other words."""
-    from holdfast.states.source import sls_name
+    from holdfast.states.source.files import sls_name
 
     if not word.endswith(".sls"):
         return None

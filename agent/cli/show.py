@@ -30,10 +30,10 @@ from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
-from holdfast.states.automatic import automatic
+from holdfast.states.compile.automatic import automatic
+from holdfast.states.compile.order import rank
 from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused, masked
-from holdfast.states.order import rank
 
 BACKWARD = frozenset({"prereq"})
 """Requisites whose target runs after the state that declares them."""

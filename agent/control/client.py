@@ -12,7 +12,7 @@ from typing import Any
 from holdfast.agent.control.schema import REFUSALS, ControlError, ControlRequest, address, encode, unix_socket
 from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
-from holdfast.states.hostfiles import absolute
+from holdfast.states.source.hostfiles import absolute
 
 TIMEOUT = 30.0
 """Seconds to wait for a response."""

@@ -37,7 +37,7 @@ from holdfast.agent.logs import Logs
 from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
 from holdfast.resources.paths import trusted_uids
-from holdfast.states.hostfiles import absolute
+from holdfast.states.source.hostfiles import absolute
 
 QUEUE = 1000
 """Most entries of the log that wait for one follower."""

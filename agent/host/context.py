@@ -22,13 +22,13 @@ from holdfast.resources.context import Completed, Logger, Report, World
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
-from holdfast.states.grains import Grains
-from holdfast.states.hostfiles import absolute
+from holdfast.states.source.hostfiles import absolute
+from holdfast.states.template.grains import Grains
 
 if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.resources.interfaces.base import Bus
-    from holdfast.states.source import Tree
+    from holdfast.states.source.files import Tree
 
 
 class ContextHost(Protocol):
@@ -225,7 +225,7 @@ class HostContext:
 
     def render(self, text: str, *, name: str, variables: Mapping[str, Any]) -> str:
         """Render a Jinja template in the sandbox. Raises `Permanent` with the line."""
-        from holdfast.states.jinja import render_text  # noqa: PLC0415 - only templates pay for it
+        from holdfast.states.template.jinja import render_text  # noqa: PLC0415 - only templates pay for it
 
         self._host.read_by(self.identity)
         try:
@@ -244,9 +244,9 @@ class HostContext:
 
     def call(self, call: Mapping[str, Any]) -> Any:
         """Call a read-only template function. Raises `Permanent` if the function does not exist or fails."""
-        from holdfast.states.host_view import HostView  # noqa: PLC0415 - the same
-        from holdfast.states.jinja import names_for  # noqa: PLC0415 - the same
-        from holdfast.states.values import traverse  # noqa: PLC0415 - the same
+        from holdfast.states.declare.values import traverse  # noqa: PLC0415 - the same
+        from holdfast.states.template.host_view import HostView  # noqa: PLC0415 - the same
+        from holdfast.states.template.jinja import names_for  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # guards may run commands in any case
         view = HostView(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())
@@ -262,7 +262,7 @@ class HostContext:
 
     def _tree(self) -> Tree:
         """The states directory as templates of this resource see it."""
-        from holdfast.states.source import Tree  # noqa: PLC0415 - only templates pay for it
+        from holdfast.states.source.files import Tree  # noqa: PLC0415 - only templates pay for it
 
         sources = self._host.sources
         reader = None if sources.snapshot is None else lambda path: sources.content(absolute(path), self.identity)

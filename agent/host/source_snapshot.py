@@ -26,7 +26,7 @@ from holdfast.resources.errors import HoldfastError, Temporary
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.traits import FromSources, UsedSource
 from holdfast.states.data import Call
-from holdfast.states.source import STEADY
+from holdfast.states.source.files import STEADY
 
 NOTHING = "nothing"
 """Stands in for the digest of a file that does not exist."""

@@ -18,8 +18,8 @@ from holdfast.resources.errors import Permanent, Temporary, refused_call
 from holdfast.resources.paths.handle import LIMIT, acl_of, read_whole
 from holdfast.resources.paths.place import Place
 from holdfast.states.data import Call
-from holdfast.states.hostfiles import look
-from holdfast.states.source import looks
+from holdfast.states.source.files import looks
+from holdfast.states.source.hostfiles import look
 
 if TYPE_CHECKING:
     from http.client import HTTPResponse

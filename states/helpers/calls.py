@@ -8,10 +8,10 @@ from typing import Any
 from jinja2 import StrictUndefined
 
 from holdfast.resources.registry import nearest
-from holdfast.states.extensions import instead
-from holdfast.states.grains import CALLS
-from holdfast.states.host_view import Helper, HostView
-from holdfast.states.source import Tree
+from holdfast.states.source.extensions import instead
+from holdfast.states.source.files import Tree
+from holdfast.states.template.grains import CALLS
+from holdfast.states.template.host_view import Helper, HostView
 
 
 class Calls:

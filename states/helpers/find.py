@@ -16,9 +16,9 @@ from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.expressions import expression
-from holdfast.states import hostfiles
 from holdfast.states.helpers.table import looking
-from holdfast.states.host_view import HostView
+from holdfast.states.source import hostfiles
+from holdfast.states.template.host_view import HostView
 
 TYPES = {
     "b": stat.S_ISBLK,

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.resources.errors import Permanent
-from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.table import looking, plain
-from holdfast.states.host_view import HostView
+from holdfast.states.source import hostfiles
+from holdfast.states.template.host_view import HostView
 
 STATUS = Path("/var/lib/dpkg/status")
 """The database of dpkg."""

@@ -10,11 +10,11 @@ from typing import Any
 
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
-from holdfast.states import hostfiles
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.host import in_subnet
 from holdfast.states.helpers.table import helper, looking
-from holdfast.states.host_view import Forbidden, HostView
+from holdfast.states.source import hostfiles
+from holdfast.states.template.host_view import Forbidden, HostView
 
 HOSTS = "/etc/hosts"
 ALTERNATIVES = "/etc/alternatives"

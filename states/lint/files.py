@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.extensions import INSTEAD, REST, modules
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import EXPRESSION
-from holdfast.states.source import TOP, Tree, display, exists
+from holdfast.states.source.extensions import INSTEAD, REST, modules
+from holdfast.states.source.files import TOP, Tree, display, exists
 
 INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
 ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.states.compile import Compiler, Trace
+from holdfast.states.compile.compiler import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Place, Problem
 from holdfast.states.gc_pause import gc_paused

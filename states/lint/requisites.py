@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
-from holdfast.states.automatic import automatic, describe, remedy
-from holdfast.states.check import Checked, spot_of
+from holdfast.states.compile.automatic import automatic, describe, remedy
+from holdfast.states.compile.check import Checked, spot_of
+from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.requisites import ResolvedTarget
 
 QUIET = frozenset(
     {

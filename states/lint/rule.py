@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from holdfast.states.check import Checked
+from holdfast.states.compile.check import Checked
+from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import Problem
 from holdfast.states.lint.template import Template, read_template
-from holdfast.states.requisites import ResolvedTarget
-from holdfast.states.source import Text, Tree
+from holdfast.states.source.files import Text, Tree
 
 
 @dataclass(frozen=True)

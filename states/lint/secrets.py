@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 
 from holdfast.resources.secrets import NAME
-from holdfast.states.check import shape_of
+from holdfast.states.compile.check import shape_of
+from holdfast.states.compile.low import CONTROL
 from holdfast.states.errors import Place, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import literals
 from holdfast.states.lint.values import stands_there, texts
-from holdfast.states.low import CONTROL
 
 HINT = "move it to the pillar, and write {{ pillar['...'] }}"
 NO_SECRET = re.compile(

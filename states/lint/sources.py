@@ -9,16 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.resources.registry import nearest
-from holdfast.states.check import Checked
+from holdfast.states.compile.check import Checked
+from holdfast.states.compile.source_checks import placed
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.host_view import HostView
-from holdfast.states.jinja import names_for
 from holdfast.states.lint.keys import mistyped_in
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import HANDED, NameFinder, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
-from holdfast.states.source import Text, Tree
-from holdfast.states.source_checks import placed
+from holdfast.states.source.files import Text, Tree
+from holdfast.states.template.host_view import HostView
+from holdfast.states.template.jinja import names_for
 
 SCHEMES = ("salt://", "tree://")
 ONE_OF = frozenset({"file.managed", "file.recurse"})

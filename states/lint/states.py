@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Uid, acts
 from holdfast.resources.traits import Reversible
-from holdfast.states.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
+from holdfast.states.compile.check import CONDITIONAL, Checked, conditional, shape_of, spot_of
+from holdfast.states.compile.low import CONTROL
+from holdfast.states.declare.salt_hints import meant_argument
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.low import CONTROL
-from holdfast.states.salt_hints import meant_argument
 
 NEEDS: Mapping[str, Mapping[str, str]] = {
     "file.managed": {

@@ -13,11 +13,11 @@ import jinja2
 from jinja2 import nodes
 
 from holdfast.states.errors import CompileError, Place, Problem
-from holdfast.states.firstline import split_shebang
-from holdfast.states.host_view import HostView
-from holdfast.states.jinja import names_for, sls_variables
-from holdfast.states.source import Text
-from holdfast.states.templates import StateEnvironment, environment
+from holdfast.states.source.files import Text
+from holdfast.states.template.environment import StateEnvironment, environment
+from holdfast.states.template.firstline import split_shebang
+from holdfast.states.template.host_view import HostView
+from holdfast.states.template.jinja import names_for, sls_variables
 
 EXPRESSION = re.compile(r"\{\{.*?\}\}")
 """Pattern of Jinja in a line."""

@@ -48,8 +48,8 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.agent.configuration_files",
         "holdfast.agent.cli.progress",
         "holdfast.resources.interfaces.base",
-        "holdfast.states.selection",
-        "holdfast.states.jinja",
+        "holdfast.states.compile.selection",
+        "holdfast.states.template.jinja",
         "holdfast.states.filters",
         "holdfast.states.helpers",
         "holdfast.resources.kinds.cmd",
@@ -75,7 +75,7 @@ def test_what_is_used_is_loaded(tmp_path: Path) -> None:
     """A template brings Jinja, and none of the calls that it does not make."""
     found = loaded(tmp_path, f"{tmp_path}/file:\n  file.managed:\n    - contents: {{{{ grains['id'] }}}}\n")
 
-    assert {"jinja2", "holdfast.states.jinja"} <= found
+    assert {"jinja2", "holdfast.states.template.jinja"} <= found
     assert "holdfast.states.helpers.facts" not in found
 
 

@@ -88,7 +88,7 @@ def test_a_broken_watch_is_told_everywhere_until_it_works_again(tree):
         ] == [("watch-broken", True, True)]
         assert [row["state"] for row in status["resources"]] == ["unwatched"]
         assert 'holdfast_unwatched{kind="lamp.on"} 1' in tree("metrics", check=0).stdout
-        assert "its watch has failed (the lamp is out)" in " ".join(tree("why", identity, check=0).stdout.split())
+        assert "the watch has failed (the lamp is out)" in " ".join(tree("why", identity, check=0).stdout.split())
         (tree.host / "lamp").touch()
         agent.wait_log("is watched again")
         converged(tree, agent, yes=True)

@@ -23,7 +23,7 @@ from holdfast.resources import registry
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation
-from holdfast.states.marks import Document, Spot
+from holdfast.states.parse.marks import Document, Spot
 
 
 def placed(name: str, within: str = "", **spec: Any) -> tuple[Any, ...]:

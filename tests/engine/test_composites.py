@@ -12,7 +12,7 @@ import pytest
 from engine_bench import Bench, Machine, in_virtual_time
 from holdfast import Composite, Part, Permanent
 from holdfast.resources.fields import Texts
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, Request
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from holdfast.agent.engine.watch.backgrounds import Shared
+from holdfast.agent.engine.watch.backgrounds import SharedTask
 from holdfast.agent.host import cgroups, containment, processes
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.host import LocalHost
@@ -192,7 +192,7 @@ async def test_the_command_of_a_background_task_ends_with_it(hold, out, tmp_path
             await services.run("/bin/sh", "-c", f"{FAMILY} sleep 37", env={"OUT": str(out)})
 
     async with LocalHost(states=tmp_path, var_dir=tmp_path) as host:
-        shared = Shared(Kind, "x.y", host.context("background[x.y]"), print)
+        shared = SharedTask(Kind, "x.y", host.context("background[x.y]"), print)
         await started(out, 2)
         shared.task.cancel()
         await asyncio.wait([shared.task])

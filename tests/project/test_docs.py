@@ -12,9 +12,9 @@ import click
 import pytest
 
 from holdfast.agent.cli.main import cli
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
-from holdfast.states.pillar import compile_pillar
+from holdfast.states.declare.pillar import compile_pillar
 from holdfast_process import holdfast
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -5,7 +5,7 @@ import tracemalloc
 import pytest
 
 from holdfast.agent.host.path_watcher import PathWatcher
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 
 FILES = 1000

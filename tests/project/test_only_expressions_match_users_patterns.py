@@ -22,10 +22,10 @@ EXCEPTIONS = {
     "resources/fields.py: shaped": "the patterns are literals of the kinds",
     "agent/cli/options.py: span": "the units are literals",
     "resources/providers/_homes.py: default": "the name is a literal of the callers",
-    "states/lines.py: <module>": "the marks are literals",
+    "states/template/lines.py: <module>": "the marks are literals",
     "states/lint/secrets.py: <module>": "the shapes are literals",
-    "states/marks.py: sought": "the word is escaped",
-    "states/templates.py: _pinned": "a name, escaped",
+    "states/parse/marks.py: sought": "the word is escaped",
+    "states/template/environment.py: _pinned": "a name, escaped",
 }
 """Module and function where a pattern is neither a literal nor an `Expression` -> why no user's pattern can take long there."""
 

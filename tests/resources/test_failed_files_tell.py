@@ -17,7 +17,7 @@ from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.resources.testing import FakeContext
 from holdfast.states.data import Call
-from holdfast.states.marks import Document, Spot
+from holdfast.states.parse.marks import Document, Spot
 
 Immutable = Callable[[Path], None]
 

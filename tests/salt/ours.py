@@ -16,8 +16,8 @@ from holdfast.agent.cli.show import numbered
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.settings import Settings
+from holdfast.states.compile.order import rank
 from holdfast.states.errors import CompileError, Refused
-from holdfast.states.order import rank
 
 
 def answer(base: Path, job: Job) -> dict[str, Any]:

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from holdfast.resources import registry
-from holdfast.states.check import shape_of
-from holdfast.states.low import CONTROL
+from holdfast.states.compile.check import shape_of
+from holdfast.states.compile.low import CONTROL
 
 HERE = Path(__file__).parent
 SALT = yaml.safe_load((HERE / "arguments.yaml").read_text(encoding="utf-8"))

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from holdfast.resources.contract import Resource
 from holdfast.resources.fields import AbsPath, Mode, field
 from holdfast.resources.traits import Refreshable
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, Request
 from holdfast.states.errors import CompileError
 

@@ -18,9 +18,9 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.dependencies import Dependency, programs
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Edgeable
-from holdfast.states.automatic import automatic, describe, interesting, packages
+from holdfast.states.compile.automatic import automatic, describe, interesting, packages
 from holdfast.states.data import Call
-from holdfast.states.marks import At, Document, Spot
+from holdfast.states.parse.marks import At, Document, Spot
 
 
 def declared(*states: tuple[Any, ...]) -> list[Call]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from holdfast.states.order import rank
+from holdfast.states.compile.order import rank
 
 CASES = [
     pytest.param(case, id=f"{path.stem}: {case['name']}")

@@ -261,7 +261,7 @@ def test_kind_whose_validator_falls_over_is_a_problem(problems):
 
 def test_a_meta_parameter_without_effect_is_warned_of(tmp_path):
     """It is accepted, and said to do nothing, at its line."""
-    from holdfast.states.compile import Compiler
+    from holdfast.states.compile.compiler import Compiler
     from holdfast.states.data import Request
 
     tmp_path.chmod(0o755)

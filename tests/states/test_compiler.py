@@ -9,10 +9,10 @@ import pytest
 import yaml
 
 from effort import effort
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
-from holdfast.states.marks import Document
+from holdfast.states.parse.marks import Document
 
 ME = frozenset({os.getuid()})
 FILES = {

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from holdfast import Composite, Part
-from holdfast.states.compile import Compiler
-from holdfast.states.composite import DEPTH
+from holdfast.states.compile.compiler import Compiler
+from holdfast.states.compile.composite import DEPTH
 from holdfast.states.data import Compilation
 
 from .conftest import request, write

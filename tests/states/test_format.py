@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.states.errors import CompileError
-from holdfast.states.format import format_text
-from holdfast.states.line_masking import mask_line
+from holdfast.states.format.formatter import format_text
+from holdfast.states.parse.line_masking import mask_line
 
 EXAMPLES = Path(__file__).parents[2] / "config/examples"
 

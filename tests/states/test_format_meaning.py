@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from holdfast.states.errors import CompileError
-from holdfast.states.format import format_text
-from holdfast.states.marks import Document, plain
-from holdfast.states.parse import parse_yaml
+from holdfast.states.format.formatter import format_text
+from holdfast.states.parse.loader import parse_yaml
+from holdfast.states.parse.marks import Document, plain
 
 ENVIRONMENT = jinja2.Environment(keep_trailing_newline=True, autoescape=False)
 PILLARS = [

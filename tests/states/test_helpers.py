@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from holdfast.states.errors import CompileError
-from holdfast.states.jinja import render_text
+from holdfast.states.template.jinja import render_text
 
 EXPRESSIONS = [
     next(iter(entry.items())) for entry in yaml.safe_load((Path(__file__).parent / "expressions.yaml").read_text())
@@ -236,9 +236,9 @@ def test_the_names_of_calls_are_all_known():
 def test_a_call_loads_its_own_module_alone(tmp_path):
     """A template that reads grains does not pay for the rest, and a text without marks not even for Jinja."""
     code = (
-        "import sys; from pathlib import Path; from holdfast.states.render import "
-        "Renderer; from holdfast.states.source import Tree\n"
-        "from holdfast.states.host_view import HostView\n"
+        "import sys; from pathlib import Path; from holdfast.states.template.render import "
+        "Renderer; from holdfast.states.source.files import Tree\n"
+        "from holdfast.states.template.host_view import HostView\n"
         "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), HostView({'os': 'Debian'}))\n"
         "plain = renderer.render(root / 'plain.sls', 'plain').data; print(plain, 'jinja2' in sys.modules)\n"
         "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, "

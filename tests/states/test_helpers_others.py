@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.states.errors import CompileError
 from holdfast.states.helpers import others
-from holdfast.states.jinja import render_text
+from holdfast.states.template.jinja import render_text
 
 
 def render(expression: str, **grains: str) -> str:

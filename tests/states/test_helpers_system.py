@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.states.errors import CompileError
 from holdfast.states.helpers import system
-from holdfast.states.jinja import render_text
+from holdfast.states.template.jinja import render_text
 
 GRAINS = {"id": "web1", "os_family": "Debian", "init": "systemd", "saltversion": "3007.1"}
 

@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.resources.contract import Resource
-from holdfast.states import source
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
+from holdfast.states.source import files as source
 
 FILES = ("a", "b", "c.d", "e")
 """SLS of the random trees."""

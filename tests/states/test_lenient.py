@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
 

@@ -11,10 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.resources import expressions
-from holdfast.states import budget, parse
 from holdfast.states.errors import CompileError
 from holdfast.states.filters.collections import Ordered
-from holdfast.states.jinja import render_text
+from holdfast.states.parse import loader as parse
+from holdfast.states.template import budget
+from holdfast.states.template.jinja import render_text
 
 TWICE = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(100) }}"
 INNER = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
@@ -255,7 +256,7 @@ def test_text_of_any_origin_has_a_size(problems, monkeypatch):
 def test_rendering_gives_the_same_in_every_process(expression):
     """Neither the seed of Python's hashes nor chance changes a file for no reason."""
     script = (
-        "from holdfast.states.jinja import render_text\n"
+        "from holdfast.states.template.jinja import render_text\n"
         f"print(render_text({'{{ ' + expression + ' }}'!r}, name='x', variables={{}}, grains={{'id': 'web1'}}, pillar={{}}))"
     )
     said = {
@@ -354,9 +355,9 @@ def test_many_values_that_are_not_large_are_stopped_when_they_are_together(made)
     text += f"{{% for i in range(2000) %}}{{% do all.append({made}) %}}{{% endfor %}}"
     program = f"""
 import resource
-from holdfast.states import budget
+from holdfast.states.template import budget
 from holdfast.states.errors import CompileError
-from holdfast.states.jinja import render_text
+from holdfast.states.template.jinja import render_text
 budget.MEMORY = 24 << 20
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
 from random_trees import compiled

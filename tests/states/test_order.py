@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
+from holdfast.states.compile.order import LOOPS
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
-from holdfast.states.order import LOOPS
 
 KINDS = (
     "require",

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from holdfast.states.errors import CompileError
-from holdfast.states.marks import Document, Map, Seq, descend, plain
-from holdfast.states.parse import parse_json, parse_yaml
+from holdfast.states.parse.loader import parse_json, parse_yaml
+from holdfast.states.parse.marks import Document, Map, Seq, descend, plain
 
 
 def parse(text: str):

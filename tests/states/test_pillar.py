@@ -7,8 +7,8 @@ import os
 import pytest
 
 from holdfast.states.data import Request
+from holdfast.states.declare.pillar import PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError
-from holdfast.states.pillar import PillarCompiler, compile_pillar
 
 
 @pytest.fixture

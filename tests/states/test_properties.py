@@ -16,7 +16,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
 from random_trees import FORWARD, TURNABLE, Forest, Link, compiled, essence, forests, on_disk, write
@@ -222,7 +222,7 @@ PIECES = [
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.permutations(["a", "b", "c", "d"]))
 def test_rendering_twice_gives_the_same_text(pieces, keys):
     """And the same data, whatever order sets and mappings of the host have had."""
-    from holdfast.states.jinja import render_text
+    from holdfast.states.template.jinja import render_text
 
     body = "".join(pieces)
     text = (

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Compilation, Request
 from holdfast.states.errors import CompileError
 

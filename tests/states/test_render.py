@@ -7,8 +7,8 @@ import os
 import pytest
 
 from holdfast.states.errors import CompileError
-from holdfast.states.jinja import render_text
-from holdfast.states.source import Tree
+from holdfast.states.source.files import Tree
+from holdfast.states.template.jinja import render_text
 
 LINES = """\
 {% set names = ['x', 'y'] -%}

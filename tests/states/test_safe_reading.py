@@ -15,10 +15,10 @@ import pytest
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.resources import paths, registry
 from holdfast.resources.paths.trust import ACL
-from holdfast.states import hostfiles
 from holdfast.states.errors import CompileError
-from holdfast.states.jinja import render_text
-from holdfast.states.source import Tree
+from holdfast.states.source import hostfiles
+from holdfast.states.source.files import Tree
+from holdfast.states.template.jinja import render_text
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to other users")
 

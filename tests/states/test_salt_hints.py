@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources import registry
-from holdfast.states.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
+from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT, SALT_KINDRED
 
 
 @pytest.mark.parametrize(

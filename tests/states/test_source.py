@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
-from holdfast.states.source import Tree
+from holdfast.states.source.files import Tree
 
 ME = os.getuid()
 
@@ -109,7 +109,7 @@ def test_unreadable_file_is_refused():
     """
     code = (
         "import os, sys, pathlib\n"
-        "from holdfast.states.compile import Compiler\n"
+        "from holdfast.states.compile.compiler import Compiler\n"
         "from holdfast.states.data import Request\n"
         "from holdfast.states.errors import CompileError\n"
         "root = pathlib.Path(sys.argv[1])\n"

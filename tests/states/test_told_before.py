@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.states.compile import Compiler
-from holdfast.states.line_masking import mask_line
+from holdfast.states.compile.compiler import Compiler
+from holdfast.states.parse.line_masking import mask_line
 
 
 def state(kind: str, *arguments: str, name: str = "x") -> str:

@@ -26,9 +26,9 @@ from holdfast.resources.meta import Meta
 from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.resources.watches import idle
+from holdfast.states.compile.sequences import superseded
 from holdfast.states.data import RECV, RELATIONS, Call, Compilation
-from holdfast.states.marks import At, Document, Spot
-from holdfast.states.sequences import superseded
+from holdfast.states.parse.marks import At, Document, Spot
 
 P = ParamSpec("P")
 LATER = "superseded_by"

@@ -22,13 +22,13 @@ from holdfast.agent.settings import Settings, load
 from holdfast.resources import registry
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.meta import Meta
-from holdfast.states.automatic import automatic
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.automatic import automatic
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
+from holdfast.states.declare.pillar import PillarCompiler
 from holdfast.states.errors import CompileError
-from holdfast.states.format import format_text
+from holdfast.states.format.formatter import format_text
 from holdfast.states.lint.inspect import inspect
-from holdfast.states.pillar import PillarCompiler
 from tree_fuzz import GRAINS, PILLAR, in_time, show, told
 
 SECONDS = 10

@@ -24,12 +24,12 @@ from holdfast.agent.cli import findings
 from holdfast.agent.cli.show import _plain, dot, edges, mermaid
 from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.states.codes import CODES
-from holdfast.states.compile import Compiler
+from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Request
+from holdfast.states.declare.pillar import PillarCompiler
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.line_masking import mask_line
 from holdfast.states.lint.inspect import inspect
-from holdfast.states.pillar import PillarCompiler
+from holdfast.states.parse.line_masking import mask_line
 
 Tree = dict[str, bytes]
 ROOT = Path(__file__).parents[2]

@@ -23,9 +23,9 @@ from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.context import Received
 from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Sendable
-from holdfast.states.check import names
+from holdfast.states.compile.check import names
+from holdfast.states.compile.transfer import OWN_CHECKS
 from holdfast.states.data import RECV, Call
-from holdfast.states.transfer import OWN_CHECKS
 
 Values = Mapping[str, Received]
 """Argument -> the value sent for it."""

@@ -30,7 +30,7 @@ from holdfast.resources.errors import Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Declaration, Reversible
 from holdfast.states.data import Call
-from holdfast.states.marks import Document, Spot
+from holdfast.states.parse.marks import Document, Spot
 
 ONCE = Meta.model_construct(poll=-1.0)
 """Options of a call that undoes: no watch and no poll, as the resource is not maintained afterwards."""

@@ -13,7 +13,7 @@ from typing import Any
 from holdfast.agent.engine.model.events import Notice
 from holdfast.resources.context import Context
 from holdfast.resources.traits import Edgeable
-from holdfast.states.automatic import Automatic, Shipped, automatic, describe, interesting, packages, remedy
+from holdfast.states.compile.automatic import Automatic, Shipped, automatic, describe, interesting, packages, remedy
 from holdfast.states.data import Call
 
 Edges = Mapping[int, tuple[int, ...]]

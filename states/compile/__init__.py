@@ -1,0 +1,1 @@
+"""From high data to checked calls in order."""

@@ -1,0 +1,113 @@
+"""Finds contradictions: two states that declare one thing differently, or one that excludes all paths below its own."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+
+from holdfast.resources.contract import Resource, Uid
+from holdfast.states.compile.check import conditional
+from holdfast.states.compile.low import Chunk
+from holdfast.states.errors import Problem
+from holdfast.states.parse.marks import NOT_YOURS
+
+ONCE = "the earlier one acts once, in its turn, and the later one is maintained"
+"""Effect of a contradiction if the earlier state is lenient."""
+
+
+@dataclass(slots=True)
+class Contradictions:
+    """The contradictions of all states."""
+
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+    """Contradictions in which one state applies under a condition, or the earlier one is lenient."""
+    superseded: dict[str, list[str]] = field(default_factory=dict)
+    """Identity of a lenient state -> identities of later states that contradict it, in order of execution."""
+
+
+def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
+    """Find states that declare one thing differently; `chunks` are in order of execution."""
+    found = Contradictions()
+    owners: dict[Uid, list[tuple[Chunk, Resource, bool]]] = {}
+    for chunk, resource, places in _shared(chunks):
+        reported = False
+        for uid, own in places.items():
+            others = owners.setdefault(uid, [])
+            clashes = _clashes(others, chunk, resource, own=own)
+            others.append((chunk, resource, own))
+            strict = _strict(found, chunk, uid, clashes)
+            if strict and not reported:
+                reported = True
+                sometimes, message = min(strict, key=lambda clash: clash[0])
+                code, hint = ("contradiction-possible", "") if sometimes else ("contradiction", f"; {NOT_YOURS}")
+                (found.warnings if sometimes else found.problems).append(
+                    chunk.spot.problem(code, message, f"keep one of the two{hint}")
+                )
+    return found
+
+
+def _clashes(
+    others: Iterable[tuple[Chunk, Resource, bool]], chunk: Chunk, resource: Resource, *, own: bool
+) -> list[tuple[bool, Chunk, str]]:
+    """Earlier chunks that contradict this one: whether one of the two is conditional, the earlier chunk, the reason.
+
+    All earlier chunks are compared, because compatibility is not transitive: two states that differ may both be
+    compatible with a third one.
+    """
+    return [
+        (conditional(other, chunk), other, why)
+        for other, theirs, its in others
+        if (own or theirs.spreads)
+        and (its or resource.spreads)
+        and (own or its)
+        and (why := theirs.contradicts(resource))
+    ]
+
+
+def _strict(
+    found: Contradictions, chunk: Chunk, uid: Uid, clashes: Iterable[tuple[bool, Chunk, str]]
+) -> list[tuple[bool, str]]:
+    """Record lenient states as superseded; returns the other clashes: whether conditional, and the message."""
+    strict = []
+    for sometimes, owner, why in clashes:
+        if sometimes or not owner.spot.document.lenient:
+            strict.append((sometimes, _message(chunk, owner, uid, why)))
+        elif chunk.identity not in (later := found.superseded.setdefault(owner.identity, [])):
+            if not later:
+                message = _message(owner, chunk, uid, why)
+                found.warnings.append(owner.spot.accepted("contradiction", message, ONCE, "keep one of the two"))
+            later.append(chunk.identity)
+    return strict
+
+
+def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
+    both = f"{here.identity} and {there.identity} ({there.spot.place})"
+    return f"{both} declare the same {uid[0]} {uid[1]} differently: {why}"
+
+
+def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:
+    """Chunks that share a uid with another one, and their uids.
+
+    Each with whether it is their own or only above their path.
+    """
+    checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
+    right = [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
+    spreading = {uid for _, verdict in right if verdict.resource.spreads for uid in verdict.uids}
+    first: dict[Uid, Chunk] = {}
+    placed = ((chunk, _places(verdict.uids, spreading) if spreading else verdict.uids) for chunk, verdict in right)
+    shared = {uid for chunk, places in placed for uid in places if first.setdefault(uid, chunk) is not chunk}
+    found = ((chunk, verdict.resource, _places(verdict.uids, spreading)) for chunk, verdict in right) if shared else ()
+    return [each for each in found if not shared.isdisjoint(each[2])]
+
+
+def _places(uids: Iterable[Uid], spreading: Container[Uid]) -> dict[Uid, bool]:
+    """Uids of a resource, and uids of the paths above its own -> whether it is the resource's own uid."""
+    places = dict.fromkeys(uids, True)
+    for path in [value for kind, value in places if kind == "path"] if spreading else ():
+        above = path.rpartition("/")[0]
+        while above:
+            if ("path", above) in spreading:
+                places.setdefault(("path", above), False)
+            above = above.rpartition("/")[0]
+    return places

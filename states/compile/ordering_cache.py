@@ -1,0 +1,125 @@
+"""The order of execution of all states of a host, and the calls in that order, kept between compilations.
+
+The order depends only on the identities, names, numbers and requisites of the states. The cache stays valid while these
+are unchanged. A call that would be equal to the one of the last compilation is the same object, so that the agent
+recognises unchanged calls by identity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+from holdfast.resources.traits import Refreshable
+from holdfast.states.compile.low import Chunk
+from holdfast.states.compile.order import Plan
+from holdfast.states.compile.requisites import ResolvedTarget, Resolver
+from holdfast.states.data import Call, Low
+from holdfast.states.declare.load import Loaded
+from holdfast.states.errors import Problem
+
+Requisites = Mapping[str, tuple[int, ...]]
+"""Kind -> positions in the order of execution."""
+
+
+class OrderingCache:
+    """The order of execution of a list of chunks that are sorted by number."""
+
+    def __init__(self, chunks: Sequence[Chunk], loaded: Loaded, disabled: frozenset[str]) -> None:
+        self._included, self._disabled = loaded.included, disabled
+        self._remember(chunks)
+        resolver = Resolver(chunks, loaded)
+        edges = edges_of(chunks, resolver, disabled)
+        plan = Plan(chunks, edges)
+        self.problems: list[Problem] = [*resolver.problems, *plan.problems]
+        self.warnings: list[Problem] = resolver.warnings
+        self._sequence, self._pulled = plan.sequence, plan.pulled
+        self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
+
+    def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
+        """Whether these chunks have the same order, without problems or warnings; remembers the chunks if so."""
+        same = not self.warnings and (self._included, self._disabled) == (included, disabled)
+        if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
+            return False
+        before = zip(self._chunks, self._lows, strict=True)
+        if not all(
+            (new is old and new.low is low) or _alike(new, old, low)
+            for new, (old, low) in zip(chunks, before, strict=True)
+        ):
+            return False
+        self._remember(chunks)
+        return True
+
+    def _remember(self, chunks: Sequence[Chunk]) -> None:
+        """Keep the properties on which the order depends.
+
+        A cached chunk may get another number, or a new version of its kind.
+        """
+        self._chunks = chunks
+        self._lows = [chunk.low for chunk in chunks]
+        self._refreshes = [_refreshes(chunk) for chunk in chunks]
+
+    def of(self, chunks: Sequence[Chunk]) -> list[Chunk]:
+        """The chunks in order of execution."""
+        return [chunks[index] for index in self._sequence]
+
+    def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
+        """The calls in order of execution."""
+        for position, index in enumerate(self._sequence):
+            chunk, requisites, pulled = chunks[index], self._requisites[position], self._pulled.get(index, "")
+            call = chunk.call
+            if call is None or call.position != position or call.requisites != requisites or call.moved != pulled:
+                call = chunk.call = _call(chunk, position, requisites, pulled)
+            yield call
+
+
+def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[ResolvedTarget]]:
+    """The resolved requisites of each chunk."""
+    return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
+
+
+def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Call:
+    """The call of a chunk. Raises `ValueError` if the chunk is invalid."""
+    if chunk.checked is None:
+        raise ValueError(f"{chunk.identity} is invalid, so it has no call")
+    return Call(
+        position, chunk.identity, chunk.low, chunk.spot, chunk.checked.resource, chunk.checked.meta, requisites, moved
+    )
+
+
+def _refreshes(chunk: Chunk) -> bool:
+    """Whether its kind has a refresh action; not known of what is wrong."""
+    return chunk.checked is None or isinstance(chunk.checked.resource, Refreshable)
+
+
+def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
+    """Whether two chunks stand to all others in the same way; `low` is what the old one had then."""
+    same = new.identity == old.identity and all(
+        new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__")
+    )
+    return same and _named(new) == _named(old)
+
+
+def _named(chunk: Chunk) -> list[tuple[str, list[tuple[str, str | None]]]]:
+    """The targets that the requisites of a chunk name."""
+    return [(kind, [(target.type, target.value) for target in targets]) for kind, targets in chunk.requisites.items()]
+
+
+def _translated(sequence: Sequence[int], edges: Sequence[Sequence[ResolvedTarget]]) -> Iterator[Requisites]:
+    """The requisites of each chunk as positions in the order of execution; the chunks come in that order, too."""
+    positions = [0] * len(sequence)
+    for position, index in enumerate(sequence):
+        positions[index] = position
+    groups: dict[int, tuple[int, ...]] = {}
+    for index in sequence:
+        found: dict[str, tuple[int, ...]] = {}
+        for kind, _, meant in edges[index]:
+            group = groups.get(id(meant))
+            if group is None:
+                group = groups[id(meant)] = tuple([positions[target] for target in meant])
+            known = found.get(kind)
+            found[kind] = group if known is None else tuple(dict.fromkeys((*known, *group)))
+        yield found or _NOTHING
+
+
+_NOTHING: Requisites = MappingProxyType({})

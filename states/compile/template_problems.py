@@ -1,0 +1,99 @@
+"""Finds errors in a template without rendering it: invalid syntax, and unknown filters, tests, calls and templates.
+
+Only errors that do not depend on variables are reported: nothing below an `if`, and macros only if they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from jinja2 import nodes
+
+from holdfast.resources.registry import nearest
+from holdfast.states.errors import Problem
+from holdfast.states.helpers.calls import NoSuchCall
+from holdfast.states.helpers.table import TABLE
+from holdfast.states.lint.template import Template, asked_calls, asked_words, called, jinja, read_template
+from holdfast.states.source.files import Text, Tree
+from holdfast.states.template.firstline import OPTIONS
+from holdfast.states.template.jinja import syntax_problem
+
+
+class Part(NamedTuple):
+    """Another template that a template imports, includes or extends, whatever its variables are."""
+
+    name: str
+    missing: Problem | None
+    """The problem if the part does not exist; None: the part is optional."""
+
+
+class TemplateFacts(NamedTuple):
+    """The problems and the parts of a template, found without rendering it."""
+
+    problems: tuple[Problem, ...] = ()
+    parts: tuple[Part, ...] = ()
+
+
+def facts_of(text: Text, tree: Tree) -> TemplateFacts:
+    """The errors of a template that do not depend on its variables, and the other templates that it needs."""
+    plain = not text.text.startswith(OPTIONS)  # options may change the delimiters
+    template = read_template(text) if plain else None
+    problems = [] if template is None else list(_unknown(template, tree))
+    if (
+        not any(problem.code == "source-syntax" for problem in problems)
+        and (problem := syntax_problem(text, tree.root)) is not None
+    ):
+        problems.append(problem._replace(code="source-syntax"))
+    return TemplateFacts(tuple(problems), () if template is None else tuple(_parts(template)))
+
+
+def _parts(template: Template) -> Iterator[Part]:
+    """The other templates that a template always needs, as far as it names them by constants."""
+    for node in unconditional_nodes(template):
+        if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
+            name = node.template.value if isinstance(node.template, nodes.Const) else None
+            if isinstance(name, str):
+                problem = template.problem(
+                    node.lineno,
+                    name,
+                    "template-missing",
+                    f"there is no template {name}",
+                    "paths begin at the states directory",
+                )
+                yield Part(name, None if getattr(node, "ignore_missing", False) else problem)
+
+
+def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
+    """Problems of unknown filters, tests and calls."""
+    asked = asked_calls(template)
+    for node in unconditional_nodes(template):
+        if isinstance(node, (nodes.Filter, nodes.Test)):
+            what, known = ("filter", jinja().filters) if isinstance(node, nodes.Filter) else ("test", jinja().tests)
+            if node.name not in known and node.name not in asked_words(template, what):
+                near = nearest(node.name, known)
+                hint = f"did you mean {near}?" if near else ""
+                yield template.problem(
+                    node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint
+                )
+        elif isinstance(node, nodes.Call) and (name := called(node.node)) and name not in TABLE and name not in asked:
+            error = NoSuchCall(name, TABLE, tree)
+            yield template.problem(node.lineno, name, "template-call", str(error), error.hint)
+
+
+def unconditional_nodes(template: Template) -> Iterator[nodes.Node]:
+    """The nodes of a template that are evaluated whatever its variables are. The body of a loop counts as evaluated."""
+    used = {name.name for name in template.all(nodes.Name) if name.ctx == "load"}
+    todo: list[nodes.Node] = [template.tree]
+    while todo:
+        node = todo.pop()
+        yield node
+        match node:
+            case nodes.If() | nodes.CondExpr():
+                todo.append(node.test)
+            case nodes.And() | nodes.Or():
+                todo.append(node.left)
+            case nodes.Macro() if node.name not in used:
+                pass
+            case _:
+                todo += node.iter_child_nodes()

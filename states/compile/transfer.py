@@ -1,0 +1,134 @@
+"""Checks arguments that receive what other states send (`recv`): the sender, the key and the type."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, Any
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
+
+from holdfast.resources.composite import Composite
+from holdfast.resources.contract import Resource
+from holdfast.resources.meta import Receive
+from holdfast.resources.registry import nearest
+from holdfast.resources.traits import Recvable, Sendable
+from holdfast.states.compile.check import names
+from holdfast.states.compile.low import Chunk
+from holdfast.states.compile.requisites import Resolver
+from holdfast.states.data import RECV
+from holdfast.states.declare.high import Target
+from holdfast.states.declare.load import Loaded
+from holdfast.states.errors import Problem
+
+SAMPLES = {str: "2", int: 1, float: 1.5, bool: True, list: [], dict: {}}
+"""A sample value of each type that can be sent, to test types that are not identical."""
+WORDS = {
+    str: "text",
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+}
+OWN_CHECKS = ("value_error", "assertion_error")
+"""Errors of a kind's own validators: they depend on the value, not only on its type."""
+JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
+def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
+    """Problems of received arguments: their senders and their types. The resolver reports senders that do not exist."""
+    receiving = [chunk for chunk in chunks if chunk.requisites.get(RECV) and chunk.checked is not None]
+    resolver = Resolver(chunks, loaded) if receiving else None
+    keys: dict[int, set[str]] = {}
+    for chunk in receiving:
+        if resolver is None or chunk.checked is None:
+            continue
+        for wanted, target in zip(chunk.checked.meta.recv, chunk.requisites[RECV], strict=True):
+            found = list(resolver.meant(wanted.type, wanted.sender))
+            problem = _wrong(chunk, wanted, target, [chunks[position] for position in found])
+            if problem is None and len(found) == 1:
+                problem = _exclusive(wanted, target, chunks[found[0]], keys.setdefault(found[0], set()))
+            if problem:
+                yield problem
+
+
+def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) -> Problem | None:
+    """Problems of one received argument, except for senders that do not exist or are invalid."""
+    if chunk.checked is None or not found:
+        return None
+    if problem := _not_taken(type(chunk.checked.resource), wanted, target):
+        return problem
+    if len(found) > 1:
+        names = " and ".join(other.identity for other in found[:2])
+        return target.spot.problem(
+            "recv-sender", f"{wanted.argument!r} would receive from {len(found)} states, {names}", "name one of them"
+        )
+    return None if found[0].checked is None else _not_sent(chunk, wanted, target, found[0], found[0].checked.resource)
+
+
+def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:
+    if not issubclass(cls, Recvable) or issubclass(
+        cls, Composite
+    ):  # parts of composites are made before anything is sent
+        return target.spot.problem("recv-type", f"{cls.kind} receives nothing", "remove 'recv'")
+    arguments = sorted(name for name in names(cls) if name != "name")
+    if wanted.argument in arguments:
+        return None
+    near = nearest(wanted.argument, arguments)
+    hint = f"did you mean {near!r}?" if near else f"it takes: {', '.join(arguments)}"
+    return target.spot.problem("recv-type", f"{cls.kind} cannot receive {wanted.argument!r}", hint)
+
+
+def _not_sent(chunk: Chunk, wanted: Receive, target: Target, sender: Chunk, resource: Resource) -> Problem | None:
+    sends = resource.sends if isinstance(resource, Sendable) else {}
+    if wanted.key not in sends:
+        near = nearest(wanted.key, sends)
+        hint = f"did you mean {near!r}?" if near else f"it sends: {', '.join(sends) or 'nothing'}"
+        return target.spot.problem("recv-sender", f"{sender.identity} sends no {wanted.key!r}", hint)
+    sent = sends[wanted.key]
+    if chunk.checked is None or fits(type(chunk.checked.resource), wanted.argument, sent):
+        return None
+    text = f"{wanted.argument!r} of {chunk.identity} cannot be {WORDS.get(sent, 'that')}"
+    return target.spot.problem("recv-type", f"{text}, which is what {sender.identity} sends as {wanted.key!r}")
+
+
+def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -> Problem | None:
+    """The problem if other keys of the same sender exclude this one; adds the key to those received."""
+    keys.add(wanted.key)
+    resource = sender.checked.resource if sender.checked else None
+    instead: Mapping[str, frozenset[str]] = resource.instead if isinstance(resource, Sendable) else {}
+    for key, missing in instead.items():
+        if key in keys and (both := sorted(keys & missing)):
+            text = (
+                f"{sender.identity} cannot send {key!r} and {' and '.join(map(repr, both))}: it sends {key!r} instead"
+            )
+            return target.spot.problem("recv-sender", text, f"receive only {key!r}, or only the others")
+    return None
+
+
+def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
+    """Whether an argument accepts a type, as far as this is known without a value."""
+    info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
+    adapter: TypeAdapter[Any] = TypeAdapter(
+        Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
+    )
+    try:
+        taken = set(_types(adapter.json_schema()))
+    except Exception:  # noqa: BLE001 - pydantic has many errors for what has no schema; then a value decides
+        taken = set()
+    if not taken or JSON.get(sent) in taken or (sent is int and "number" in taken):
+        return True
+    try:
+        adapter.validate_python(SAMPLES[sent])
+    except KeyError:
+        return False
+    except ValidationError as error:
+        return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may be valid
+    return True
+
+
+def _types(schema: Any) -> Iterable[str]:
+    """All types that a JSON schema names at its top level."""
+    for part in (schema, *schema.get("anyOf", ())):
+        named = part.get("type", ())
+        yield from [named] if isinstance(named, str) else named

@@ -1,0 +1,164 @@
+"""High data: the declarations of state files in one form, for all spellings of the language.
+
+A `Unit` is one file. Units are cached while their file is unchanged, so nothing changes them. Later stages copy what
+they change (`Declaration.copy`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from holdfast.states.data import REQUISITES
+from holdfast.states.errors import Problem
+from holdfast.states.parse.marks import Document, Mark, Spot, plain
+
+FUNCTION = ""
+"""Key of an item that is the name of the function."""
+IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "onchanges", "onfail", "listen", "use")}
+"""Requisites that are written at the other end -> the requisite that they declare."""
+NOTED = "prerequired"
+"""Key of low data of the target of a prereq: the states that have the prereq. The key has no effect."""
+TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use", NOTED}
+"""Arguments whose value is a list of other states."""
+BACKWARD = IN_FORMS.keys() | {"use"}
+"""Those of them by which a state changes others, or is changed."""
+
+
+class Target(NamedTuple):
+    """One item of a requisite list."""
+
+    type: str
+    """State type, or `id` (any type) or `sls`."""
+    value: str | None
+    """ID, name or SLS, or a glob; None is skipped."""
+    raw: Any
+    """As it was written; None: not shown in low data."""
+    spot: Spot
+
+
+class Mapped(tuple[Target, ...]):
+    """Targets that were written as a mapping, not as a list."""
+
+    __slots__ = ()
+
+
+class Name(NamedTuple):
+    """One entry of `names`."""
+
+    name: str
+    items: list[Item]
+    """Its own arguments."""
+    raw: Any
+    """As it was written."""
+    mark: Mark | None
+
+
+@dataclass(slots=True)
+class Item:
+    """One item of a state: an argument, the function, or (keys of TARGETING) `Target`s, or (`names`) `Name`s."""
+
+    key: str
+    value: Any
+    document: Document
+    mark: Mark | None
+
+    @property
+    def spot(self) -> Spot:
+        """The position of the item."""
+        return Spot(self.document, self.mark)
+
+    def written(self) -> Any:
+        """The item in the form of Salt's high data."""
+        if self.key == FUNCTION:
+            return self.value
+        if self.key in TARGETING:
+            return {self.key: written(self.value)}
+        return {self.key: [plain(name.raw) for name in self.value] if self.key == "names" else plain(self.value)}
+
+
+def written(targets: tuple[Target, ...]) -> Any:
+    """Targets in the form of Salt's data: a list or, if they were written as one, a mapping."""
+    shown = [plain(target.raw) for target in targets if target.raw is not None]
+    return {key: value for one in shown for key, value in one.items()} if isinstance(targets, Mapped) else shown
+
+
+@dataclass(slots=True)
+class State:
+    """One state type of an ID, with its items in the order of Salt's high data."""
+
+    type: str
+    items: list[Item]
+    spot: Spot
+    offset: int | None = None
+    """Its position, from 0, among the states of its file without an `order`.
+
+    None: it has an `order`, or is part of `extend`.
+    """
+
+    slipped: bool = False
+    """It has an empty list, whose items may be indented wrongly. Other problems of it may be consequences."""
+
+    def find(self, key: str) -> Item | None:
+        """The item with that key."""
+        return next((item for item in self.items if item.key == key), None)
+
+
+@dataclass(slots=True)
+class Declaration:
+    """One ID of one file."""
+
+    id: str
+    sls: str
+    env: str
+    spot: Spot
+    states: dict[str, State] = field(default_factory=dict)
+    linked: bool = False
+    """One of its states has a `name` of its own, or refers to other states."""
+
+    def copy(self) -> Declaration:
+        """A copy, which may be changed."""
+        states = {name: replace(state, items=[*state.items]) for name, state in self.states.items()}
+        return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
+
+
+class Reference(NamedTuple):
+    """An SLS (or, in an exclude, an ID) that a file names."""
+
+    name: str
+    spot: Spot
+    kind: str = "sls"
+    env: str = ""
+    optional: bool = False
+    """It need not exist."""
+
+
+@dataclass(slots=True)
+class Unit:
+    """One file, normalised."""
+
+    sls: str
+    document: Document
+    declarations: list[Declaration] = field(default_factory=list)
+    count: int = 0
+    """Number of its states in definition order."""
+    includes: list[Reference] = field(default_factory=list)
+    extends: list[Declaration] = field(default_factory=list)
+    excludes: list[Reference] = field(default_factory=list)
+    problems: list[Problem] = field(default_factory=list)
+    warnings: list[Problem] = field(default_factory=list)
+
+
+def shown(value: Any) -> str:
+    """A description of an invalid value, for messages."""
+    if value is None:
+        return "nothing"
+    if isinstance(value, bool):
+        return f"the boolean {str(value).lower()}"
+    if isinstance(value, (int, float)):
+        return f"the number {value}"
+    if isinstance(value, str):
+        return f"the text {value[:60]!r}"
+    if isinstance(value, (dict, list)):
+        return f"a {'mapping' if isinstance(value, dict) else 'list'} of {len(value)} item{'s' * (len(value) != 1)}"
+    return f"a {type(value).__name__}"

@@ -1,0 +1,178 @@
+"""The top file: which state files apply to this host."""
+
+from __future__ import annotations
+
+import fnmatch
+from collections.abc import Iterator
+from typing import Any
+
+from holdfast.states.declare.high import Reference, shown
+from holdfast.states.declare.include import SlsNames
+from holdfast.states.declare.match import BadExpression, TargetHost, matches
+from holdfast.states.declare.normalise import normalise
+from holdfast.states.errors import CompileError, Problem
+from holdfast.states.parse.marks import Document, Map, Mark, Seq, Spot
+from holdfast.states.source.files import TOP, Tree
+from holdfast.states.template.render import Renderer
+
+
+def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:
+    """The SLS names (or globs) that the top file assigns to this host, in the order of first mention; and warnings.
+
+    An included top file counts as if it were appended. Raises `CompileError` with all problems.
+    """
+    reader = _Top(env, host)
+    spot = Spot(Document(str(tree.root / f"{TOP}.sls"), ""))
+    names = SlsNames(tree, env, reader.problems)
+    todo, seen = [(Reference(TOP, spot), tree.root / f"{TOP}.sls")], {TOP}
+    for reference, path in todo:  # the list grows during the loop
+        try:
+            rendered = renderer.render(path, reference.name)
+        except CompileError as error:
+            reader.problems += error.problems
+            continue
+        included = reader.read(rendered.document, rendered.data)
+        for name in names.included(included, path):
+            file = tree.find(name)
+            if name not in seen and file is not None:
+                seen.add(name)
+                todo.append((Reference(name, spot), file))
+    if reader.problems:
+        raise CompileError(reader.problems)
+    first: dict[str, Reference] = {}
+    for reference in reader.references():
+        first.setdefault(reference.name, reference)
+    return list(first.values()), reader.warnings
+
+
+OPTIONS = ("match", "order", "ignore_missing")
+"""Keys of a target that are not SLS names: its matcher, its order, and whether its names must exist."""
+
+
+class _Top:
+    """State of one call of `chosen`."""
+
+    def __init__(self, env: str, host: TargetHost) -> None:
+        self.env, self.host = env, host
+        self.document = Document("", "")
+        self.found: list[tuple[float, list[Reference]]] = []
+        """The `order` of each target that matches this host, and its names."""
+        self.problems: list[Problem] = []
+        self.warnings: list[Problem] = []
+
+    def references(self) -> Iterator[Reference]:
+        """All names of all targets, those with a lower `order` first."""
+        for _, references in sorted(self.found, key=lambda pair: pair[0]):
+            yield from references
+
+    def read(self, document: Document, data: Any) -> list[Reference]:
+        """Read the environments of one file; returns its includes."""
+        self.document = document
+        included: list[Reference] = []
+        if data is None or data == {}:
+            return included
+        if not isinstance(data, Map):
+            self._problem(
+                document.beginning(data),
+                f"a top file must be a mapping of environments, but this is {shown(data)}",
+                "write 'base:', below it a target, and below that a list of names",
+            )
+            return included
+        for env, targets in data.items():
+            mark = data.marks.get(env)
+            if env == "include" and self.env != "include":
+                unit = normalise(
+                    document, Map({"include": targets}, {"include": mark} if mark is not None else {}), TOP, self.env
+                )
+                self.problems += unit.problems
+                included += unit.includes
+            elif env != self.env and isinstance(targets, Seq):
+                self._problem(
+                    mark,
+                    f"{env!r} is taken as an environment, not as a target",
+                    f"put '{self.env}:' above it, and indent what is below",
+                )
+            elif env != self.env:
+                text = f"the environment {env!r} has no effect: this host's is {self.env!r}"
+                self.warnings.append(
+                    self.document.problem(
+                        mark, "top-environment", text, f"if it is a target, put '{self.env}:' above it"
+                    )
+                )
+            elif isinstance(targets, Map):
+                self._targets(targets)
+            elif targets is not None:
+                self._problem(
+                    mark,
+                    f"the environment {env} must be a mapping of targets, but this is {shown(targets)}",
+                    "write \"'*':\" below it",
+                )
+        return included
+
+    def _targets(self, targets: Map) -> None:
+        for target, items in targets.items():
+            mark = targets.marks.get(target)
+            if not isinstance(target, str):
+                self._problem(mark, f"a target must be text, but this is {shown(target)}", "quote it")
+            elif not isinstance(items, Seq):
+                self._problem(
+                    mark,
+                    f"the target {target!r} must have a list of names, but this is {shown(items)}",
+                    "write each name as an item: '- name'",
+                )
+            else:
+                self._apply(target, items, mark)
+
+    def _apply(self, target: str, items: Seq, mark: Mark | None) -> None:
+        """Add the names of one target, if it matches this host."""
+        options = {
+            key: value
+            for item in items
+            if isinstance(item, Map) and len(item) == 1
+            for key, value in item.items()
+            if key in OPTIONS
+        }
+        kind = options.get("match", "compound")
+        order = options.get("order", 0)
+        references = list(self._references(items, mark, optional=options.get("ignore_missing") is True))
+        if not isinstance(kind, str) or isinstance(order, bool) or not isinstance(order, (int, float)):
+            self._problem(
+                mark,
+                f"the target {target!r} has an order or a matcher that is none",
+                "write '- match: glob', '- order: 1'",
+            )
+            return
+        try:
+            if matches(kind, target, self.host):
+                self.found.append((order, references))
+        except BadExpression as error:
+            self._problem(mark, f"the target cannot be read: {error}", "")
+
+    def _references(self, items: Seq, mark: Mark | None, *, optional: bool) -> Iterator[Reference]:
+        for index, item in enumerate(items):
+            spot = Spot(self.document, items.marks[index] if items.marks else mark)
+            if isinstance(item, str):
+                yield Reference(item, spot, env=self.env, optional=optional)
+            elif isinstance(item, Map) and len(item) == 1 and next(iter(item)) in OPTIONS:
+                continue
+            elif (
+                not isinstance(item, Map)
+                or len(item) != 1
+                or not all(isinstance(part, str) for part in (*item, *item.values()))
+            ):
+                self._problem(
+                    spot.mark, f"an item must be the name of a state file, but this is {shown(item)}", "write '- name'"
+                )
+            else:
+                ((env, name),) = item.items()
+                if fnmatch.fnmatchcase(self.env, env):
+                    yield Reference(name, spot, env=self.env, optional=optional)
+                else:
+                    self._problem(
+                        spot.mark,
+                        f"there is no environment {env!r}",
+                        f"this host's is {self.env!r}; a matcher is chosen with '- match: kind'",
+                    )
+
+    def _problem(self, mark: Mark | None, message: str, hint: str) -> None:
+        self.problems.append(self.document.problem(mark, "top-shape", message, hint))

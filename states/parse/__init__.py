@@ -1,0 +1,1 @@
+"""From text to data that knows its lines."""

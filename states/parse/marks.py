@@ -1,0 +1,230 @@
+"""Marked data: mappings and lists that know the line of each entry, and the document that contains them.
+
+The data of a state file keeps its marks through all stages, so that every problem is reported at its line, however late
+it is found. A mark is libyaml's own object (line and column from 0). Places are computed only when a problem is shown.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from holdfast.resources.numbers import plain_number
+from holdfast.states.errors import Place, Problem
+from holdfast.states.parse.line_masking import mask_line
+
+NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
+"""A hint for mistakes that Salt accepts."""
+NEAR = 20
+"""Maximum number of lines below a key in which its value is searched for."""
+
+
+class Mark(Protocol):
+    """A position in the text that was parsed, counted from 0."""
+
+    @property
+    def line(self) -> int:
+        """The line."""
+        ...
+
+    @property
+    def column(self) -> int:
+        """The column."""
+        ...
+
+
+class At(NamedTuple):
+    """A mark that libyaml did not make."""
+
+    line: int
+    column: int = 0
+
+
+class Map(dict[Any, Any]):
+    """A mapping of a state file; `marks` has the position of each key."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self, values: Mapping[Any, Any] | None = None, marks: dict[Any, Mark] | None = None) -> None:
+        super().__init__(values or ())
+        self.marks: dict[Any, Mark] = {} if marks is None else marks
+
+
+class Seq(list[Any]):
+    """A list of a state file; `marks` has the position of each item."""
+
+    __slots__ = ("marks",)
+
+    def __init__(self, values: Sequence[Any] = (), marks: Sequence[Mark | None] | None = None) -> None:
+        super().__init__(values)
+        self.marks: list[Mark | None] = [*(marks or ())]
+
+
+def plain(value: Any) -> Any:
+    """The same data without marks, as ordinary dicts, lists and numbers. Nesting is bounded by the parser."""
+    if isinstance(value, dict):
+        return {plain_number(key): plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [plain(item) for item in value]
+    return plain_number(value)
+
+
+def unmarked(value: Any) -> Any:
+    """The same data without marks; numbers keep their spelling."""
+    if isinstance(value, dict):
+        return {key: unmarked(item) for key, item in value.items()}
+    return [unmarked(item) for item in value] if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Document:
+    """One file as it was read, and the origin of each line that was rendered from it."""
+
+    file: str
+    """Path, as shown to people."""
+    text: str
+    """The content of the file."""
+    lines: Sequence[tuple[str, int]] | None = None
+    """For each line of the rendered text: file and line (from 1) of its origin. None: the file was not rendered."""
+    others: Mapping[str, str] = field(default_factory=dict)
+    """File -> text of each included template."""
+    secret: bool = False
+    """Its lines must not be shown (pillar)."""
+    data: bool = False
+    """Its top-level keys are not IDs of states (settings, and secret documents)."""
+    lenient: bool = False
+    """Mistakes in it that Salt accepts are warnings."""
+    _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
+    """File -> offsets of the ends of its lines. The text is not split for each of thousands of places."""
+
+    def place(self, mark: Mark | None) -> Place:
+        """The place of a mark in the source. The column is known only if no template made the line."""
+        if mark is None:
+            return Place(self.file)
+        if self.lines is None:
+            return Place(self.file, mark.line + 1, mark.column + 1)
+        if not self.lines:
+            return Place(self.file)
+        file, line = self.lines[min(mark.line, len(self.lines) - 1)]
+        source = self.line_text(file, line)
+        return Place(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
+
+    def beginning(self, data: Any) -> Mark:
+        """The first position of data that is not a mapping as it should be; approximate for rendered data."""
+        if self.lines is None:
+            for number, line in enumerate(self.text.split("\n")):
+                rest = line.removeprefix("---").lstrip()
+                if rest and rest[0] not in "#%":
+                    return At(number, len(line) - len(rest))
+        return (data.marks[0] if isinstance(data, Seq) and data.marks else None) or At(0)
+
+    def line_text(self, file: str, line: int) -> str:
+        """A line of this document or of a template in it; empty if there is no such line."""
+        text, ends = self._text(file), self._line_ends(file)
+        if not 0 < line <= len(ends):
+            return ""
+        return text[ends[line - 2] + 1 if line > 1 else 0 : ends[line - 1]].rstrip("\r")
+
+    def _text(self, file: str) -> str:
+        return self.text if file == self.file else self.others.get(file, "")
+
+    def _line_ends(self, file: str) -> array[int]:
+        ends = self._ends.get(file)
+        if ends is None:
+            text = self._text(file)
+            ends = self._ends[file] = array("I", [*(found.start() for found in re.finditer("\n", text)), len(text)])
+        return ends
+
+    def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
+        """A problem at a mark of the rendered text."""
+        place = self.place(mark.sought() if isinstance(mark, Beside) else mark)
+        if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
+            place = Place(place.file, last)  # something missing at the end has a mark after it
+        return self.problem_at(place, code, message, hint)
+
+    def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
+        """A problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
+        if self.lenient:
+            return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
+        return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
+
+    def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
+        """A problem at a place of the source."""
+        line = self.line_text(place.file, place.line)[:500]
+        text = mask_line(line) if self.secret else line
+        return Problem(place, code, message, hint, text)
+
+
+class Spot(NamedTuple):
+    """A position in a document."""
+
+    document: Document
+    mark: Mark | None = None
+
+    @property
+    def place(self) -> Place:
+        """The place in the source."""
+        return self.document.place(self.mark)
+
+    def problem(self, code: str, message: str, hint: str = "") -> Problem:
+        """A problem at this position."""
+        return self.document.problem(self.mark, code, message, hint)
+
+    def accepted(self, code: str, message: str, effect: str, hint: str = "") -> Problem:
+        """A problem at this position that Salt accepts."""
+        return self.document.accepted(self.mark, code, message, effect, hint)
+
+
+class Beside(NamedTuple):
+    """The mark of the value of a key.
+
+    Parsing keeps only the marks of keys, so the value is searched for when a problem is shown.
+    """
+
+    document: Document
+    key: Mark
+    word: str
+
+    @property
+    def line(self) -> int:
+        """The line."""
+        return self.key.line
+
+    @property
+    def column(self) -> int:
+        """The column."""
+        return self.key.column
+
+    def sought(self) -> Mark:
+        """The mark of the value: after the key, or below it with only comments between.
+
+        The mark of the key if the value is not found, because a template made it.
+        """
+        word = rf"[\"']?({re.escape(self.word)})[\"']?"
+        if found := re.compile(rf":\s+{word}").search(self._text(self.key.line), self.key.column):
+            return At(self.key.line, found.start(1))
+        for line in range(self.key.line + 1, self.key.line + NEAR):
+            text = self._text(line)
+            if found := re.fullmatch(rf"\s*{word}\s*(?:#.*)?", text):
+                return At(line, found.start(1))
+            if text.strip() and not text.lstrip().startswith("#"):
+                break
+        return self.key
+
+    def _text(self, line: int) -> str:
+        place = self.document.place(At(line))
+        return self.document.line_text(place.file, place.line)
+
+
+def descend(value: Any, path: Sequence[Any]) -> Mark | None:
+    """The mark of the value at `path` (keys and indices) in marked data, or of the deepest known value on the path."""
+    found: Mark | None = None
+    for step in path:
+        known = isinstance(value, Map) and step in value.marks
+        if not known and not (isinstance(value, Seq) and isinstance(step, int) and 0 <= step < len(value.marks)):
+            break
+        found, value = value.marks[step], value[step]
+    return found

@@ -1,0 +1,1 @@
+"""The files of a states or pillar directory, and how templates see files of this host."""

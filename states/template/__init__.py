@@ -1,0 +1,1 @@
+"""Templates: rendering, its limits, and what templates see of the host."""

@@ -1,0 +1,171 @@
+"""Runs templates of state files, whose lines are tracked, and of managed files.
+
+This module is imported for the first text that contains Jinja.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.helpers.template_names import variables as given
+from holdfast.states.parse.line_breaks import by_yaml_lines, has_odd_breaks
+from holdfast.states.parse.marks import Document
+from holdfast.states.source.files import Text, Tree
+from holdfast.states.template.budget import METER
+from holdfast.states.template.environment import (
+    GIVEN,
+    StateEnvironment,
+    TreeLoader,
+    environment,
+    explain,
+    file_variables,
+)
+from holdfast.states.template.firstline import template_options
+from holdfast.states.template.host_view import HostView
+from holdfast.states.template.imports import Imports
+from holdfast.states.template.lines import split_marks
+
+
+def names_for(view: HostView) -> dict[str, Any]:
+    """The names that every template with this view can use."""
+    view.render = render_text
+    return given(view)
+
+
+class StateTemplates:
+    """Templates of state files that are read through `imports`."""
+
+    def __init__(self, imports: Imports, *, secret: bool) -> None:
+        self.imports = imports
+        self.secret = secret
+        self._environment: StateEnvironment | None = None
+
+    def run(
+        self, text: Text, sls: str, own: Mapping[str, Any], view: HostView
+    ) -> tuple[Document, str, dict[str, str | None]]:
+        """Run the template; returns its document, the rendered text, and the templates that it has used.
+
+        Raises `CompileError` with the line of the error.
+        """
+        root = self.imports.tree.root
+        name, file = text.path.relative_to(root).as_posix(), str(text.path)
+        variables = {**names_for(view), **sls_variables(sls, name), **own}
+        variables[GIVEN] = tuple(variables)
+        self.imports.used = {}
+        options, body = template_options(text.text, file)
+        try:
+            marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
+        except Exception as error:
+            raise CompileError(
+                [explain(error, file, self._texts(), variables, secret=self.secret, tree=self.imports.tree)]
+            ) from error
+        rendered, origins = split_marks(marked, name)
+        files = {used: str(root / used) for used in {origin for origin, _ in origins}}
+        lines = [(files[origin], line) for origin, line in origins]
+        if has_odd_breaks(rendered):
+            lines = by_yaml_lines(rendered, lines)
+        others = self._texts() if len(files) > 1 else {}
+        used = {used: digest for used, digest in self.imports.used.items() if used != name}
+        return Document(file, text.text, lines, others, secret=self.secret), rendered, used
+
+    def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
+        """The compiled template of a state file, with the options that the file sets."""
+        if self._environment is None:
+            self._environment = environment(TreeLoader(self.imports), marks=True)
+        METER.begin()
+        if options is None:
+            return self._environment.get_template(name)
+        made = self._environment.overlay(**options)
+        return made.template_class.from_code(made, made.compile(body, name, str(path)), made.make_globals(None))
+
+    def _texts(self) -> dict[str, str]:
+        return {str(path): known.text for path, known in self.imports.tree.read_files.items()}
+
+
+def sls_variables(sls: str, name: str) -> dict[str, str]:
+    """Variables that describe the state file itself. `name` is its path from the root."""
+    directory = posixpath.dirname(name)
+    return {
+        "sls": sls,
+        "slspath": directory,
+        "slsdotpath": directory.replace("/", "."),
+        "slscolonpath": directory.replace("/", ":"),
+        "sls_path": directory.replace("/", "_"),
+        "tplpath": name,
+        **file_variables(name),
+    }
+
+
+def render_text(
+    text: str,
+    *,
+    name: str,
+    variables: Mapping[str, Any],
+    grains: Mapping[str, Any],
+    pillar: Mapping[str, Any],
+    options: Mapping[str, Any] | None = None,
+    read: set[str] | None = None,
+    tree: Tree | None = None,
+) -> str:
+    """Render the template of a managed file, in the sandbox.
+
+    `name` is the name of the template in errors. It sees salt, grains, pillar, opts and `variables`. The names of
+    grains that it reads are added to `read`. It may import templates from `tree`, which is read anew each time. Raises
+    `CompileError` with the line of the error.
+    """
+    options, root = options or {}, None if tree is None else tree.root
+    view = HostView(
+        grains, pillar, options, str(grains.get("id", "")), str(options.get("saltenv", "base")), tree
+    ).copy()
+    context = {**names_for(view), **variables}
+    context[GIVEN] = tuple(context)
+    chosen, body = template_options(text, name)
+    made = _environment(root) if chosen is None else _environment(root).overlay(**chosen)
+    if made.loader is not None and isinstance(made.loader, TreeLoader) and tree is not None:
+        made.loader.imports.begin(tree)
+    METER.begin()
+    try:
+        template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
+        return template.render(context) + "\n" * text.endswith("\n")
+    except Exception as error:
+        problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context, tree=tree)
+        line = problem.place.line + (chosen is not None)
+        place = Place(name, line) if problem.place.file.startswith("<") else problem.place
+        raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
+    finally:
+        if read is not None:
+            read |= view.read
+
+
+def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
+    """The syntax error of the template of a managed file, without running it; None if it is valid.
+
+    The compiled template is cached for `render_text`.
+    """
+    file = str(text.path)
+    try:
+        chosen, body = template_options(text.text, file)
+        _template(text.text, root) if chosen is None else _environment(root).overlay(**chosen).from_string(body)
+    except CompileError as error:
+        return error.problems[0]
+    except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
+        problem = explain(error, file, {file: text.text}, ())
+        return problem._replace(place=Place(file, problem.place.line))  # Jinja names a text '<template>'
+    return None
+
+
+@lru_cache(maxsize=8)
+def _environment(root: Path | None) -> StateEnvironment:
+    return environment(None if root is None else TreeLoader(Imports(Tree(root))), marks=False)
+
+
+@lru_cache(maxsize=256)
+def _template(text: str, root: Path | None) -> jinja2.Template:
+    return _environment(root).from_string(text)
