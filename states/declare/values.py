@@ -37,10 +37,6 @@ def _step(data: Any, part: Any) -> Any:
     return inner
 
 
-STRATEGIES = ("smart", "recurse", "aggregate", "overwrite", "list", "none")
-"""Strategies to merge mappings, with Salt's names."""
-
-
 def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart") -> Any:
     """Merge `over` into `base`, recursively; lists are replaced or, if `lists`, concatenated.
 
