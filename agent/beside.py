@@ -30,7 +30,7 @@ PAUSE = 0.1
 """Seconds between two attempts."""
 
 
-class Agent:
+class AgentBeside:
     """The running agent, which records what the run does. `joined` makes it."""
 
     def __init__(self, line: AgentConnection, settings: Settings, emit: Callable[[Event], None]) -> None:
@@ -95,7 +95,7 @@ class Agent:
 
 async def joined(
     settings: Settings, emit: Callable[[Event], None], locked: LockedError
-) -> tuple[Journal, Agent | None]:
+) -> tuple[Journal, AgentBeside | None]:
     """A copy of the journal of the agent that holds the state directory, and that agent.
 
     If the agent manages other states, the journal is only in memory and there is no agent: nothing done here concerns
@@ -109,7 +109,7 @@ async def joined(
         raise locked from None
     except ControlError as error:
         raise HoldfastError(f"cannot apply beside the agent: {error}") from error
-    return RemoteJournal(rows, line), Agent(line, settings, emit)
+    return RemoteJournal(rows, line), AgentBeside(line, settings, emit)
 
 
 async def copied(settings: Settings, emit: Callable[[Event], None]) -> Journal:

@@ -21,7 +21,7 @@ from holdfast.resources.secrets import Redactor
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pillar
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text, Tree, refuse
 from holdfast.states.source.hostfiles import absolute
 from holdfast.states.template.grains import Grains, unnoted
@@ -192,6 +192,6 @@ def _load(text: Text) -> None:
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else (lines[-1] if lines else 0)
         why = re.sub(r" \([^()]*, line \d+\)$", "", str(error))
         problem = Problem(
-            Place(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}"
+            Location(str(path), line), "kind-broken", f"cannot load these kinds: {type(error).__name__}: {why}"
         )
         raise CompileError([problem]) from error

@@ -55,7 +55,7 @@ from holdfast.agent.self_check import SelfCheck
 from holdfast.agent.settings import Settings, load
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, absorb, open_journal, private_directory
 from holdfast.agent.tasks import Tasks
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import GcPolicy
 
 log = LazyLogger("holdfast")
@@ -333,14 +333,16 @@ class Daemon:
                 problems = list(error.problems)
             except (OSError, sqlite3.Error) as error:
                 problems = [
-                    Problem(Place(str(self.settings.state_dir)), "agent-trouble", f"cannot apply the states: {error}")
+                    Problem(
+                        Location(str(self.settings.state_dir)), "agent-trouble", f"cannot apply the states: {error}"
+                    )
                 ]
             except Exception as error:
                 log.exception("cannot apply the states")
                 text = f"cannot apply the states: {type(error).__name__}: {error}"
                 problems = [
                     Problem(
-                        Place(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast"
+                        Location(str(self.settings.states)), "agent-bug", text, "a kind of yours, or a bug in Holdfast"
                     )
                 ]
             if problems:
@@ -418,7 +420,7 @@ class Daemon:
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
         hint = f" ({problems[0].hint})" if problems[0].hint else ""
-        self.health.set(BROKEN, f"{problems[0].place}: {problems[0].message}{hint}; {text}", "error")
+        self.health.set(BROKEN, f"{problems[0].location}: {problems[0].message}{hint}; {text}", "error")
 
     def _warn(self, warnings: tuple[Problem, ...]) -> None:
         """Log each warning once."""

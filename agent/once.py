@@ -28,7 +28,7 @@ from holdfast.resources.contract import acts
 from holdfast.states.gc_pause import gc_deferred
 
 if TYPE_CHECKING:
-    from holdfast.agent.beside import Agent
+    from holdfast.agent.beside import AgentBeside
 
 
 def converge(
@@ -186,7 +186,7 @@ def _interruptible() -> Iterator[None]:
 @asynccontextmanager
 async def _memory(
     settings: Settings, emit: Callable[[Event], None]
-) -> AsyncIterator[tuple[Journal, Path, Agent | None]]:
+) -> AsyncIterator[tuple[Journal, Path, AgentBeside | None]]:
     """The journal, the directory for persistent data, and the agent beside which the run works, if there is one.
 
     If an agent runs, the journal is a copy of the agent's, which keeps writing it. A run that changes nothing has a
@@ -211,7 +211,7 @@ async def _memory(
 
 async def _journal(
     settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
-) -> tuple[Journal, Agent | None]:
+) -> tuple[Journal, AgentBeside | None]:
     """The journal of this directory: opened under the lock, or shared with the agent that holds the lock."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from holdfast.resources import paths
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.hostfiles import absolute
 
 HINT = (
@@ -29,7 +29,7 @@ class Presence:
     def demand(self, places: Iterable[Path]) -> None:
         """Raise `CompileError` for places that had content and have none now."""
         gone = [(place, _lacking(place)) for place in dict.fromkeys(places) if place in self._held]
-        problems = [Problem(Place(str(place)), "configuration-gone", why, HINT) for place, why in gone if why]
+        problems = [Problem(Location(str(place)), "configuration-gone", why, HINT) for place, why in gone if why]
         if problems:
             raise CompileError(problems)
 

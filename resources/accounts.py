@@ -16,7 +16,7 @@ PASSWD, GROUP = "/etc/passwd", "/etc/group"
 
 
 @dataclass(slots=True)
-class Table:
+class AccountTable:
     """One of the two files, as last read."""
 
     path: str
@@ -24,7 +24,7 @@ class Table:
     ids: dict[str, int] = field(default_factory=dict)
     names: dict[int, str] = field(default_factory=dict)
 
-    def fresh(self) -> Table:
+    def fresh(self) -> AccountTable:
         """Return the table, read again if the file has changed; empty if the file cannot be read."""
         try:
             s = os.stat(self.path)  # noqa: PTH116 - Path objects are slow
@@ -46,7 +46,7 @@ class Table:
                 self.names.setdefault(int(number), name)
 
 
-_users, _groups = Table(PASSWD), Table(GROUP)
+_users, _groups = AccountTable(PASSWD), AccountTable(GROUP)
 
 
 def local_uid(user: str) -> int | None:

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 Level = Literal["error", "warning"]
 
 
-class Code(NamedTuple):
+class ProblemCode(NamedTuple):
     """The level and the meaning of a code."""
 
     level: Level
@@ -19,8 +19,8 @@ class Code(NamedTuple):
     """One sentence without its full stop."""
 
 
-def _of(level: Level, meanings: Mapping[str, str]) -> dict[str, Code]:
-    return {code: Code(level, meaning) for code, meaning in meanings.items()}
+def _of(level: Level, meanings: Mapping[str, str]) -> dict[str, ProblemCode]:
+    return {code: ProblemCode(level, meaning) for code, meaning in meanings.items()}
 
 
 SOURCES = _of(
@@ -172,7 +172,7 @@ LINT = _of(
 )
 """Warnings that only `holdfast check` reports."""
 
-CODES: Mapping[str, Code] = {**SOURCES, **RENDERING, **DECLARATIONS, **CALLS, **FORMATTING, **NOTES, **LINT}
+CODES: Mapping[str, ProblemCode] = {**SOURCES, **RENDERING, **DECLARATIONS, **CALLS, **FORMATTING, **NOTES, **LINT}
 """All codes."""
 
 

@@ -9,9 +9,9 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Meta
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.parse.marks import Spot
-from holdfast.states.source.files import Source
+from holdfast.states.source.files import ReadFile
 
 Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
@@ -80,9 +80,9 @@ class Call:
         return f"{self.low['state']}.{self.low['fun']}"
 
     @property
-    def place(self) -> Place:
-        """The place of the state in its file."""
-        return self.spot.place
+    def location(self) -> Location:
+        """The location of the state in its file."""
+        return self.spot.location
 
     @property
     def reason(self) -> str:
@@ -98,7 +98,7 @@ class Compilation:
     make_high: Callable[[], Mapping[str, Any]] = field(default=dict, compare=False, repr=False)
     top: Mapping[str, list[str]] = field(default_factory=dict)
     """Environment -> SLS names that apply."""
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ReadFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
     @property

@@ -10,7 +10,7 @@ from holdfast.resources.secrets import Redactor
 from holdfast.resources.visible import clean
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """A position in a file: lines and columns count from 1; 0 means the file as a whole."""
 
     file: str
@@ -24,13 +24,13 @@ class Place(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """One error or warning: its place, the rule that is broken, and the likely fix."""
+    """One error or warning: its location, the rule that is broken, and the likely fix."""
 
-    place: Place
+    location: Location
     code: str
     """Stable identifier: `yaml-syntax`, `unknown-argument`, `requisite-missing`, ..."""
     message: str
-    """One sentence, without the place."""
+    """One sentence, without the location."""
     hint: str = ""
     """The likely fix."""
     text: str = ""
@@ -40,29 +40,29 @@ class Problem(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         """The stable JSON form: file, line, column, code, message, hint."""
-        return {**self.place._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
+        return {**self.location._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
 
     def redacted(self, redactor: Redactor) -> Problem:
         """The same without secrets."""
         return self._replace(message=redactor(self.message), hint=redactor(self.hint), text=redactor(self.text))
 
     def __str__(self) -> str:
-        """Readable form: place, message, line, hint. Control sequences are removed."""
-        lines = [f"{self.place}: {self.message} [{self.code}]"]
+        """Readable form: location, message, line, hint. Control sequences are removed."""
+        lines = [f"{self.location}: {self.message} [{self.code}]"]
         if self.text.strip():
             lines.append(f"    {self.text.rstrip()}")
-            if self.place.column:
-                lines.append("    " + " " * (self.place.column - 1) + "^")
+            if self.location.column:
+                lines.append("    " + " " * (self.location.column - 1) + "^")
         if self.hint:
             lines.append(f"  {self.hint}")
         return clean("\n".join(lines))
 
 
 class CompileError(HoldfastError):
-    """The states do not compile; `problems` has all problems, sorted by place."""
+    """The states do not compile; `problems` has all problems, sorted by location."""
 
     def __init__(self, problems: Iterable[Problem]) -> None:
-        self.problems = tuple(sorted(set(problems), key=lambda p: (p.place, p.code, p.message)))
+        self.problems = tuple(sorted(set(problems), key=lambda p: (p.location, p.code, p.message)))
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def redacted(self, redactor: Redactor) -> CompileError:

@@ -69,7 +69,13 @@ def _rows(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -
         result = result_of(outcome)
         state = "would-change" if result == "changed" else "failed" if outcome.blocked else result
         yield Row(
-            redactor(outcome.identity), state, concern, said, f"{call.place.file}:{call.place.line}", changes, diff
+            redactor(outcome.identity),
+            state,
+            concern,
+            said,
+            f"{call.location.file}:{call.location.line}",
+            changes,
+            diff,
         )
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli import findings
-from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import Source, on_states, print_json
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import ConfigurationSource, on_states, print_json
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.console import coloured
 from holdfast.agent.settings import LintSettings
@@ -36,7 +36,7 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
     "--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated."
 )
 @click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
-def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ...], strict: bool) -> None:
+def check(sls: tuple[str, ...], source: ConfigurationSource, form: str, ignore: tuple[str, ...], strict: bool) -> None:
     """Find errors in the states named SLS, and code that is probably wrong.
 
     Without SLS: the states of the top file, or all.
@@ -59,12 +59,12 @@ def check(sls: tuple[str, ...], source: Source, form: str, ignore: tuple[str, ..
         width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
         _print(findings.text(report, Path.cwd(), colour=coloured(1), width=width))
     if report.errors:
-        raise click.exceptions.Exit(Code.UNUSABLE)
+        raise click.exceptions.Exit(ExitCode.UNUSABLE)
     if report.warnings and strict:
-        raise click.exceptions.Exit(Code.FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _look(sls: tuple[str, ...], source: Source, ignore: tuple[str, ...]) -> tuple[LintReport, Path]:
+def _look(sls: tuple[str, ...], source: ConfigurationSource, ignore: tuple[str, ...]) -> tuple[LintReport, Path]:
     """The report, and the directory that paths are relative to: the working directory, or else the states directory."""
     base = Path.cwd()
     try:

@@ -9,7 +9,7 @@ from enum import IntEnum
 from typing import Any, Self
 
 
-class Code(IntEnum):
+class ExitCode(IntEnum):
     """An exit code with its meaning for users."""
 
     meaning: str
@@ -52,16 +52,16 @@ def code_of(error: Exception) -> int:
     if isinstance(error, ControlError):
         return _REFUSED[error.code]
     if isinstance(error, CompileError):
-        return Code.UNUSABLE
+        return ExitCode.UNUSABLE
     if isinstance(error, PermissionError):
-        return Code.NOT_PERMITTED
-    return Code.FAILED if isinstance(error, (HoldfastError, OSError)) else Code.BUG
+        return ExitCode.NOT_PERMITTED
+    return ExitCode.FAILED if isinstance(error, (HoldfastError, OSError)) else ExitCode.BUG
 
 
 _REFUSED = {
-    "": Code.FAILED,
-    "no-agent": Code.NO_AGENT,
-    "not-permitted": Code.NOT_PERMITTED,
-    "not-understood": Code.FOREIGN,
+    "": ExitCode.FAILED,
+    "no-agent": ExitCode.NO_AGENT,
+    "not-permitted": ExitCode.NOT_PERMITTED,
+    "not-understood": ExitCode.FOREIGN,
 }
 """Reason why the agent could not be asked -> exit code."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.agent.cli.options import COUNT, Source, source
+from holdfast.agent.cli.options import COUNT, ConfigurationSource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.schema import ControlRequest
@@ -22,7 +22,7 @@ from holdfast.agent.control.schema import ControlRequest
 @click.option(
     "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="File to write instead of stdout."
 )
-def trace(source: Source, last: bool, number: int | None, path: Path | None) -> None:
+def trace(source: ConfigurationSource, last: bool, number: int | None, path: Path | None) -> None:
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:
         raise click.UsageError("--last and --pass exclude each other")
@@ -62,6 +62,6 @@ def _write(path: Path, text: str) -> None:
 
 @click.command()
 @source("config", "state_dir")
-def metrics(source: Source) -> None:
+def metrics(source: ConfigurationSource) -> None:
     """Show metrics in Prometheus' text format; the setting `metrics` serves the same."""
     sys.stdout.write(ask(source.socket(), ControlRequest("metrics")))

@@ -12,7 +12,7 @@ from holdfast import __version__
 from holdfast.agent.phrases import number_of
 from holdfast.resources.visible import OBEYED, clean, escaped
 from holdfast.states.codes import CODES, Level
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.inspect import LintReport
 
 SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -58,8 +58,10 @@ def relative(file: str, base: Path) -> str:
 def text(report: LintReport, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
     """Each finding in the format of the compiler's errors, then a line with counts. `width` 0 means no wrapping."""
     for level, problem in levelled(report):
-        place = Place(escaped(relative(problem.place.file, base)), problem.place.line, problem.place.column)
-        said = _wrapped(f"{place}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
+        location = Location(
+            escaped(relative(problem.location.file, base)), problem.location.line, problem.location.column
+        )
+        said = _wrapped(f"{location}: {level}: {_message(problem, base)} [{problem.code}]", "", width)
         if colour:
             said = said.replace(f": {level}: ", f": {_paint(level, level)}: ", 1)
             said = said.removesuffix(f"[{problem.code}]") + _paint("aside", f"[{problem.code}]")
@@ -95,7 +97,7 @@ def _wrapped(words: str, indent: str, width: int) -> str:
 
 def _quoted(problem: Problem, width: int) -> Iterator[str]:
     """The line of a finding, with a mark below its column; of a long line only the part around the column."""
-    line, column = problem.text.rstrip().replace("\t", " "), problem.place.column
+    line, column = problem.text.rstrip().replace("\t", " "), problem.location.column
     if not line.strip():
         return
     room = max(width, 40) - MARGIN if width else len(line)
@@ -117,11 +119,11 @@ def _paint(what: str, words: str) -> str:
 def github(report: LintReport, base: Path) -> Iterator[str]:
     """Workflow commands that annotate lines of a change, one for each finding."""
     for level, problem in levelled(report):
-        place = problem.place
+        location = problem.location
         properties = {
-            "file": relative(place.file, base),
-            "line": place.line or 1,
-            "col": place.column or None,
+            "file": relative(location.file, base),
+            "line": location.line or 1,
+            "col": location.column or None,
             "title": problem.code,
         }
         given = ",".join(
@@ -179,7 +181,12 @@ def _result(level: Level, problem: Problem, index: int, base: Path) -> dict[str,
         "level": level,
         "message": {"text": _whole(problem, base)},
         "locations": [
-            {"physicalLocation": {"artifactLocation": _artifact(problem.place.file, base), "region": _region(problem)}}
+            {
+                "physicalLocation": {
+                    "artifactLocation": _artifact(problem.location.file, base),
+                    "region": _region(problem),
+                }
+            }
         ],
     }
 
@@ -192,10 +199,10 @@ def _artifact(file: str, base: Path) -> Mapping[str, str]:
 
 
 def _region(problem: Problem) -> dict[str, Any]:
-    """The place of a finding; a finding about a whole file is shown at its first line."""
-    region: dict[str, Any] = {"startLine": problem.place.line or 1}
-    if problem.place.column:
-        region["startColumn"] = problem.place.column
+    """The location of a finding; a finding about a whole file is shown at its first line."""
+    region: dict[str, Any] = {"startLine": problem.location.line or 1}
+    if problem.location.column:
+        region["startColumn"] = problem.location.column
     if problem.text.strip():
         region["snippet"] = {"text": problem.text}
     return region

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import Source, source
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import ConfigurationSource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.phrases import number_of
 from holdfast.resources import paths
@@ -65,8 +65,8 @@ class FormatCounts:
     def code(self, *, dry: bool) -> int:
         """The exit code."""
         if self.refused or self.failed:
-            return Code.FAILED if self.failed else Code.UNUSABLE
-        return Code.CHANGES if dry and self.changed else Code.DONE
+            return ExitCode.FAILED if self.failed else ExitCode.UNUSABLE
+        return ExitCode.CHANGES if dry and self.changed else ExitCode.DONE
 
 
 @click.command()
@@ -75,7 +75,7 @@ class FormatCounts:
 @click.option("--check", is_flag=True, help="Change nothing; name the files that would be, with exit code 2.")
 @click.option("--diff", is_flag=True, help="Change nothing; show what would be, with exit code 2.")
 @click.option("-v", "--verbose", is_flag=True, help="Tell also which declarations keep their layout, and why.")
-def fmt(paths: tuple[Path, ...], source: Source, check: bool, diff: bool, verbose: bool) -> None:
+def fmt(paths: tuple[Path, ...], source: ConfigurationSource, check: bool, diff: bool, verbose: bool) -> None:
     """Write state files in canonical form: those at PATHS (files or directories); by default the states directory.
 
     Only white space changes, never the meaning of a file. `-` reads standard input and writes standard output.
@@ -102,13 +102,13 @@ def fmt(paths: tuple[Path, ...], source: Source, check: bool, diff: bool, verbos
     raise click.exceptions.Exit(tally.code(dry=dry))
 
 
-def _default(source: Source) -> tuple[Path, ...]:
+def _default(source: ConfigurationSource) -> tuple[Path, ...]:
     """The states directory."""
     try:
         return (source.settings().states,)
     except CompileError as error:
         _complain(error.problems)
-        raise click.exceptions.Exit(Code.UNUSABLE) from error
+        raise click.exceptions.Exit(ExitCode.UNUSABLE) from error
 
 
 def _treat(file: File, tally: FormatCounts, *, check: bool, diff: bool) -> None:
@@ -140,7 +140,7 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
         _complain(error.problems)
         if not check and not diff:
             click.echo(content, nl=False)
-        return Code.UNUSABLE
+        return ExitCode.UNUSABLE
     file = File(STDIN, old, result.text, result.kept)
     if verbose:
         _complain(file.kept)

@@ -7,12 +7,12 @@ from typing import Any, get_args
 
 import click
 
-from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.options import (
     COUNT,
     SPAN,
+    ConfigurationSource,
     Function,
-    Source,
     completed,
     output,
     print_json,
@@ -58,7 +58,7 @@ def verb(function: Function) -> click.Command:
 )
 @click.option("--failed", is_flag=True, help="Only what has failed.")
 @click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
-def log(source: Source, form: str, **asked: Any) -> None:
+def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
     """Show the running agent's log. Lines must match all options, with --follow too.
 
     The agent keeps the last lines since its start (`log.recent` in agent.yaml); journald keeps more.
@@ -71,7 +71,7 @@ def log(source: Source, form: str, **asked: Any) -> None:
     show_log(source, form, request)
 
 
-def show_log(source: Source, form: str, request: ControlRequest) -> None:
+def show_log(source: ConfigurationSource, form: str, request: ControlRequest) -> None:
     """Print log lines as they arrive."""
     render = to_json if form == "json" else Console.at(1).render
     found = False
@@ -100,7 +100,7 @@ def show_log(source: Source, form: str, request: ControlRequest) -> None:
     help="End the pause after this time, for example 90s, 30m, 2h, 1h30m or 3d.",
 )
 @click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
-def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reason: str) -> None:
+def pause(patterns: tuple[str, ...], source: ConfigurationSource, seconds: float | None, reason: str) -> None:
     """Have the running agent stop repairs, of all resources or of those named, until `resume`.
 
     Drift is still noticed, and repaired then.
@@ -114,7 +114,7 @@ def pause(patterns: tuple[str, ...], source: Source, seconds: float | None, reas
 @click.command()
 @resources
 @_source
-def resume(patterns: tuple[str, ...], source: Source) -> None:
+def resume(patterns: tuple[str, ...], source: ConfigurationSource) -> None:
     """Have the running agent resume repairs after `pause`, of all resources or of those named.
 
     It repairs what has drifted meanwhile.
@@ -123,7 +123,7 @@ def resume(patterns: tuple[str, ...], source: Source) -> None:
 
 
 @verb
-def recheck(source: Source) -> None:
+def recheck(source: ConfigurationSource) -> None:
     """Have the running agent check every resource now."""
     answer = _ask(source, ControlRequest("recheck"))
     say(
@@ -136,7 +136,7 @@ def recheck(source: Source) -> None:
 @click.command()
 @_source
 @output("text", "json")
-def reload(source: Source, form: str) -> None:
+def reload(source: ConfigurationSource, form: str) -> None:
     """Have the running agent read settings and states again.
 
     Exit code 3 if they cannot be used; the old ones then stay in force.
@@ -152,13 +152,13 @@ def reload(source: Source, form: str) -> None:
         if problem["hint"]:
             say(f"  {problem['hint']}", err=True)
     if answer["problems"]:
-        raise click.exceptions.Exit(Code.UNUSABLE)
+        raise click.exceptions.Exit(ExitCode.UNUSABLE)
 
 
 @click.command()
 @resource
 @_source
-def trigger(identity: str, source: Source) -> None:
+def trigger(identity: str, source: ConfigurationSource) -> None:
     """Have the running agent run one resource now, an action even if it was done before.
 
     Its guards (`unless`, ...) still apply.
@@ -170,8 +170,8 @@ def trigger(identity: str, source: Source) -> None:
     answer = _ask(source, ControlRequest("trigger", identity=identity), RELOAD_TIMEOUT)
     say(answer["text"])
     if answer["result"] is False:
-        raise click.exceptions.Exit(Code.FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
-def _ask(source: Source, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
+def _ask(source: ConfigurationSource, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
     return ask(source.socket(), request, timeout)

@@ -13,7 +13,7 @@ from typing import NamedTuple, NoReturn
 
 import click
 
-from holdfast.agent.cli.exits import Code, code_of
+from holdfast.agent.cli.exits import ExitCode, code_of
 
 COMPLETING = "_HOLDFAST_COMPLETE"
 """The variable with which a shell asks for completion."""
@@ -136,11 +136,11 @@ def main(args: list[str] | None = None) -> None:
         sys.stdout.flush()
     except click.UsageError as error:
         _show_usage(error)
-        code = Code.USAGE
+        code = ExitCode.USAGE
     except click.exceptions.Exit as error:
         code = error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        code = Code.INTERRUPTED
+        code = ExitCode.INTERRUPTED
     except (BrokenPipeError, SystemExit):  # click turns BrokenPipeError into SystemExit
         code = _reader_gone()
     except Exception as error:  # noqa: BLE001 - last resort: users get a sentence for every error

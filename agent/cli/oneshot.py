@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import click
 
 from holdfast.agent import once
-from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import SECONDS, Function, Source, completed, on_states, print_rows
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import SECONDS, ConfigurationSource, Function, completed, on_states, print_rows
 from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
@@ -52,7 +52,7 @@ class Order(NamedTuple):
     """The arguments of a verb."""
 
     sls: tuple[str, ...]
-    source: Source
+    source: ConfigurationSource
     form: str
     timeout: float | None
     verbose: bool
@@ -181,10 +181,10 @@ def _converge(order: Order, *, noop: bool) -> None:
         if order.form == "text" or order.output:
             say(said)
     if record is None:
-        raise click.exceptions.Exit(Code.INTERRUPTED if interrupted else Code.TIMEOUT)
+        raise click.exceptions.Exit(ExitCode.INTERRUPTED if interrupted else ExitCode.TIMEOUT)
     detailed = order.detailed or settings.engine.noop
     raise click.exceptions.Exit(
-        Code.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed)
+        ExitCode.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed)
     )
 
 
@@ -222,13 +222,13 @@ def _hidden(compiled: Compiled) -> Callable[[str], bool]:
     return hidden.__contains__
 
 
-def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> Code:
+def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> ExitCode:
     """The exit code of a run; `detailed` distinguishes changes, made or not, from none."""
     failed = {outcome.identity for outcome in outcomes if outcome.result is False}
     if failed - handled(calls, failed):
-        return Code.FAILED
+        return ExitCode.FAILED
     different = any(outcome.changed or outcome.result is None for outcome in outcomes)
-    return Code.CHANGES if detailed and different else Code.DONE
+    return ExitCode.CHANGES if detailed and different else ExitCode.DONE
 
 
 def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:

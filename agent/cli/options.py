@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.phrases import number_of
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ SECONDS = Number("a number of seconds above 0", some)
 COUNT = Number("a whole number, 0 or more", count)
 
 
-class Source(NamedTuple):
+class ConfigurationSource(NamedTuple):
     """The configuration that a verb works on."""
 
     config: Path | None = None
@@ -227,7 +227,7 @@ def source(*names: str) -> Callable[[Function], Function]:
         @functools.wraps(function)
         def wrapper(**values: Any) -> Any:
             given = {name: values.pop(name) for name in names}
-            return function(source=Source(**given), **values)
+            return function(source=ConfigurationSource(**given), **values)
 
         for name in reversed(names):
             wrapper = options[name](wrapper)
@@ -254,7 +254,7 @@ def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         from holdfast.agent.cli import completion
 
-        words: list[str] = getattr(completion, what)(ctx, incomplete, Source)
+        words: list[str] = getattr(completion, what)(ctx, incomplete, ConfigurationSource)
         return words
 
     return complete
@@ -281,7 +281,7 @@ def reports_problems(function: Function) -> Function:
                 print_json({"errors": [problem.as_dict() for problem in error.problems]})
             else:
                 complain(error)
-            raise click.exceptions.Exit(Code.UNUSABLE) from error
+            raise click.exceptions.Exit(ExitCode.UNUSABLE) from error
 
     return wrapper
 

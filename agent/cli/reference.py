@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.cli.options import Source, completed, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import ConfigurationSource, completed, output, print_json, reports_problems, source
 from holdfast.agent.cli.terminal import Paper
 from holdfast.agent.widths import flow
 
@@ -49,7 +49,7 @@ def version() -> None:
 @source("config")
 @output("text", "json")
 @reports_problems
-def doc(kind: str | None, source: Source, form: str) -> None:
+def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
     """Show all kinds, those of a family (`file`), or the arguments of KIND (`file.managed`); own kinds are included.
 
     `all` in place of a kind shows the arguments that every state takes.

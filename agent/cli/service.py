@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from holdfast.agent.cli.options import Source, reports_problems, source
+from holdfast.agent.cli.options import ConfigurationSource, reports_problems, source
 from holdfast.agent.cli.terminal import say
 
 _root = click.option(
@@ -21,7 +21,7 @@ _root = click.option(
 @click.command()
 @source("config", "states", "pillar", "state_dir", "id")
 @reports_problems
-def run(source: Source) -> None:
+def run(source: ConfigurationSource) -> None:
     """Run the agent in the foreground until SIGTERM or Ctrl-C.
 
     SIGHUP reloads settings and states, SIGUSR1 checks every resource.

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 from holdfast.agent import facts
-from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.options import (
+    ConfigurationSource,
     Function,
-    Source,
     complain,
     on_states,
     output,
@@ -56,7 +56,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 
 @view("text", "json")
-def low(sls: tuple[str, ...], source: Source, form: str) -> None:
+def low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
     """Show the single calls with all arguments, by order number."""
     with _refused(lambda error: _print(error.low, form)):
         compiled = _compile(sls, source)
@@ -64,7 +64,7 @@ def low(sls: tuple[str, ...], source: Source, form: str) -> None:
 
 
 @view("text", "json")
-def high(sls: tuple[str, ...], source: Source, form: str) -> None:
+def high(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
     """Show the high data: all files merged, extended and numbered."""
     with _refused(lambda error: _print(error.high, form)):
         compiled = _compile(sls, source)
@@ -79,18 +79,18 @@ def _refused(instead: Callable[[Refused], None]) -> Iterator[None]:
     except Refused as error:
         instead(error)
         complain(error)
-        raise click.exceptions.Exit(Code.UNUSABLE) from error
+        raise click.exceptions.Exit(ExitCode.UNUSABLE) from error
 
 
 @view("text", "json")
-def top(sls: tuple[str, ...], source: Source, form: str) -> None:
+def top(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
     """Show which SLS apply to this host."""
     _print(_compile(sls, source).compilation.top, form)
 
 
 @view("text", "json")
 @click.option("-v", "--verbose", is_flag=True, help="Also show automatic edges, which no state declares.")
-def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> None:
+def order(sls: tuple[str, ...], source: ConfigurationSource, form: str, verbose: bool) -> None:
     """Show the order of execution, with the reason for each place."""
     compiled = _compile(sls, source)
     calls, redactor = compiled.compilation.calls, compiled.redactor
@@ -108,7 +108,7 @@ def order(sls: tuple[str, ...], source: Source, form: str, verbose: bool) -> Non
 
 @view("dot", "mermaid", "svg", "json")
 @click.option("--live", is_flag=True, help="Show the running agent's graph, coloured by state.")
-def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
+def graph(sls: tuple[str, ...], source: ConfigurationSource, form: str, live: bool) -> None:
     """Show the graph: resources, and the requisites between them.
 
     Edges of the kind `auto` are automatic: a file waits for its directory, a service for its package. `--format svg`
@@ -127,7 +127,7 @@ def graph(sls: tuple[str, ...], source: Source, form: str, live: bool) -> None:
             click.echo("\n".join((dot if form == "dot" else mermaid)(drawing)))
 
 
-def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
+def _drawing(sls: tuple[str, ...], source: ConfigurationSource) -> Drawing:
     """The graph of the compiled states."""
     compiled = _compile(sls, source)
     calls, redactor = compiled.compilation.calls, compiled.redactor
@@ -135,7 +135,7 @@ def _drawing(sls: tuple[str, ...], source: Source) -> Drawing:
     return Drawing(nodes, [DrawnEdge(*redactor(edge)) for edge in (*edges(calls), *_unwritten(calls, source))])
 
 
-def _live(source: Source) -> Drawing:
+def _live(source: ConfigurationSource) -> Drawing:
     """The graph of the running agent."""
     found = ask(source.socket(), ControlRequest("graph"))
     return Drawing(
@@ -160,7 +160,7 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
 @output("text", "json")
 @click.option("--secrets", is_flag=True, help="Also show secrets.")
 @reports_problems
-def pillar(source: Source, form: str, secrets: bool) -> None:
+def pillar(source: ConfigurationSource, form: str, secrets: bool) -> None:
     """Show the pillar of this host with secrets masked."""
     settings = source.settings()
     data = ConfigurationCompiler().pillar(settings, grains=source.facts(settings))
@@ -171,7 +171,7 @@ def pillar(source: Source, form: str, secrets: bool) -> None:
 @_source
 @output("text", "json")
 @reports_problems
-def grains(source: Source, form: str) -> None:
+def grains(source: ConfigurationSource, form: str) -> None:
     """Show the grains of this host."""
     settings = source.settings()
     given = source.facts(settings)
@@ -193,7 +193,7 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
                 yield (*(reversed(pair) if kind in BACKWARD else pair), kind)
 
 
-def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, str, str]]:
+def _unwritten(calls: tuple[Call, ...], source: ConfigurationSource) -> Iterator[tuple[str, str, str]]:
     """The automatic edges that can be found from the states alone."""
     found = automatic(calls).edges if source.settings().engine.autoedge else {}
     return (
@@ -203,7 +203,7 @@ def _unwritten(calls: tuple[Call, ...], source: Source) -> Iterator[tuple[str, s
     )
 
 
-def _compile(sls: tuple[str, ...], source: Source) -> Compiled:
+def _compile(sls: tuple[str, ...], source: ConfigurationSource) -> Compiled:
     settings = source.settings()
     return ConfigurationCompiler().compile(settings, sls=source.names(sls, settings), grains=source.facts(settings))
 
@@ -214,8 +214,8 @@ def _place(call: Call) -> dict[str, Any]:
         "identity": call.identity,
         "order": call.low["order"],
         "sls": call.low["__sls__"],
-        "file": call.place.file,
-        "line": call.place.line,
+        "file": call.location.file,
+        "line": call.location.line,
         "reason": call.reason,
     }
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.exits import Code
-from holdfast.agent.cli.options import SECONDS, Source, output, print_json, source
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import SECONDS, ConfigurationSource, output, print_json, source
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
 from holdfast.agent.control.client import ask, follow, silent
 from holdfast.agent.control.schema import ControlRequest
@@ -40,7 +40,9 @@ Row = dict[str, Any]
     "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
 )
 @click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
-def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None) -> None:
+def status(
+    source: ConfigurationSource, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None
+) -> None:
     """Show resources and health of the running agent.
 
     With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits
@@ -68,9 +70,9 @@ def status(source: Source, form: str, everything: bool, as_tree: bool, *, wait: 
         for line in (*heading(answer, paper), *listed):
             click.echo(line)
     if late:
-        raise click.exceptions.Exit(Code.TIMEOUT)
+        raise click.exceptions.Exit(ExitCode.TIMEOUT)
     if not answer["converged"]:
-        raise click.exceptions.Exit(Code.FAILED)
+        raise click.exceptions.Exit(ExitCode.FAILED)
 
 
 def _settled(socket: Path, timeout: float | None) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import Source, source
+from holdfast.agent.cli.options import ConfigurationSource, source
 from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.client import follow
@@ -47,7 +47,7 @@ Frame = dict[str, Any]
 
 @click.command()
 @source("config", "state_dir")
-def watch(source: Source) -> None:
+def watch(source: ConfigurationSource) -> None:
     """Show the running agent's graph converging, live; `q` or Ctrl-C ends it.
 
     Without a capable terminal: `log --follow`.

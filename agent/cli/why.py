@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import Source, output, print_json, resource, source
+from holdfast.agent.cli.options import ConfigurationSource, output, print_json, resource, source
 from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.console import clock
 from holdfast.agent.control.client import ask
@@ -57,7 +57,7 @@ Facts = dict[str, Any]
 @resource
 @source("config", "state_dir")
 @output("text", "json")
-def why(identity: str, source: Source, form: str) -> None:
+def why(identity: str, source: ConfigurationSource, form: str) -> None:
     """Show why a resource ran last, what it waits for now, what blocks it, and what happens to it next.
 
     `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why

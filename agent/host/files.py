@@ -20,7 +20,7 @@ from stat import S_ISREG
 from holdfast.agent.host.blocking import Blocking
 from holdfast.resources import paths
 from holdfast.resources.paths.handle import Handle
-from holdfast.resources.paths.place import Directory, Place
+from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
@@ -50,7 +50,7 @@ class Replacement:
     durable: bool
     renaming: Callable[[], None] | None = None
     """Called directly before the target changes, possibly in a thread."""
-    later: Callable[[Directory], None] | None = None
+    later: Callable[[SafeDirectory], None] | None = None
     """Takes a directory to flush later, possibly in a thread. None: the directory is flushed at once."""
     temporary: Place | None = None
     pinned: Handle | None = None
@@ -154,7 +154,7 @@ async def _at_once(step: Callable[[], None]) -> None:
     step()
 
 
-def sweep(directory: Directory) -> None:
+def sweep(directory: SafeDirectory) -> None:
     """Remove leftovers of killed agents from a directory. Each directory is searched again after `SWEEP` seconds."""
     now = time.monotonic()
     if now < _swept.get(directory.real, -SWEEP) + SWEEP:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from holdfast.agent.host.blocking import LONG, Blocking
 from holdfast.resources.paths.handle import ABSENT
-from holdfast.resources.paths.place import Directory
+from holdfast.resources.paths.place import SafeDirectory
 
 DELAY = 1.0
 """Most seconds for which a flush waits for more files."""
@@ -25,7 +25,7 @@ class Flushes:
         self._blocking, self._told = blocking, told
         self._failed: dict[tuple[int, int], str] = {}
         """Device and inode -> why the last flush of that directory failed."""
-        self._owed: dict[tuple[int, int], Directory] = {}
+        self._owed: dict[tuple[int, int], SafeDirectory] = {}
         """Device and inode -> directory to flush. Threads add to it."""
         self._work: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -35,7 +35,7 @@ class Flushes:
         """Why something that was written may not be on the disk; empty if all of it is."""
         return "; ".join(self._failed.values())
 
-    def owe(self, directory: Directory) -> None:
+    def owe(self, directory: SafeDirectory) -> None:
         """Record that an entry of this directory was renamed.
 
         Thread-safe; the caller then calls `soon` in the event loop.
@@ -81,7 +81,7 @@ class Flushes:
             self._told(self.trouble)
 
 
-def _sync(directory: Directory) -> None:
+def _sync(directory: SafeDirectory) -> None:
     """Flush one directory, unless it was removed with all its entries."""
     try:
         directory.sync()

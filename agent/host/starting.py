@@ -169,7 +169,7 @@ class WorkingDirectory:
 
     path: str | None
     """The path to enter; None for the home of another user, who enters it with his own rights."""
-    found: paths.Directory | None = None
+    found: paths.SafeDirectory | None = None
     """The checked directory. If it is open, the process enters it by descriptor instead of by path."""
 
 
@@ -195,7 +195,7 @@ def _absolute(path: str | None) -> str | None:
     return None if path is None else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - strings
 
 
-def home(path: str) -> paths.Directory | None:
+def home(path: str) -> paths.SafeDirectory | None:
     """The home directory, the default working directory of a command; None if it cannot be entered."""
     try:
         found = paths.directory(path) if path.startswith("/") else None

@@ -71,7 +71,7 @@ class Variable:
 
 
 @dataclass(slots=True)
-class Section:
+class CrontabSection:
     """Lines that belong together, and their meaning, if it is known."""
 
     lines: list[str]
@@ -82,7 +82,7 @@ class Section:
 class Crontab:
     """The crontab of one user."""
 
-    sections: list[Section] = field(default_factory=list)
+    sections: list[CrontabSection] = field(default_factory=list)
     words: Words = OWN
     """The words to write."""
 
@@ -97,7 +97,7 @@ class Crontab:
             del lines[:3]
         ours = next((number for number, line in enumerate(lines, 1) if line in TAGS), len(lines))
         words = TAGS.get(lines[ours - 1], words) if ours else words
-        return cls([*(Section([line]) for line in lines[:ours]), *_sections(lines[ours:])], words)
+        return cls([*(CrontabSection([line]) for line in lines[:ours]), *_sections(lines[ours:])], words)
 
     def text(self) -> str:
         """Return the whole text."""
@@ -126,15 +126,15 @@ class Crontab:
         """
         same = [number for number, part in enumerate(self.sections) if _same(part.meaning, new)]
         if same:
-            self.sections[same[0]] = Section(new.lines(self.words), new)
+            self.sections[same[0]] = CrontabSection(new.lines(self.words), new)
             self._drop(same[1:])
             return
         tags = [number for number, part in enumerate(self.sections) if len(part.lines) == 1 and part.lines[0] in TAGS]
         if not tags:
-            self.sections.append(Section([self.words.tag]))
+            self.sections.append(CrontabSection([self.words.tag]))
             tags = [len(self.sections) - 1]
         self.sections.insert(
-            tags[0] + 1 if isinstance(new, Variable) else len(self.sections), Section(new.lines(self.words), new)
+            tags[0] + 1 if isinstance(new, Variable) else len(self.sections), CrontabSection(new.lines(self.words), new)
         )
 
     def remove(self, *old: CronJob | Variable) -> None:
@@ -153,7 +153,7 @@ def _same(old: CronJob | Variable | None, new: CronJob | Variable) -> bool:
     return isinstance(old, Variable) and isinstance(new, Variable) and old.name == new.name
 
 
-def _sections(lines: Iterable[str]) -> Iterator[Section]:
+def _sections(lines: Iterable[str]) -> Iterator[CrontabSection]:
     """Parse lines. A comment belongs to the job below it, even across blank lines if it holds an identifier."""
     before: list[str] = []
     marked = False  # whether one of them holds an identifier
@@ -168,18 +168,18 @@ def _sections(lines: Iterable[str]) -> Iterator[Section]:
             continue
         yield from _section(before, line, job)
         before, marked = [], False
-    yield from (Section([comment]) for comment in before)
+    yield from (CrontabSection([comment]) for comment in before)
 
 
-def _section(before: list[str], line: str, job: re.Match[str] | None) -> Iterator[Section]:
+def _section(before: list[str], line: str, job: re.Match[str] | None) -> Iterator[CrontabSection]:
     """Yield the sections of a line and of the comments before it; `job` is the match of a line that may be a job."""
     if found := VARIABLE.fullmatch(line):
-        yield from (Section([comment]) for comment in before)
-        yield Section([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
+        yield from (CrontabSection([comment]) for comment in before)
+        yield CrontabSection([line], Variable(found["name"], found["value"].strip("\"'") and found["value"]))
     elif job:
-        yield Section([*before, line], _job(before, job, disabled=line.startswith(OFF)))
+        yield CrontabSection([*before, line], _job(before, job, disabled=line.startswith(OFF)))
     else:
-        yield from (Section([other]) for other in (*before, line))
+        yield from (CrontabSection([other]) for other in (*before, line))
 
 
 def _job(before: Iterable[str], line: re.Match[str], *, disabled: bool) -> CronJob:

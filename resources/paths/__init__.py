@@ -7,7 +7,7 @@ Each module calls the system through its own name `os`: a test replaces it by an
 """
 
 from holdfast.resources.paths.handle import Unsafe
-from holdfast.resources.paths.place import Directory, Place
+from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.paths.trust import trusted_uids
 from holdfast.resources.paths.walk import (
     at,
@@ -23,8 +23,8 @@ from holdfast.resources.paths.walk import (
 )
 
 __all__ = [
-    "Directory",
     "Place",
+    "SafeDirectory",
     "Unsafe",
     "at",
     "demand_trusted",

@@ -34,7 +34,7 @@ NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 
 
 @dataclass(slots=True)
-class Table:
+class MountTable:
     """The table as last read; read again when the kernel reports a change."""
 
     points: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Table:
     _poll: select.epoll | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def fresh(self) -> Table:
+    def fresh(self) -> MountTable:
         """Return the present table; empty if the kernel shows none."""
         with self._lock:  # other threads wait while the table is read
             if self._poll is None:
@@ -76,7 +76,7 @@ class Table:
             self.allowed = ALLOWED.search(Path(CONFIGURATION).read_bytes()) is not None
         self._read()
 
-    def again(self) -> Table:
+    def again(self) -> MountTable:
         """Return the table after reading it again."""
         with self._lock:
             self._read()
@@ -99,7 +99,7 @@ class Table:
         self.allowed = self.allowed or bool(self.owners)
 
 
-_table = Table()
+_table = MountTable()
 
 
 def foreign() -> Mapping[str, int]:

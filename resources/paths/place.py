@@ -1,6 +1,6 @@
 """Operations on one entry of a directory, by the directory's descriptor and the entry's name.
 
-A `Directory` is the result of resolving a path. If only trusted users can change the path, the path identifies the
+A `SafeDirectory` is the result of resolving a path. If only trusted users can change the path, the path identifies the
 directory. Otherwise a descriptor does, which stays open as long as anything refers to it, including threads at work.
 """
 
@@ -38,7 +38,7 @@ LABEL = "security.selinux"
 
 
 @dataclass(slots=True)
-class Directory:
+class SafeDirectory:
     """A directory that was reached safely."""
 
     path: str
@@ -93,7 +93,7 @@ class Directory:
             return self.holders | {info.st_uid}
         return self.holders
 
-    def again(self) -> Directory:
+    def again(self) -> SafeDirectory:
         """Return the directory with its present owner and mode. Raises `OSError`."""
         if self.handle is None:
             return self
@@ -101,7 +101,7 @@ class Directory:
         inside = writers_inside(info, acl_of(self.handle))
         return replace(self, info=info, holders=self.above | inside)
 
-    def as_if_private(self) -> Directory:
+    def as_if_private(self) -> SafeDirectory:
         """Return the directory as if only its owner could write it, for a plan that would make it so."""
         return replace(self, holders=self.above)
 
@@ -135,7 +135,7 @@ class Directory:
 class Place:
     """One entry of a directory, which need not exist. No operation follows a link there."""
 
-    directory: Directory
+    directory: SafeDirectory
     name: str
     path: str
     """The path for messages."""
@@ -368,7 +368,7 @@ class Place:
             drop_acls(path)
             os.chown(path, -1, os.getegid())
 
-    def mkdir(self, uid: int = -1, gid: int = -1, mode: int = 0o755) -> Directory:
+    def mkdir(self, uid: int = -1, gid: int = -1, mode: int = 0o755) -> SafeDirectory:
         """Make a directory: private at first, then with owner and mode.
 
         Raises `OSError`, and `Unsafe` if it was replaced.
@@ -415,14 +415,14 @@ class Place:
 
     # -- entering -----------------------------------------------------------------------------------------------
 
-    def enter(self) -> Directory:
+    def enter(self) -> SafeDirectory:
         """Return the directory at this place, held by a descriptor; a link is none. Raises `OSError` and `Unsafe`."""
         handle, info = self.pin()
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)
         return self.entered(handle, info)
 
-    def entered(self, handle: Handle, info: os.stat_result) -> Directory:
+    def entered(self, handle: Handle, info: os.stat_result) -> SafeDirectory:
         """Return the directory of a descriptor and a status."""
         above = self.who(info)
         acl = acl_of(handle) if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else b""
@@ -438,6 +438,6 @@ class Place:
         weak = self.directory.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
         moved = bool(above) and not mine(info, above) and not info.st_mode & stat.S_IXOTH
         closed = self.directory.closed or moved
-        return Directory(
+        return SafeDirectory(
             self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower
         )

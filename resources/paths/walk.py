@@ -17,7 +17,7 @@ import time
 from dataclasses import replace
 
 from holdfast.resources.paths.handle import ABSENT, LIMIT, Handle, Unsafe, acl_of, read_whole, what
-from holdfast.resources.paths.place import Directory, Place
+from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids, weakness
 
 PATH_MAX = 4096
@@ -35,7 +35,7 @@ KNOWN = 4096
 AGE = 60.0
 """Seconds after which a cached directory is resolved again: its inode number may have been reused."""
 
-_known: dict[str, tuple[Directory, float, int]] = {}
+_known: dict[str, tuple[SafeDirectory, float, int]] = {}
 """Path of a directory that only trusted users can change -> the directory, the end of its validity, the user."""
 
 
@@ -59,12 +59,12 @@ def at(path: str, *, follow: bool = False) -> Place:
     return _Walk(path).place(follow=follow)
 
 
-def directory(path: str) -> Directory:
+def directory(path: str) -> SafeDirectory:
     """Return the directory of a path, links at its end followed. Raises `OSError` and `Unsafe`."""
     return _cached(path) or _Walk(path).directory()
 
 
-def nearest(path: str) -> Directory:
+def nearest(path: str) -> SafeDirectory:
     """Return the nearest existing parent of a path. Raises `OSError` and `Unsafe`."""
     while True:
         path = path.rpartition("/")[0]
@@ -152,7 +152,7 @@ def forget() -> None:
     _known.clear()
 
 
-def _cached(path: str) -> Directory | None:
+def _cached(path: str) -> SafeDirectory | None:
     """Return a cached directory, if its path still leads to it."""
     known = _known.get(path)
     if known is None:
@@ -172,7 +172,7 @@ def _identity(info: os.stat_result) -> tuple[int, ...]:
     return info.st_dev, info.st_ino, info.st_mode, info.st_uid, info.st_gid
 
 
-def _cache(path: str, found: Directory) -> None:
+def _cache(path: str, found: SafeDirectory) -> None:
     """Cache a directory that only trusted users can change.
 
     A directory that its group may write is not cached, because its status does not show a new ACL.
@@ -194,7 +194,7 @@ def _process_files() -> int:
         return -1
 
 
-def _without_descriptor(found: Directory) -> Directory:
+def _without_descriptor(found: SafeDirectory) -> SafeDirectory:
     """Return a directory without its descriptor, if that is not needed."""
     return found if found.holders else replace(found, handle=None)
 
@@ -210,7 +210,7 @@ class _Walk:
         self._follower: int | None = None
         self._link = ""
         """The last link that was followed, and its owner, for messages."""
-        self._stack: list[Directory] = []
+        self._stack: list[SafeDirectory] = []
         self._todo: list[tuple[str, str]] = []
         """Remaining names, the next one last.
 
@@ -250,22 +250,22 @@ class _Walk:
             led = True
         return self._ended(self._here.entry("."), "" if led else self._path)
 
-    def directory(self) -> Directory:
+    def directory(self) -> SafeDirectory:
         """Return the directory at the end of the path."""
         while self._todo:
             self._step(*self._todo.pop())
         return self._ended(self._here.entry("."), self._path).directory
 
     @property
-    def _here(self) -> Directory:
+    def _here(self) -> SafeDirectory:
         return self._stack[-1]
 
     @staticmethod
-    def _root() -> Directory:
+    def _root() -> SafeDirectory:
         handle = Handle(os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         info = os.fstat(handle.fd)
         # The root is judged like an entry of a directory that only root can write.
-        above = Directory("/", "/", None, info, NOBODY, NOBODY, "")
+        above = SafeDirectory("/", "/", None, info, NOBODY, NOBODY, "")
         found = _without_descriptor(replace(Place(above, ".", "/", "/").entered(handle, info), real="/"))
         _cache("/", found)
         return found
@@ -348,7 +348,7 @@ class _Walk:
             return f"belongs to {called(info.st_uid)}"
         return f"may be any user's, because {place.directory.reason or f'{place.directory.path} is open to all users'}"
 
-    def _demand_passable(self, found: Directory) -> None:
+    def _demand_passable(self, found: SafeDirectory) -> None:
         """Raise `Unsafe` for a directory to which an untrusted user's link must not lead."""
         if self._follower is None or found.info.st_uid == self._follower:
             return

@@ -17,7 +17,7 @@ FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provid
 
 
 @dataclass(frozen=True, slots=True)
-class Database:
+class DpkgStatus:
     """What dpkg knows, read by one command."""
 
     installed: Mapping[str, list[Pkg]] = field(default_factory=dict)
@@ -50,7 +50,7 @@ class Database:
         }
 
 
-def parse(text: str) -> Database:
+def parse(text: str) -> DpkgStatus:
     """Parse the output of `dpkg-query` in `FORMAT`."""
     installed: dict[str, list[Pkg]] = {}
     provided: dict[str, list[Pkg]] = {}
@@ -72,7 +72,7 @@ def parse(text: str) -> Database:
             installed.setdefault(f"{name}:{arch}", []).append(pkg)
             for virtual in re.findall(r"(?:^|, )([^ ,(]+)", provides):
                 provided.setdefault(virtual, []).append(pkg)
-    return Database(installed, provided, **{mark: frozenset(names) for mark, names in marks.items()})
+    return DpkgStatus(installed, provided, **{mark: frozenset(names) for mark, names in marks.items()})
 
 
 class Dpkg:
@@ -81,10 +81,10 @@ class Dpkg:
     def __init__(self, host: ProviderHost) -> None:
         self._host = host
         self._stamp: tuple[int, ...] = ()
-        self._database = Database()
+        self._database = DpkgStatus()
         self._reading = asyncio.Lock()
 
-    async def read(self) -> Database:
+    async def read(self) -> DpkgStatus:
         """Return the present database. Concurrent calls share one read: all watches report the same change."""
         async with self._reading:
             stamp = self._look()
@@ -94,7 +94,7 @@ class Dpkg:
             return self._database
 
     @property
-    def last(self) -> Database | None:
+    def last(self) -> DpkgStatus | None:
         """The last read database, however old."""
         return self._database if self._stamp else None
 
@@ -198,7 +198,7 @@ def was_interrupted() -> bool:
     return any((ADMIN / "updates").iterdir())
 
 
-def differences(before: Database, after: Database) -> dict[str, dict[str, str]]:
+def differences(before: DpkgStatus, after: DpkgStatus) -> dict[str, dict[str, str]]:
     """Return what has changed between two reads: name -> {old, new}, empty text for not installed (as in Salt)."""
     old, new = before.versions(), after.versions()
     return {

@@ -15,7 +15,7 @@ from pathlib import Path
 from holdfast.resources.interfaces.base import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import UCF, Claims
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Database, Dpkg, differences
+from holdfast.resources.providers._dpkg import ADMIN, LISTS, Dpkg, DpkgStatus, differences
 
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 """All locks, including those of programs that fetch lists or packages."""
@@ -25,7 +25,7 @@ LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 class Session:
     """The packages that another program changes, from when the agent sees it until it releases the locks."""
 
-    before: Database | None
+    before: DpkgStatus | None
     """The database before the other program began, as far as it is known."""
     claims: Claims
     """The paths of `packages`."""

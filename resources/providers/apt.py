@@ -21,8 +21,8 @@ from holdfast.resources.providers._complaints import complaint, named, was_kille
 from holdfast.resources.providers._dpkg import (
     ADMIN,
     LISTS,
-    Database,
     Dpkg,
+    DpkgStatus,
     Files,
     differences,
     planned,
@@ -281,7 +281,7 @@ class Apt(Provider):
             await self.refresh(force=True)
             await self._apt(*arguments, explain=True)
 
-    async def _finish(self, database: Database) -> None:
+    async def _finish(self, database: DpkgStatus) -> None:
         """Finish an interrupted installation: apt refuses all work until then."""
         await self._wait()
         self.host.log.warning("an installation was interrupted: finishing it", packages=sorted(database.unfinished))

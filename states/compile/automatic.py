@@ -170,7 +170,7 @@ def describe(calls: Sequence[Call], drop: Dropped) -> str:
     """The message for an edge that was dropped."""
     who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
     what = "the directory" if dependency.above else dependency.type.replace("-", " ")
-    later = f"{provider.identity} ({provider.place})"
+    later = f"{provider.identity} ({provider.location})"
     return f"{who.identity} needs {what} {dependency.value}, but {later} comes after it: on an empty machine it fails"
 
 

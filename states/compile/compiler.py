@@ -28,7 +28,7 @@ from holdfast.states.declare.include import everything, requested
 from holdfast.states.declare.load import Loaded, Loader
 from holdfast.states.declare.match import TargetHost
 from holdfast.states.declare.top import chosen
-from holdfast.states.errors import CompileError, Place, Problem, Refused
+from holdfast.states.errors import CompileError, Location, Problem, Refused
 from holdfast.states.gc_pause import gc_paused
 from holdfast.states.source.files import TOP, FileCache, Tree, exists
 from holdfast.states.source.hostfiles import is_directory
@@ -85,7 +85,7 @@ class Compiler:
         if kept is None or kept.lenient != request.lenient:
             kept = self._kept[request.states] = CompilerCache(request.states, request.lenient)
         with gc_paused():
-            return _Run(kept, request, trace).compile()
+            return _CompilerRun(kept, request, trace).compile()
 
     @property
     def read(self) -> frozenset[str]:
@@ -98,7 +98,7 @@ class Compiler:
         return sum(kept.loader.renderer.renders for kept in self._kept.values())
 
 
-class _Run:
+class _CompilerRun:
     """One compilation."""
 
     def __init__(self, kept: CompilerCache, request: Request, trace: Trace | None) -> None:
@@ -154,7 +154,7 @@ class _Run:
             what = "it is not a directory" if there else "there is no such directory"
             hint = "create it, or name another one with --states"
             raise CompileError(
-                [Problem(Place(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)]
+                [Problem(Location(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)]
             )
         if request.sls:
             return requested(self.tree, request.sls)
@@ -233,5 +233,5 @@ def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:
     for chunk in chunks:
         other = known.setdefault(chunk.identity, chunk)
         if other is not chunk:
-            message = f"{chunk.identity} names two states: the other one is at {other.spot.place}"
+            message = f"{chunk.identity} names two states: the other one is at {other.spot.location}"
             yield chunk.spot.problem("identity-repeated", message, "give one of them another ID or name")

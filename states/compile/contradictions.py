@@ -82,7 +82,7 @@ def _strict(
 
 
 def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
-    both = f"{here.identity} and {there.identity} ({there.spot.place})"
+    both = f"{here.identity} and {there.identity} ({there.spot.location})"
     return f"{both} declare the same {uid[0]} {uid[1]} differently: {why}"
 
 

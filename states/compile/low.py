@@ -18,7 +18,7 @@ from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
 from holdfast.resources.traits import UsedSource
 from holdfast.states.data import RECV, REQUISITES, Call, Low
-from holdfast.states.declare.high import FUNCTION, TARGETING, Declaration, Item, Name, State, Target, written
+from holdfast.states.declare.high import FUNCTION, TARGETING, IdDeclaration, Item, Name, State, Target, written
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.typo_hints import beside, deeper, glued
 from holdfast.states.errors import Problem
@@ -132,7 +132,7 @@ class Room:
 class Made(NamedTuple):
     """The chunks of a declaration, and the input from which they were made."""
 
-    declaration: Declaration
+    declaration: IdDeclaration
     numbered: bool
     chain: list[str]
     """The chain of files that include its file."""
@@ -140,7 +140,7 @@ class Made(NamedTuple):
     """Number of values in the chunks."""
     chunks: tuple[Chunk, ...]
 
-    def suits(self, declaration: Declaration, numbered: bool, chain: list[str]) -> bool:
+    def suits(self, declaration: IdDeclaration, numbered: bool, chain: list[str]) -> bool:
         """Whether the same input would be used now, apart from the numbers."""
         return self.declaration is declaration and self.numbered is numbered and self.chain == chain
 
@@ -173,7 +173,7 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
 
 
 def _declared(
-    loaded: Loaded, declaration: Declaration, chain: list[str], room: Room, problems: list[Problem]
+    loaded: Loaded, declaration: IdDeclaration, chain: list[str], room: Room, problems: list[Problem]
 ) -> Iterator[Chunk]:
     """The chunks of a declaration; problems are added to `problems`."""
     base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
@@ -192,7 +192,7 @@ def _declared(
             return
 
 
-def function_problem(declaration: Declaration, state: State) -> Problem | None:
+def function_problem(declaration: IdDeclaration, state: State) -> Problem | None:
     """The problem of a state that does not have exactly one function; None if it has."""
     functions = [item for item in state.items if item.key == FUNCTION]
     what = f"{state.type}[{declaration.id}]"
@@ -224,7 +224,7 @@ def function_problem(declaration: Declaration, state: State) -> Problem | None:
 
 
 def _chunks(
-    declaration: Declaration, state: State, base: dict[str, Any], number: int | None, room: Room
+    declaration: IdDeclaration, state: State, base: dict[str, Any], number: int | None, room: Room
 ) -> Iterable[Chunk]:
     """The chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
@@ -297,7 +297,7 @@ def high_data(loaded: Loaded) -> dict[str, Any]:
     return {declaration.id: _written(declaration, loaded) for declaration in loaded.declarations.values()}
 
 
-def _written(declaration: Declaration, loaded: Loaded) -> dict[str, Any]:
+def _written(declaration: IdDeclaration, loaded: Loaded) -> dict[str, Any]:
     body: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env}
     chain = loaded.chain(declaration.sls)
     if chain:

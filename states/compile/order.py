@@ -176,14 +176,14 @@ class Plan:
                 self._loop([frame[2] for frame in stack[at + 1 :] if frame[2] is not None] + [step])
 
     def _loop(self, steps: list[Step]) -> None:
-        """Record a cycle: all of its edges, each with its place."""
+        """Record a cycle: all of its edges, each with its location."""
         parts = []
         for index, step in enumerate(steps):
             origin = steps[index - 1].position
             other = step.position if step.holder == origin else origin
             verb = VERBS.get(step.kind, f"has {step.kind}")
             names = self.chunks[step.holder].identity, self.chunks[other].identity
-            parts.append(f"{names[0]} {verb} {names[1]} ({step.target.spot.place})")
+            parts.append(f"{names[0]} {verb} {names[1]} ({step.target.spot.location})")
         message = f"requisites form a cycle: {'; '.join(parts)}"
         hint = (
             "a state cannot require itself: remove it from the list"

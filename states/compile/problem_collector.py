@@ -43,7 +43,7 @@ class ProblemCollector:
 
     def without_problems(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
         """The chunks from files without problems."""
-        files = {problem.place.file for problem in self.problems}
+        files = {problem.location.file for problem in self.problems}
         return [chunk for chunk in chunks if chunk.spot.document.file not in files] if files else chunks
 
     def add(self, problems: Iterable[Problem]) -> None:

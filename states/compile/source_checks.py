@@ -21,7 +21,7 @@ from holdfast.resources.registry import nearest
 from holdfast.resources.traits import UsedSource
 from holdfast.states.compile.check import spot_of
 from holdfast.states.compile.low import Chunk
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.parse.marks import NEAR
 from holdfast.states.source import hostfiles
 from holdfast.states.source.files import FileCache, Text, Tree, is_there
@@ -190,18 +190,18 @@ def placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
     """
     spot = spot_of(chunk, (key,))
     lines = text.split("\n")
-    line = lines[problem.place.line - 1].strip() if 0 < problem.place.line <= len(lines) else ""
-    place, document = spot.place, spot.document
-    for number in range(place.line, place.line + len(lines) + NEAR) if line else ():
-        written = document.line_text(place.file, number)
+    line = lines[problem.location.line - 1].strip() if 0 < problem.location.line <= len(lines) else ""
+    location, document = spot.location, spot.document
+    for number in range(location.line, location.line + len(lines) + NEAR) if line else ():
+        written = document.line_text(location.file, number)
         if written.strip() == line:
-            indent = lines[problem.place.line - 1].index(line)
-            column = problem.place.column and problem.place.column - indent + written.index(line)
+            indent = lines[problem.location.line - 1].index(line)
+            column = problem.location.column and problem.location.column - indent + written.index(line)
             return problem._replace(
-                place=Place(place.file, number, column),
-                text=document.problem_at(Place(place.file, number), "", "").text,
+                location=Location(location.file, number, column),
+                text=document.problem_at(Location(location.file, number), "", "").text,
             )
-    return spot.problem(problem.code, f"line {problem.place.line} of {key}: {problem.message}", problem.hint)
+    return spot.problem(problem.code, f"line {problem.location.line} of {key}: {problem.message}", problem.hint)
 
 
 def _inside(url: str) -> str:

@@ -20,7 +20,7 @@ from holdfast.states.template.firstline import OPTIONS
 from holdfast.states.template.jinja import syntax_problem
 
 
-class Part(NamedTuple):
+class TemplatePart(NamedTuple):
     """Another template that a template imports, includes or extends, whatever its variables are."""
 
     name: str
@@ -32,7 +32,7 @@ class TemplateFacts(NamedTuple):
     """The problems and the parts of a template, found without rendering it."""
 
     problems: tuple[Problem, ...] = ()
-    parts: tuple[Part, ...] = ()
+    parts: tuple[TemplatePart, ...] = ()
 
 
 def facts_of(text: Text, tree: Tree) -> TemplateFacts:
@@ -48,7 +48,7 @@ def facts_of(text: Text, tree: Tree) -> TemplateFacts:
     return TemplateFacts(tuple(problems), () if template is None else tuple(_parts(template)))
 
 
-def _parts(template: Template) -> Iterator[Part]:
+def _parts(template: Template) -> Iterator[TemplatePart]:
     """The other templates that a template always needs, as far as it names them by constants."""
     for node in unconditional_nodes(template):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
@@ -61,7 +61,7 @@ def _parts(template: Template) -> Iterator[Part]:
                     f"there is no template {name}",
                     "paths begin at the states directory",
                 )
-                yield Part(name, None if getattr(node, "ignore_missing", False) else problem)
+                yield TemplatePart(name, None if getattr(node, "ignore_missing", False) else problem)
 
 
 def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:

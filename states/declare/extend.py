@@ -18,7 +18,7 @@ from holdfast.states.declare.high import (
     IN_FORMS,
     NOTED,
     TARGETING,
-    Declaration,
+    IdDeclaration,
     Item,
     Mapped,
     State,
@@ -44,7 +44,7 @@ REPEATED = 100
 class FoundState(NamedTuple):
     """A state, and the declaration that contains it."""
 
-    declaration: Declaration
+    declaration: IdDeclaration
     state: State
 
     def own(self, loaded: Loaded) -> State:
@@ -107,7 +107,7 @@ def apply_extends(loaded: Loaded) -> list[Problem]:
     return problems
 
 
-def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State) -> Problem | None:
+def _extend(loaded: Loaded, finder: Finder, extension: IdDeclaration, state: State) -> Problem | None:
     """Apply an extension to one state."""
     found = finder.find(state.type, extension.id)
     if len(found) == 1:
@@ -117,7 +117,7 @@ def _extend(loaded: Loaded, finder: Finder, extension: Declaration, state: State
             _overlay(own, item)
         return None
     if len(found) > 1:
-        places = ", ".join(str(other.state.spot.place) for other in found)
+        places = ", ".join(str(other.state.spot.location) for other in found)
         return state.spot.problem(
             "extend-ambiguous",
             f"cannot extend {state.type}[{extension.id}]: several states have that name: {places}",
@@ -237,7 +237,7 @@ class _Backward:
             else:  # Salt converts it to an extend, which requires an existing state
                 self.problems.append(target.spot.problem("requisite-missing", message, hint))
         if len(found) > 1 and target.type != "id":
-            places = ", ".join(str(other.state.spot.place) for other in found)
+            places = ", ".join(str(other.state.spot.location) for other in found)
             self.problems.append(
                 target.spot.problem(
                     "requisite-ambiguous",

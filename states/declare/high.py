@@ -105,7 +105,7 @@ class State:
 
 
 @dataclass(slots=True)
-class Declaration:
+class IdDeclaration:
     """One ID of one file."""
 
     id: str
@@ -116,10 +116,10 @@ class Declaration:
     linked: bool = False
     """One of its states has a `name` of its own, or refers to other states."""
 
-    def copy(self) -> Declaration:
+    def copy(self) -> IdDeclaration:
         """A copy, which may be changed."""
         states = {name: replace(state, items=[*state.items]) for name, state in self.states.items()}
-        return Declaration(self.id, self.sls, self.env, self.spot, states, linked=True)
+        return IdDeclaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
 
 class Reference(NamedTuple):
@@ -139,11 +139,11 @@ class Unit:
 
     sls: str
     document: Document
-    declarations: list[Declaration] = field(default_factory=list)
+    declarations: list[IdDeclaration] = field(default_factory=list)
     count: int = 0
     """Number of its states in definition order."""
     includes: list[Reference] = field(default_factory=list)
-    extends: list[Declaration] = field(default_factory=list)
+    extends: list[IdDeclaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)

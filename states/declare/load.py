@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.states.declare.high import Declaration, Reference, State, Unit
+from holdfast.states.declare.high import IdDeclaration, Reference, State, Unit
 from holdfast.states.declare.include import SlsNames
 from holdfast.states.declare.normalise import normalise
 from holdfast.states.errors import CompileError, Problem
@@ -26,13 +26,13 @@ FIRST_NUMBER = 10000
 class Loaded:
     """All declarations of a run, and the includes of each file."""
 
-    declarations: dict[str, Declaration] = field(default_factory=dict)
+    declarations: dict[str, IdDeclaration] = field(default_factory=dict)
     """The declarations of the cached units, except those that this run has changed: see `own`."""
     changed: set[str] = field(default_factory=set)
     """IDs whose declaration is a copy that belongs to this run."""
     first: dict[str, int] = field(default_factory=dict)
     """SLS -> the number of its first state in definition order; empty if states are not numbered."""
-    extends: list[Declaration] = field(default_factory=list)
+    extends: list[IdDeclaration] = field(default_factory=list)
     excludes: list[Reference] = field(default_factory=list)
     included: dict[str, list[str]] = field(default_factory=dict)
     """SLS -> its includes, except those that were being loaded already (a cycle)."""
@@ -41,18 +41,18 @@ class Loaded:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
-    def own(self, id_: str) -> Declaration:
+    def own(self, id_: str) -> IdDeclaration:
         """The declaration of an ID, in a copy that may be changed."""
         if id_ not in self.changed:
             self.changed.add(id_)
             self.declarations[id_] = self.declarations[id_].copy()
         return self.declarations[id_]
 
-    def linked(self) -> list[Declaration]:
+    def linked(self) -> list[IdDeclaration]:
         """The declarations that may have a `name`, or refer to other states; usually few."""
         return [declaration for declaration in self.declarations.values() if declaration.linked]
 
-    def number(self, declaration: Declaration, state: State) -> int | None:
+    def number(self, declaration: IdDeclaration, state: State) -> int | None:
         """The position of a state in definition order.
 
         None if it has an `order` of its own, or states are not numbered.
@@ -88,7 +88,7 @@ class Loader:
 
     def load(self, tree: Tree, references: Iterable[Reference], env: str, *, numbered: bool = True) -> Loaded:
         """Load everything that the references name. The problems are in the result."""
-        return _Run(self, tree, env, numbered).load(references)
+        return _LoadRun(self, tree, env, numbered).load(references)
 
     def unit(self, path: Path, sls: str, env: str) -> Unit:
         """One normalised file. Raises `CompileError` if it cannot be read, rendered or parsed."""
@@ -105,7 +105,7 @@ class Loader:
         self._units = {path: self._units[path] for path in paths if path in self._units}
 
 
-class _Run:
+class _LoadRun:
     """State of one call of `load`."""
 
     def __init__(self, loader: Loader, tree: Tree, env: str, numbered: bool) -> None:
@@ -164,8 +164,8 @@ class _Run:
                 self._repeated(declaration, other)
         return unit, self.names.included(unit.includes, path)
 
-    def _repeated(self, declaration: Declaration, first: Declaration) -> None:
-        message = f"the ID {declaration.id!r} is duplicated: first in {first.spot.place}"
+    def _repeated(self, declaration: IdDeclaration, first: IdDeclaration) -> None:
+        message = f"the ID {declaration.id!r} is duplicated: first in {first.spot.location}"
         self.result.problems.append(
             declaration.spot.problem(
                 "duplicate-id", message, "give one of them another ID, and the name as an argument"

@@ -11,7 +11,7 @@ from holdfast.states.declare.high import (
     FUNCTION,
     IN_FORMS,
     TARGETING,
-    Declaration,
+    IdDeclaration,
     Item,
     Mapped,
     Name,
@@ -104,11 +104,11 @@ class _Normaliser:
         hint = "write its ID above it, and indent it and its arguments below that"
         if above in data and data[above] is None:
             hint = f"indent it and its arguments by two spaces, so that it belongs to {above!r}"
-            if problems and problems[-1].place == self.document.place(data.marks.get(above)):
+            if problems and problems[-1].location == self.document.location(data.marks.get(above)):
                 problems.pop()
         self._problem(mark, "id-shape", f"{function!r} is a function of a state, but is in the position of an ID", hint)
 
-    def _number(self, declaration: Declaration) -> None:
+    def _number(self, declaration: IdDeclaration) -> None:
         """Number the states of a declaration that have no `order`."""
         for state in declaration.states.values():
             keys = {item.key for item in state.items}
@@ -181,14 +181,14 @@ class _Normaliser:
             if declaration is not None:
                 self.unit.extends.append(declaration)
 
-    def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> Declaration | None:
+    def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> IdDeclaration | None:
         """The declaration of one ID; None if it is invalid or is to be ignored."""
         if not isinstance(id_, str):
             self._problem(mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", "quote it")
             return None
         if id_.startswith("__"):
             return None
-        declaration = Declaration(id_, self.unit.sls, self.env, Spot(self.document, mark))
+        declaration = IdDeclaration(id_, self.unit.sls, self.env, Spot(self.document, mark))
         if isinstance(body, str) and "." in body and " " not in body:
             body = Map({body: Seq()}, {body: Beside(self.document, mark, body)} if mark is not None else {})
         if not isinstance(body, Map):
@@ -213,7 +213,7 @@ class _Normaliser:
                 )
         return declaration
 
-    def _state(self, declaration: Declaration, key: str, arguments: Any, mark: Mark | None) -> None:
+    def _state(self, declaration: IdDeclaration, key: str, arguments: Any, mark: Mark | None) -> None:
         """Add one state of an ID to its declaration."""
         type_, dot, function = map(intern, key.partition("."))
         second, _, rest = function.partition(".")
@@ -228,7 +228,7 @@ class _Normaliser:
             self._problem(mark, "arguments-shape", message, no_list(key, arguments))
             return
         if type_ in declaration.states:
-            first = declaration.states[type_].spot.place
+            first = declaration.states[type_].spot.location
             self._problem(
                 mark,
                 "state-repeated",
@@ -312,7 +312,7 @@ class _Normaliser:
         self._accepted(
             item.mark,
             "argument-repeated",
-            f"the argument {item.key!r} is duplicated: first in line {first.spot.place.line}",
+            f"the argument {item.key!r} is duplicated: first in line {first.spot.location.line}",
             "this one counts",
             "merge the two, or remove one",
         )

@@ -20,7 +20,7 @@ from holdfast.states.declare.top import chosen
 from holdfast.states.declare.values import merge
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, Seq, plain
-from holdfast.states.source.files import TOP, Source, Tree, exists
+from holdfast.states.source.files import TOP, ReadFile, Tree, exists
 from holdfast.states.template.host_view import HostView
 from holdfast.states.template.render import Renderer
 
@@ -29,7 +29,7 @@ class Pillar(NamedTuple):
     """The pillar of one host."""
 
     data: dict[str, Any]
-    sources: tuple[Source, ...] = ()
+    sources: tuple[ReadFile, ...] = ()
     warnings: tuple[Problem, ...] = ()
 
 
@@ -52,7 +52,7 @@ class PillarCompiler:
         self.renderer.begin(
             tree, HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
         )
-        run = _Run(self.renderer, tree, request)
+        run = _PillarRun(self.renderer, tree, request)
         data = run.load()
         self.renderer.end()
         if run.problems:
@@ -75,7 +75,7 @@ class _Include(NamedTuple):
     """Variables for the template of the file."""
 
 
-class _Open(NamedTuple):
+class _OpenFile(NamedTuple):
     """A file whose includes are being read."""
 
     include: _Include
@@ -85,7 +85,7 @@ class _Open(NamedTuple):
     """Merged data of the files that it has included so far."""
 
 
-class _Run:
+class _PillarRun:
     """State of one compilation."""
 
     def __init__(self, renderer: Renderer, tree: Tree, request: Request) -> None:
@@ -144,10 +144,10 @@ class _Run:
             else:
                 stack.append(self._open(child))
 
-    def _open(self, include: _Include) -> _Open:
+    def _open(self, include: _Include) -> _OpenFile:
         includes, own = self._file(include)
         self.known[include.sls] = own
-        return _Open(include, own, iter(includes), [])
+        return _OpenFile(include, own, iter(includes), [])
 
     def _file(self, include: _Include) -> tuple[list[_Include], dict[str, Any]]:
         """The includes of one file, and its data."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.format.jinja import pieces, same, space
 from holdfast.states.format.layout import LayoutKept, layout
 from holdfast.states.format.lines import BLANKS, Kind, LayoutLine, lines_of, tangled
@@ -101,9 +101,13 @@ def format_text(text: str, file: str) -> Formatted:
     text = text.replace("\r\n", "\n")
     found = _BREAKS.search(text)
     if found is not None:
-        place = Place(file, text.count("\n", 0, found.start()) + 1)
+        location = Location(file, text.count("\n", 0, found.start()) + 1)
         raise CompileError(
-            [Problem(place, "format-break", f"cannot format a file with the line break {found[0]!r}", "use newlines")]
+            [
+                Problem(
+                    location, "format-break", f"cannot format a file with the line break {found[0]!r}", "use newlines"
+                )
+            ]
         )
     jinja = "jinja" in pipe and any(mark in text for mark in ("{{", "{%", "{#"))
     if not jinja:
@@ -128,7 +132,7 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         new = _parts(_lines(result, file, jinja=jinja))
         if len(old) != len(new) or _differs(text, result, file, jinja=jinja):
             raise CompileError(
-                [Problem(Place(file), "format-unsafe", "cannot format this file without changing what it means")]
+                [Problem(Location(file), "format-unsafe", "cannot format this file without changing what it means")]
             )
         moved = [
             part
@@ -146,7 +150,7 @@ def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
     kept = {id(part.kept): part for part in reversed(parts) if part.kept is not None}
     for part in reversed(kept.values()):
         if part.kept is not None:
-            yield f"{Place(file, part.kept.line.number)}: the layout of {_name(part)} is kept: {part.kept}"
+            yield f"{Location(file, part.kept.line.number)}: the layout of {_name(part)} is kept: {part.kept}"
 
 
 def _name(part: Section) -> str:

@@ -118,7 +118,7 @@ class Piece:
 
 
 @dataclass(slots=True)
-class _Open:
+class _OpenTag:
     """A piece that is being read."""
 
     start: int
@@ -176,11 +176,11 @@ def pieces(text: str, file: str) -> list[Piece]:
 
 def _single(text: str, file: str, loose: frozenset[str]) -> Iterator[Piece]:
     """Each tag, expression and comment by itself."""
-    current: _Open | None = None
+    current: _OpenTag | None = None
     for start, kind, value in _tokens(text, file):
         if kind in ("block_begin", "variable_begin", "comment_begin", "raw_begin"):
             word = {"variable_begin": "{{", "comment_begin": "{#", "raw_begin": "raw"}.get(kind, "")
-            current = _Open(start, word, value.endswith("-") or (word == "raw" and value.startswith("{%-")))
+            current = _OpenTag(start, word, value.endswith("-") or (word == "raw" and value.startswith("{%-")))
         elif current is None:
             continue
         elif kind in ("block_end", "variable_end", "comment_end", "raw_end"):
@@ -243,7 +243,7 @@ def _parse(text: str, file: str) -> nodes.Template:
         raise unreadable(error, text, file) from error
 
 
-def _many(text: str, current: _Open, loose: frozenset[str]) -> bool:
+def _many(text: str, current: _OpenTag, loose: frozenset[str]) -> bool:
     """Whether a piece may print more than a part of one line."""
     if current.word == "{{":
         return "\n" in text or not _one_line(_ENVIRONMENT.parse(text), loose)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import EXPRESSION
 from holdfast.states.source.extensions import INSTEAD, REST, modules
@@ -45,7 +45,7 @@ def unreached(subject: Subject) -> Iterator[Problem]:
         path = files[name]
         if not any(part.startswith("_") for part in path.relative_to(subject.root).parts):
             yield Problem(
-                Place(display(path)),
+                Location(display(path)),
                 "file-unreached",
                 f"{name!r} is never used: no top file and no include names it",
                 "name it in top.sls, or remove it; begin its name with _ if that is intended",
@@ -62,7 +62,7 @@ def extensions(subject: Subject) -> Iterator[Problem]:
                 f"Holdfast does not load modules for Salt: {', '.join(found[:3])}{', ...' if len(found) > 3 else ''}"
             )
             hint = INSTEAD.get(directory, "without a master there is no replacement")
-            yield Problem(Place(display(subject.root / directory)), "extension-ignored", message, hint)
+            yield Problem(Location(display(subject.root / directory)), "extension-ignored", message, hint)
 
 
 def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:

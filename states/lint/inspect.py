@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.states.compile.compiler import Compiler, Trace
 from holdfast.states.data import Request
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import gc_paused
 from holdfast.states.lint import files, keys, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
 from holdfast.states.lint.rule import RULES, Subject
@@ -21,7 +21,7 @@ OF_THE_WHOLE = frozenset({"action-unguarded", "managed-twice"})
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """The errors and the warnings of a states directory, each sorted by place."""
+    """The errors and the warnings of a states directory, each sorted by location."""
 
     errors: tuple[Problem, ...] = ()
     warnings: tuple[Problem, ...] = ()
@@ -54,7 +54,7 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
         found += (problem for problem in rule(subject) if complete or problem.code not in OF_THE_WHOLE)
     for text in texts:
         found += unknown_codes(str(text.path), text.text)
-    secret = {(problem.place.file, problem.place.line) for problem in found if problem.code == "secret-plain"}
+    secret = {(problem.location.file, problem.location.line) for problem in found if problem.code == "secret-plain"}
     errors, found = _covered(errors, secret), _covered(found, secret)
     return LintReport(
         in_order(errors), tuple(_wanted(in_order(found), errors, _comments(found, subject), ignore)), complete
@@ -62,14 +62,14 @@ def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once, sorted by place."""
-    return tuple(sorted(set(problems), key=lambda problem: (problem.place, problem.code, problem.message)))
+    """Each problem once, sorted by location."""
+    return tuple(sorted(set(problems), key=lambda problem: (problem.location, problem.code, problem.message)))
 
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
     """The same problems, without the text of lines that contain a secret."""
     return [
-        problem._replace(text="") if (problem.place.file, problem.place.line) in secret else problem
+        problem._replace(text="") if (problem.location.file, problem.location.line) in secret else problem
         for problem in problems
     ]
 
@@ -78,7 +78,7 @@ def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Igno
     """File -> its comments that silence warnings, for all files with problems."""
     texts = {str(text.path): text.text for text in subject.texts}
     tree = subject.all_files()
-    for file in {problem.place.file for problem in found} - texts.keys():
+    for file in {problem.location.file for problem in found} - texts.keys():
         with suppress(CompileError):
             texts[file] = tree.read(Path(file)).text
     return {file: ignored(text) for file, text in texts.items()}
@@ -88,11 +88,11 @@ def _wanted(
     found: Iterable[Problem], errors: Iterable[Problem], comments: Mapping[str, list[Ignored]], ignore: Collection[str]
 ) -> Iterator[Problem]:
     """The warnings to be reported: not on the line of an error, not silenced, and only once for all turns of a loop."""
-    wrong = {(problem.place.file, problem.place.line) for problem in errors}
-    alike: dict[tuple[Place, str], list[Problem]] = {}
+    wrong = {(problem.location.file, problem.location.line) for problem in errors}
+    alike: dict[tuple[Location, str], list[Problem]] = {}
     for problem in found:
-        beside = (problem.place.file, problem.place.line) in wrong
+        beside = (problem.location.file, problem.location.line) in wrong
         if not beside and problem.code not in ignore and not silenced(problem, comments):
-            alike.setdefault((problem.place, problem.code), []).append(problem)
+            alike.setdefault((problem.location, problem.code), []).append(problem)
     for first, *more in alike.values():
         yield first._replace(message=f"{first.message} (and {len(more)} more like it in this line)") if more else first

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from holdfast.resources.secrets import NAME
 from holdfast.states.compile.check import shape_of
 from holdfast.states.compile.low import CONTROL
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.lint.template import literals
 from holdfast.states.lint.values import stands_there, texts
@@ -44,7 +44,7 @@ def known_shapes(subject: Subject) -> Iterator[Problem]:
             line = text.text.count("\n", 0, found.start()) + 1
             column = found.start() - text.text.rfind("\n", 0, found.start())
             yield Problem(
-                Place(str(text.path), line, column), "secret-plain", f"this looks like {what}, in plain text", HINT
+                Location(str(text.path), line, column), "secret-plain", f"this looks like {what}, in plain text", HINT
             )
 
 

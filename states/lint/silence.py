@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from holdfast.states.codes import CODES
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 
 COMMENT = re.compile(r"#\s*holdfast:\s*ignore\b([^#\n]*)")
 ALONE = re.compile(r"\s*(#.*|\{#.*)?")
@@ -53,17 +53,21 @@ def unknown_codes(file: str, text: str) -> Iterator[Problem]:
                     if code
                     else "this comment does not say which code to ignore"
                 )
-                place = Place(file, number, found.start() + 1)
+                location = Location(file, number, found.start() + 1)
                 yield Problem(
-                    place, "ignore-unknown", said, "write '# holdfast: ignore CODE', a code of docs/lint.md", line[:500]
+                    location,
+                    "ignore-unknown",
+                    said,
+                    "write '# holdfast: ignore CODE', a code of docs/lint.md",
+                    line[:500],
                 )
 
 
 def silenced(problem: Problem, comments: Mapping[str, Iterable[Ignored]]) -> bool:
     """Whether a comment of its file silences a problem."""
     return any(
-        problem.code in comment.codes and comment.first <= problem.place.line <= comment.last
-        for comment in comments.get(problem.place.file, ())
+        problem.code in comment.codes and comment.first <= problem.location.line <= comment.last
+        for comment in comments.get(problem.location.file, ())
     )
 
 

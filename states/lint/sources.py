@@ -89,7 +89,7 @@ def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator
         hint = (
             f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
         )
-        text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.place})"
+        text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.location})"
         yield template.problem(name.lineno, name.name, "template-name", text, hint)
 
 

@@ -36,7 +36,7 @@ def managed_twice(subject: Subject) -> Iterator[Problem]:
         for uid in call.resource.uids():
             owner = owners.setdefault((call.resource.kind, uid), call)
             if owner is not call:
-                other = f"{owner.chunk.identity} ({owner.chunk.spot.place})"
+                other = f"{owner.chunk.identity} ({owner.chunk.spot.location})"
                 text = f"{call.chunk.identity} and {other} both manage the {uid[0]} {uid[1]}"
                 yield call.chunk.spot.problem("managed-twice", text, "keep one of the two, and let others require it")
                 break

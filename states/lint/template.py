@@ -12,7 +12,7 @@ from typing import Any
 import jinja2
 from jinja2 import nodes
 
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text
 from holdfast.states.template.environment import StateEnvironment, environment
 from holdfast.states.template.firstline import split_shebang
@@ -52,7 +52,7 @@ class Template:
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         found = re.search(rf"(?<![\w|]){re.escape(word)}(?!\w)", text)
         return Problem(
-            Place(str(self.path), line, found.start() + 1 if found else 0),
+            Location(str(self.path), line, found.start() + 1 if found else 0),
             code,
             message,
             hint,

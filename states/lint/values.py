@@ -64,5 +64,5 @@ def _made_of_nothing(item: Item, mark: Mark | None) -> bool:
 
 def _lines(item: Item, mark: Mark | None) -> list[str]:
     """The line of a mark and the next one, because a block scalar begins below its key."""
-    place = item.document.place(mark)
-    return [item.document.line_text(place.file, place.line + n) for n in (0, 1)]
+    location = item.document.location(mark)
+    return [item.document.line_text(location.file, location.line + n) for n in (0, 1)]

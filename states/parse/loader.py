@@ -286,7 +286,7 @@ class _Builder:
 
     def _repeated(self, container: Map, key: object, mark: Mark | None) -> None:
         """Record a repeated key; parsing continues to find the others."""
-        first = self.document.place(container.marks[key])
+        first = self.document.location(container.marks[key])
         top = len(self.stack) == 1 and not (self.document.data or self.document.secret)
         word, code = ("ID", "duplicate-id") if top else ("key", "duplicate-key")
         hint = (

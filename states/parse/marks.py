@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from holdfast.resources.numbers import plain_number
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.parse.line_masking import mask_line
 
 NOT_YOURS = "if these are not your states, name their SLS in `lenient`"
@@ -100,17 +100,17 @@ class Document:
     _ends: dict[str, array[int]] = field(default_factory=dict, repr=False)
     """File -> offsets of the ends of its lines. The text is not split for each of thousands of places."""
 
-    def place(self, mark: Mark | None) -> Place:
-        """The place of a mark in the source. The column is known only if no template made the line."""
+    def location(self, mark: Mark | None) -> Location:
+        """The location of a mark in the source. The column is known only if no template made the line."""
         if mark is None:
-            return Place(self.file)
+            return Location(self.file)
         if self.lines is None:
-            return Place(self.file, mark.line + 1, mark.column + 1)
+            return Location(self.file, mark.line + 1, mark.column + 1)
         if not self.lines:
-            return Place(self.file)
+            return Location(self.file)
         file, line = self.lines[min(mark.line, len(self.lines) - 1)]
         source = self.line_text(file, line)
-        return Place(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
+        return Location(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
 
     def beginning(self, data: Any) -> Mark:
         """The first position of data that is not a mapping as it should be; approximate for rendered data."""
@@ -140,10 +140,10 @@ class Document:
 
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
         """A problem at a mark of the rendered text."""
-        place = self.place(mark.sought() if isinstance(mark, Beside) else mark)
-        if place.file == self.file and place.line > (last := len(self._line_ends(self.file))):
-            place = Place(place.file, last)  # something missing at the end has a mark after it
-        return self.problem_at(place, code, message, hint)
+        location = self.location(mark.sought() if isinstance(mark, Beside) else mark)
+        if location.file == self.file and location.line > (last := len(self._line_ends(self.file))):
+            location = Location(location.file, last)  # something missing at the end has a mark after it
+        return self.problem_at(location, code, message, hint)
 
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
         """A problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
@@ -151,11 +151,11 @@ class Document:
             return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
         return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
 
-    def problem_at(self, place: Place, code: str, message: str, hint: str = "") -> Problem:
-        """A problem at a place of the source."""
-        line = self.line_text(place.file, place.line)[:500]
+    def problem_at(self, location: Location, code: str, message: str, hint: str = "") -> Problem:
+        """A problem at a location of the source."""
+        line = self.line_text(location.file, location.line)[:500]
         text = mask_line(line) if self.secret else line
-        return Problem(place, code, message, hint, text)
+        return Problem(location, code, message, hint, text)
 
 
 class Spot(NamedTuple):
@@ -165,9 +165,9 @@ class Spot(NamedTuple):
     mark: Mark | None = None
 
     @property
-    def place(self) -> Place:
-        """The place in the source."""
-        return self.document.place(self.mark)
+    def location(self) -> Location:
+        """The location in the source."""
+        return self.document.location(self.mark)
 
     def problem(self, code: str, message: str, hint: str = "") -> Problem:
         """A problem at this position."""
@@ -215,8 +215,8 @@ class Beside(NamedTuple):
         return self.key
 
     def _text(self, line: int) -> str:
-        place = self.document.place(At(line))
-        return self.document.line_text(place.file, place.line)
+        location = self.document.location(At(line))
+        return self.document.line_text(location.file, location.line)
 
 
 def descend(value: Any, path: Sequence[Any]) -> Mark | None:

@@ -48,7 +48,7 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
         INDENT if KIND.fullmatch(begun.rstrip()) else next((hint for part, hint in HINTS.items() if part in said), "")
     )
     if error.context and error.context_mark is not None and begun:
-        said += f" ({error.context} that began in line {document.place(error.context_mark).line})"
+        said += f" ({error.context} that began in line {document.location(error.context_mark).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
 
 

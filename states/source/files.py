@@ -22,7 +22,7 @@ from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, Handle, acl_of, read_whole
 from holdfast.resources.paths.trust import Weakness, weakness
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.hostfiles import absolute, is_directory
 
 LIMIT = 8 << 20
@@ -36,7 +36,7 @@ STEADY = 2_000_000_000
 """Age in nanoseconds after which a file with the same status is unchanged: clocks of file systems are less coarse."""
 
 
-class Source(NamedTuple):
+class ReadFile(NamedTuple):
     """One file that a compilation read, with enough data to tell later whether it is unchanged."""
 
     path: Path
@@ -104,7 +104,7 @@ class Tree:
     """SLS name -> its file; filled on request."""
     _walked: frozenset[str] = frozenset()
     """Paths of all state files; filled on request."""
-    _safe: dict[str, paths.Directory] = field(default_factory=dict)
+    _safe: dict[str, paths.SafeDirectory] = field(default_factory=dict)
     """Directories that only trusted users can change, by path."""
 
     def anew(self) -> Tree:
@@ -144,7 +144,7 @@ class Tree:
                 if other is not path:
                     found[name], hidden = (path, other) if path == self._straight(name) else (other, path)
                     message = f"this file never applies: {display(found[name])} has the same name, {name!r}"
-                    self.warnings.append(Problem(Place(display(hidden)), "source-hidden", message))
+                    self.warnings.append(Problem(Location(display(hidden)), "source-hidden", message))
             self._names = found
         return self._names
 
@@ -179,10 +179,10 @@ class Tree:
             raise FileNotFoundError(errno.ENOENT, "outside the states directory", name)
         return self.root.joinpath(*parts)
 
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[ReadFile, ...]:
         """The files that were read, to tell later whether they are unchanged."""
         by_parts = sorted(self.read_files.values(), key=lambda text: str(text.path).replace("/", "\0"))
-        return tuple(Source(text.path, text.digest) for text in by_parts)
+        return tuple(ReadFile(text.path, text.digest) for text in by_parts)
 
     def _walk(self) -> list[str]:
         """All `*.sls` files below the root, sorted by path, without names that begin with a dot.
@@ -192,7 +192,7 @@ class Tree:
         found: list[str] = []
         at = os.fspath(self.root)
         try:
-            todo: list[paths.Directory | paths.Place] = [replace(paths.directory(absolute(at)), path=at)]
+            todo: list[paths.SafeDirectory | paths.Place] = [replace(paths.directory(absolute(at)), path=at)]
             while todo:
                 each = todo.pop()
                 at = each.path
@@ -299,7 +299,7 @@ class Tree:
             raise too_large(path, self.limit)
         demand_trust(path, info, self.trusted, acl)
 
-    def _trusted(self, folder: str, path: Path) -> paths.Directory:
+    def _trusted(self, folder: str, path: Path) -> paths.SafeDirectory:
         """The directory of a file. Raises `CompileError` if untrusted users can change it or the path to it."""
         try:
             directory = paths.directory(folder or "/")
@@ -316,7 +316,7 @@ class Tree:
         self._safe[folder] = directory
         return directory
 
-    def _demand_directory(self, directory: paths.Directory) -> None:
+    def _demand_directory(self, directory: paths.SafeDirectory) -> None:
         """Raise `CompileError` for a directory in which untrusted users can replace a file.
 
         Names the weak directory.
@@ -327,12 +327,12 @@ class Tree:
             raise distrusted(directory.weak, directory.path)
 
 
-def _demand_bounded(directory: paths.Directory, entries: int) -> None:
+def _demand_bounded(directory: paths.SafeDirectory, entries: int) -> None:
     if entries > ENTRIES and directory.holders:
         raise paths.Unsafe(f"it has more than {ENTRIES} entries, and {directory.reason}")
 
 
-def _listed(directory: paths.Directory) -> tuple[list[str], list[paths.Place]]:
+def _listed(directory: paths.SafeDirectory) -> tuple[list[str], list[paths.Place]]:
     """State files and directories in a directory, without names that begin with a dot. Raises `OSError`."""
     start = directory.path.rstrip("/") + "/"
     files, directories = [], []
@@ -440,4 +440,4 @@ def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
 
 def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0) -> CompileError:
     """The error for a file that is not read."""
-    return CompileError([Problem(Place(display(path), line), code, f"cannot use this file: {message}", hint)])
+    return CompileError([Problem(Location(display(path), line), code, f"cannot use this file: {message}", hint)])

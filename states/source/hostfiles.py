@@ -116,7 +116,7 @@ def below(path: str, deepest: int | None = None) -> Iterator[FoundEntry]:
         top = paths.directory(absolute(path))
     except (OSError, paths.Unsafe):
         return
-    todo: list[tuple[int, paths.Directory | paths.Place]] = [(1, replace(top, path=path))]
+    todo: list[tuple[int, paths.SafeDirectory | paths.Place]] = [(1, replace(top, path=path))]
     loose = 0
     while todo and (deepest is None or todo[-1][0] <= deepest):
         depth, each = todo.pop()
@@ -138,7 +138,7 @@ def below(path: str, deepest: int | None = None) -> Iterator[FoundEntry]:
                     todo.append((depth + 1, found.place))
 
 
-def _demand_bounded(path: str, directory: paths.Directory, entries: int, depth: int) -> None:
+def _demand_bounded(path: str, directory: paths.SafeDirectory, entries: int, depth: int) -> None:
     if entries > ENTRIES:
         raise paths.Unsafe(f"cannot look through {path}: it has more than {ENTRIES} entries, and {directory.reason}")
     if depth > DEEP:

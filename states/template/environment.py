@@ -19,7 +19,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.resources.expressions import Unbounded
 from holdfast.resources.lookup import near_name
 from holdfast.resources.registry import nearest
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.filters.formats import readable
 from holdfast.states.filters.table import FILTERS, TESTS
 from holdfast.states.helpers.calls import NoSuchCall
@@ -165,31 +165,32 @@ def explain(
     tree: Tree | None = None,
 ) -> Problem:
     """The problem for an exception while `file` was rendered. `texts` has the text of each template by its path."""
-    place = template_place(error, str(file), texts)
+    location = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names), tree)
     if isinstance(error, jinja2.TemplateSyntaxError) and (
-        told := unclosed_tag(_READER, error.source or texts.get(place.file, ""), error)
+        told := unclosed_tag(_READER, error.source or texts.get(location.file, ""), error)
     ):
-        place, message, hint = place._replace(line=told[0]), f"the template cannot be parsed: {told[1]}", ""
-    lines = texts.get(place.file, "").split("\n")
-    line = lines[place.line - 1].rstrip("\r") if 0 < place.line <= len(lines) else ""
+        location, message, hint = location._replace(line=told[0]), f"the template cannot be parsed: {told[1]}", ""
+    lines = texts.get(location.file, "").split("\n")
+    line = lines[location.line - 1].rstrip("\r") if 0 < location.line <= len(lines) else ""
     text = mask_line(line[:500]) if secret else line
     if secret and code in ("template-data", "template-error"):
         message, hint = f"the template failed: {type(error).__name__}", ""  # the message may contain secret data
     if isinstance(error, jinja2.UndefinedError) and text:
         column, whole = _pinned(str(error), line[:500])
-        place = Place(place.file, place.line, column)
+        location = Location(location.file, location.line, column)
         message = message.replace("the mapping has", f"the mapping {whole} has") if whole else message
-    return Problem(place, code, message, hint, text[:500])
+    return Problem(location, code, message, hint, text[:500])
 
 
-def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Place:
+def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Location:
     """The innermost line of a template in the traceback of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
-        return Place(error.filename or file, error.lineno)
+        return Location(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
     return next(
-        (Place(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts), Place(file)
+        (Location(frame.filename, frame.lineno or 0) for frame in reversed(frames) if frame.filename in texts),
+        Location(file),
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text
 
 PIPES = (("jinja", "yaml"), ("yaml",), ("json",), ("jinja", "json"))
@@ -45,7 +45,7 @@ def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
         else f"use one of {', '.join('#!' + '|'.join(known) for known in PIPES)}"
     )
     raise CompileError(
-        [Problem(Place(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)]
+        [Problem(Location(str(text.path), 1), "renderer-unknown", f"there is no renderer {unknown!r}", hint, first)]
     )
 
 
@@ -69,7 +69,7 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
         raise CompileError(
             [
                 Problem(
-                    Place(file, at + 1),
+                    Location(file, at + 1),
                     "template-options",
                     f"this is not an option of Jinja: {wrong[0]}",
                     hint,

@@ -13,7 +13,7 @@ from typing import Any
 
 import jinja2
 
-from holdfast.states.errors import CompileError, Place, Problem
+from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.helpers.template_names import variables as given
 from holdfast.states.parse.line_breaks import by_yaml_lines, has_odd_breaks
 from holdfast.states.parse.marks import Document
@@ -136,9 +136,9 @@ def render_text(
         return template.render(context) + "\n" * text.endswith("\n")
     except Exception as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context, tree=tree)
-        line = problem.place.line + (chosen is not None)
-        place = Place(name, line) if problem.place.file.startswith("<") else problem.place
-        raise CompileError([Problem(place, problem.code, problem.message, problem.hint, problem.text)]) from error
+        line = problem.location.line + (chosen is not None)
+        location = Location(name, line) if problem.location.file.startswith("<") else problem.location
+        raise CompileError([Problem(location, problem.code, problem.message, problem.hint, problem.text)]) from error
     finally:
         if read is not None:
             read |= view.read
@@ -157,7 +157,7 @@ def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
         problem = explain(error, file, {file: text.text}, ())
-        return problem._replace(place=Place(file, problem.place.line))  # Jinja names a text '<template>'
+        return problem._replace(location=Location(file, problem.location.line))  # Jinja names a text '<template>'
     return None
 
 

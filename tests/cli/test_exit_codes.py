@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.cli.exits import Code
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.main import VERBS
 from holdfast_process import COMMAND, environment, holdfast
 
@@ -53,7 +53,7 @@ def answering(directory: Path, answer: bytes) -> Iterator[None]:
 @pytest.mark.parametrize("page", ["README.md", "docs/engine.md"])
 def test_the_documents_have_the_codes_of_the_program(page: str) -> None:
     """Each code with its meaning, word for word, and no other."""
-    assert table((ROOT / page).read_text()) == {code.value: code.meaning for code in Code}
+    assert table((ROOT / page).read_text()) == {code.value: code.meaning for code in ExitCode}
 
 
 @pytest.mark.parametrize("page", ["docs/lint.md", "docs/fmt.md"])
@@ -61,34 +61,34 @@ def test_pages_of_single_verbs_have_no_codes_of_their_own(page: str) -> None:
     """They say in their own words what a code means there."""
     found = table((ROOT / page).read_text())
     assert found
-    assert found.keys() <= {code.value for code in Code}
+    assert found.keys() <= {code.value for code in ExitCode}
 
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_a_verb_has_no_codes_of_its_own(verb: str) -> None:
     """Each number after `Exit codes:` is in the table."""
     said = holdfast(verb, "--help", check=0).stdout.partition("Exit codes:")[2].partition("Options:")[0]
-    assert {int(number) for number in re.findall(r"\b\d+\b", said)} <= {code.value for code in Code}
+    assert {int(number) for number in re.findall(r"\b\d+\b", said)} <= {code.value for code in ExitCode}
 
 
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", Code.FOREIGN),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", ExitCode.FOREIGN),
         (
             json.dumps({"ok": False, "error": "cannot do 'status'", "code": "not-understood"}).encode() + b"\n",
-            Code.FOREIGN,
+            ExitCode.FOREIGN,
         ),
         (
             json.dumps({"ok": False, "error": "cannot serve uid 7", "code": "not-permitted"}).encode() + b"\n",
-            Code.NOT_PERMITTED,
+            ExitCode.NOT_PERMITTED,
         ),
-        (json.dumps({"ok": False, "error": "no", "code": "of a later version"}).encode() + b"\n", Code.FAILED),
-        (b"", Code.NO_AGENT),
+        (json.dumps({"ok": False, "error": "no", "code": "of a later version"}).encode() + b"\n", ExitCode.FAILED),
+        (b"", ExitCode.NO_AGENT),
     ],
     ids=["no agent's words", "not understood", "not permitted", "an unknown code", "no answer"],
 )
-def test_why_the_agent_was_not_asked_is_told_by_the_code(tmp_path: Path, answer: bytes, code: Code) -> None:
+def test_why_the_agent_was_not_asked_is_told_by_the_code(tmp_path: Path, answer: bytes, code: ExitCode) -> None:
     """`status` ends with 1 only where an agent has said that the host has not converged, or said no."""
     with answering(tmp_path, answer):
         assert len(holdfast("status", "--state-dir", tmp_path, check=code).stderr.splitlines()) == 1
@@ -111,5 +111,5 @@ def test_another_user_is_not_permitted(tmp_path: Path) -> None:
             [*COMMAND[:3], "-c", code, "status", "--state-dir", str(tmp_path)],
             capture_output=True, text=True, env=environment(), timeout=60, check=False,
         )  # fmt: skip
-    assert done.returncode == Code.NOT_PERMITTED, done.stderr
+    assert done.returncode == ExitCode.NOT_PERMITTED, done.stderr
     assert "permission denied; only root and the agent's own user may" in done.stderr

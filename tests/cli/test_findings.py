@@ -6,11 +6,11 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.cli.findings import github, text
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.inspect import LintReport
 
 LONG = Problem(
-    Place("/srv/states/web/server.sls", 14, 70),
+    Location("/srv/states/web/server.sls", 14, 70),
     "managed-twice",
     "pkg.installed[nginx] and pkg.installed[nginx too] (/srv/states/web/more.sls:12:3) both manage the pkg nginx",
     "keep one of the two, and let others require it wherever they have need of it, one and all",
@@ -31,7 +31,7 @@ def test_lines_fit_a_terminal():
     assert "(states/web/more.sls:12:3)" in " ".join(map(str.strip, lines))
     quoted = next(index for index, line in enumerate(lines) if line.endswith("…"))
     assert lines[quoted].startswith("    …")
-    assert lines[quoted][lines[quoted + 1].index("^")] == LONG.text[LONG.place.column - 1] == "|"
+    assert lines[quoted][lines[quoted + 1].index("^")] == LONG.text[LONG.location.column - 1] == "|"
     assert lines[-2:] == ["", "1 warning in 2 states"]
 
 
@@ -39,7 +39,9 @@ def test_lines_fit_a_terminal():
 @pytest.mark.parametrize("width", [0, 40, 80, 200])
 def test_mark_stays_below_its_column(column, width):
     """Wherever it is, and however narrow the terminal; without a column, or beyond the end, there is none."""
-    problem = LONG._replace(place=Place("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109))))
+    problem = LONG._replace(
+        location=Location("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109)))
+    )
     lines = "\n".join(text(LintReport((problem,)), Path("/srv"), width=width)).split("\n")
     marks = [index for index, line in enumerate(lines) if line.strip() == "^"]
 
@@ -65,10 +67,10 @@ def test_what_a_terminal_would_obey_is_never_printed():
 
     The marks of quoted lines stay below their columns.
     """
-    place = Place("/states/a\x07.sls", 1, 4)
+    place = Location("/states/a\x07.sls", 1, 4)
     problem = Problem(place, "unknown-state", "there is no 'x\x1b[31m'", "write \x9b2J", "a\x1b: b\x1b]0;title\x07")
     shown = "\n".join([*text(LintReport((problem,)), Path("/srv")), str(problem)])
-    plain = problem._replace(place=Place("/states/a.sls"))
+    plain = problem._replace(location=Location("/states/a.sls"))
 
     assert not set(shown + "".join(github(LintReport((plain,)), Path("/srv")))) & {"\x1b", "\x07", "\x9b"}
     assert "there is no 'x\\x1b[31m' [unknown-state]\n    a�: b�]0;title�\n       ^\n  write \\x9b2J" in shown

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import install as installer
-from holdfast.agent.cli.exits import Code, code_of
+from holdfast.agent.cli.exits import ExitCode, code_of
 from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.install import InstallError, install, uninstall
 from holdfast.agent.settings import load
@@ -229,7 +229,7 @@ def test_only_root_installs_on_the_host(monkeypatch):
 
     with pytest.raises(InstallError, match="only root may") as raised:
         list(install(Path("/"), start=False))
-    assert code_of(raised.value) == Code.NOT_PERMITTED
+    assert code_of(raised.value) == ExitCode.NOT_PERMITTED
 
 
 def test_unit_says_what_the_agent_relies_on():

@@ -19,7 +19,7 @@ from holdfast.agent.pictures.svg import svg
 from holdfast.agent.pictures.texts import dot, mermaid
 from holdfast.resources import visible
 from holdfast.resources.errors import Permanent
-from holdfast.states.errors import Place, Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.inspect import LintReport
 from holdfast_process import Tree
 
@@ -74,7 +74,7 @@ FRAME = {
     "rows": [{"identity": EVIL, "state": "failed", "comment": EVIL}],
     "recent": [{"at": 1.0, "what": "failed", "identity": EVIL, "times": 1, "duration": 1.0, "cause": "drift"}],
 }  # fmt: skip
-PROBLEM = Problem(Place(EVIL, 1, 1), "yaml-syntax", EVIL, EVIL, EVIL)
+PROBLEM = Problem(Location(EVIL, 1, 1), "yaml-syntax", EVIL, EVIL, EVIL)
 DRAWING = Drawing(
     [DrawnNode(EVIL, "test.nop", EVIL), DrawnNode("b", "test.nop", "a")], [DrawnEdge(EVIL, "b", "require")]
 )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent import paths, settings
-from holdfast.agent.cli.options import Source
+from holdfast.agent.cli.options import ConfigurationSource
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def host(tmp_path: Path, monkeypatch) -> Path:
 
 def test_states_alone_have_no_pillar_of_the_host(host: Path, capsys):
     """And that is said."""
-    found = Source(states=host / "mine").settings()
+    found = ConfigurationSource(states=host / "mine").settings()
 
     assert (found.id, found.pillar) == ("web1", None)
     assert capsys.readouterr().err == "--states alone: without the pillar of this host (--pillar DIR names one)\n"
@@ -36,7 +36,7 @@ def test_states_alone_have_no_pillar_of_the_host(host: Path, capsys):
 @pytest.mark.parametrize("more", [{"pillar": "etc/pillar"}, {"config": "etc/agent.yaml"}])
 def test_what_is_named_is_used(host: Path, more, capsys):
     """A pillar, or settings that name one."""
-    found = Source(states=host / "mine", **{name: host / path for name, path in more.items()}).settings()
+    found = ConfigurationSource(states=host / "mine", **{name: host / path for name, path in more.items()}).settings()
 
     assert found.pillar == host / "etc" / "pillar"
     assert capsys.readouterr().err == ""
@@ -47,6 +47,6 @@ def test_settings_that_the_user_may_not_read_are_not_missed(host: Path, monkeypa
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("os.access", lambda path, mode: False)
 
-    found = Source(states=host / "mine").settings()
+    found = ConfigurationSource(states=host / "mine").settings()
     assert (found.id, found.pillar, found.grains_file) == (None, None, None)
     assert "without the pillar" in capsys.readouterr().err

@@ -113,4 +113,4 @@ def test_broken_grains_file_names_file_and_line(tmp_path):
     with pytest.raises(CompileError) as caught:
         facts.gather(Settings(grains_file=file))
 
-    assert (caught.value.problems[0].place.file, caught.value.problems[0].place.line) == (str(file), 2)
+    assert (caught.value.problems[0].location.file, caught.value.problems[0].location.line) == (str(file), 2)

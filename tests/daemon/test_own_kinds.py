@@ -22,5 +22,5 @@ def test_file_that_cannot_be_loaded_is_a_problem_at_its_line(tmp_path, text, lin
         ConfigurationCompiler().load_kinds(tmp_path)
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line) == ("kind-broken", line)
+    assert (problem.code, problem.location.line) == ("kind-broken", line)
     assert told in problem.message

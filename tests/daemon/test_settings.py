@@ -134,12 +134,12 @@ def test_all_mistakes_at_once_each_with_its_line(config):
     with pytest.raises(SettingsError) as caught:
         load(path)
 
-    found = {(p.place.line, p.code): p for p in caught.value.problems}
+    found = {(p.location.line, p.code): p for p in caught.value.problems}
     assert set(found) == {(2, "unknown-setting"), (4, "wrong-setting"), (5, "unknown-setting"), (6, "wrong-setting")}
     assert "'states'" in found[2, "unknown-setting"].hint
     assert "'flap_limit'" in found[5, "unknown-setting"].hint
     assert "'debug', 'info'" in found[6, "wrong-setting"].message
-    assert found[2, "unknown-setting"].place.file == str(path)
+    assert found[2, "unknown-setting"].location.file == str(path)
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1\n", "a: 1\na: 2\n"], ids=["syntax", "not a mapping", "key twice"])
@@ -148,7 +148,7 @@ def test_yaml_that_is_no_mapping(config, text):
     with pytest.raises(SettingsError) as caught:
         load(config(text))
 
-    assert caught.value.problems[0].place.file.endswith("agent.yaml")
+    assert caught.value.problems[0].location.file.endswith("agent.yaml")
 
 
 def test_list_is_marked_where_it_begins(config):
@@ -157,7 +157,7 @@ def test_list_is_marked_where_it_begins(config):
         load(config("# ours\n- id: web1\n"))
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line, problem.place.column) == ("settings-shape", 2, 1)
+    assert (problem.code, problem.location.line, problem.location.column) == ("settings-shape", 2, 1)
 
 
 def test_a_setting_that_stands_twice_is_no_id(config):
@@ -166,7 +166,7 @@ def test_a_setting_that_stands_twice_is_no_id(config):
         load(config("id: web1\nnoop: true\nid: web2\n"))
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line, problem.hint) == (
+    assert (problem.code, problem.location.line, problem.hint) == (
         "duplicate-key",
         3,
         "remove one of them, or merge the two",
@@ -270,7 +270,7 @@ def _told(use, *args):
     try:
         use(*args)
     except CompileError as error:
-        return all(problem.code and problem.message and problem.place.file for problem in error.problems)
+        return all(problem.code and problem.message and problem.location.file for problem in error.problems)
     return True
 
 
@@ -295,7 +295,7 @@ def test_a_path_that_there_cannot_be_is_refused_where_it_stands(config, text, na
         load(path)
 
     (problem,) = caught.value.problems
-    assert (problem.place.line, problem.code) == (2, "wrong-setting")
+    assert (problem.location.line, problem.code) == (2, "wrong-setting")
     assert "a path cannot be empty or contain a NUL character" in problem.message
     assert socket_of(path, {}) == default_socket(STATE_DIR)
 
@@ -309,7 +309,7 @@ def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
         load(path)
 
     found = next(problem for problem in caught.value.problems if problem.code == "unknown-setting")
-    assert found.place.line == 2
+    assert found.location.line == 2
     assert "'environments.dev.state'" in found.message
     assert found.hint == "did you mean 'states'?"
 

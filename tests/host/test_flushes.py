@@ -18,23 +18,23 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources import paths
 from holdfast.resources.context import Report
-from holdfast.resources.paths.place import Directory
+from holdfast.resources.paths.place import SafeDirectory
 
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """What happens: directories that are flushed, and commands that are run."""
     said: list[str] = []
-    sync = Directory.sync
+    sync = SafeDirectory.sync
 
-    def noted(directory: Directory) -> None:
+    def noted(directory: SafeDirectory) -> None:
         sync(directory)
         said.append(f"flush {Path(directory.path).name}")
 
     async def run(command: CommandSpec, _: object) -> None:
         said.append(f"run {command.argv[0]}")
 
-    monkeypatch.setattr(Directory, "sync", noted)
+    monkeypatch.setattr(SafeDirectory, "sync", noted)
     monkeypatch.setattr("holdfast.agent.host.run.run", run)
     return said
 
@@ -152,14 +152,14 @@ async def test_a_disk_that_does_not_answer_holds_up_nobody_for_long(
     """Who waits goes on after a while; it is told, and what was written elsewhere since is flushed."""
     go, others = threading.Event(), []
 
-    def sync(directory: Directory) -> None:
+    def sync(directory: SafeDirectory) -> None:
         if directory.path.endswith("/d"):
             go.wait(20)
         else:
             others.append(directory.path)
 
     monkeypatch.setattr(flushes, "LONG", 0.001)
-    monkeypatch.setattr(Directory, "sync", sync)
+    monkeypatch.setattr(SafeDirectory, "sync", sync)
     try:
         async with host(tmp_path) as one:
             await write(one, tmp_path / "d/a")
@@ -177,11 +177,11 @@ async def test_who_waits_sees_the_flush_that_is_under_way_end(tmp_path: Path, mo
     """Also when the one who began it has given up."""
     go, ended = threading.Event(), []
 
-    def sync(_: Directory) -> None:
+    def sync(_: SafeDirectory) -> None:
         go.wait(20)
         ended.append(True)
 
-    monkeypatch.setattr(Directory, "sync", sync)
+    monkeypatch.setattr(SafeDirectory, "sync", sync)
     async with host(tmp_path) as one:
         one.flushes.owe(paths.directory(str(tmp_path)))
         first, second = asyncio.create_task(one.flushes.done()), asyncio.create_task(one.flushes.done())

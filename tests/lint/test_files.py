@@ -20,7 +20,7 @@ def test_only_what_nothing_names_is_told(files, look):
     """The top file counts for whatever host."""
     report = look({"lost.sls": NOP("lost")} | files | {"Debian-roles.sls": NOP("roles")})
 
-    told = {warning.place.file.rpartition("/")[2] for warning in report.warnings if warning.code == "file-unreached"}
+    told = {warning.location.file.rpartition("/")[2] for warning in report.warnings if warning.code == "file-unreached"}
     assert told == ({"web.sls", "other.sls", "Debian-roles.sls"} if "other.sls" in files else {"lost.sls"})
 
 
@@ -56,7 +56,7 @@ def test_what_only_an_unreached_file_includes_is_unreached(warnings):
         }
     )
 
-    assert [(warning.code, warning.place.line, warning.place.file[-5:]) for warning in found] == [
+    assert [(warning.code, warning.location.line, warning.location.file[-5:]) for warning in found] == [
         ("file-unreached", 0, "a.sls"),
         ("file-unreached", 0, "b.sls"),
     ]

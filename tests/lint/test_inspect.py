@@ -49,7 +49,7 @@ def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
         }
     )
 
-    assert [(error.place.file[-5:], error.code) for error in report.errors] == [
+    assert [(error.location.file[-5:], error.code) for error in report.errors] == [
         ("a.sls", "yaml-syntax"),
         ("b.sls", "template-undefined"),
         ("c.sls", "unknown-argument"),
@@ -73,7 +73,7 @@ def test_warnings_of_other_files_are_told_beside_errors_in_rendering(look):
     )
 
     assert [error.code for error in report.errors] == ["yaml-syntax", "template-undefined", "source-absent"]
-    assert [(warning.place.file[-5:], warning.code) for warning in report.warnings] == [
+    assert [(warning.location.file[-5:], warning.code) for warning in report.warnings] == [
         ("c.sls", "argument-ignored"),
         ("d.sls", "secret-plain"),
     ]
@@ -139,7 +139,7 @@ def test_modules_for_salt_among_the_states_are_told(warnings):
     }
 
     found = warnings(files)
-    assert [(warning.code, warning.place.file.rpartition("/")[2]) for warning in found] == [
+    assert [(warning.code, warning.location.file.rpartition("/")[2]) for warning in found] == [
         ("extension-ignored", "_grains"),
         ("extension-ignored", "_modules"),
     ]

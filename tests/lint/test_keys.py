@@ -45,7 +45,7 @@ def test_a_key_that_looks_like_another_is_told(text, hint, where, warnings):
 
     (warning,) = warnings(files, pillar=PILLAR)
     assert warning.code == "key-missing"
-    assert (warning.place.line, warning.place.column) == (1, len(before) + 1)
+    assert (warning.location.line, warning.location.column) == (1, len(before) + 1)
     assert warning.hint.startswith(hint)
 
 
@@ -60,7 +60,7 @@ def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
     keys = "    - contents_pillar:\n      - nginx:prot\n      - nginx:port\n      - other\n"
 
     (warning,) = warnings(f"/x:\n  file.managed:\n{keys}", pillar=PILLAR)
-    assert (warning.code, warning.place.line, warning.hint) == ("key-missing", 3, "did you mean 'nginx:port'?")
+    assert (warning.code, warning.location.line, warning.hint) == ("key-missing", 3, "did you mean 'nginx:port'?")
 
 
 def test_a_template_in_the_state_itself_is_looked_at(warnings):
@@ -68,7 +68,7 @@ def test_a_template_in_the_state_itself_is_looked_at(warnings):
     lines = "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
 
     found = warnings(f"#!yaml\n/x:\n  file.managed:\n    - template: jinja\n    - contents: |\n{lines}", pillar=PILLAR)
-    assert [(warning.code, warning.place.line) for warning in found] == [
+    assert [(warning.code, warning.location.line) for warning in found] == [
         ("key-missing", 6),
         ("template-name", 7),
         ("template-unknown", 8),

@@ -182,9 +182,9 @@ def test_rule_finds(text, code, line, words, warnings):
     """One warning, with its place down to the column, and words that help."""
     (warning,) = warnings(text)
 
-    assert (warning.code, warning.place.line) == (code, line)
-    assert warning.place.file.endswith("states/site.sls")
-    assert warning.place.column > 0
+    assert (warning.code, warning.location.line) == (code, line)
+    assert warning.location.file.endswith("states/site.sls")
+    assert warning.location.column > 0
     assert words in f"{warning.message} {warning.hint}"
     assert warning.hint or code.startswith("requisite-")
 
@@ -241,7 +241,7 @@ def test_requisite_that_the_settings_turn_off(warnings):
     text = LOUD + state("test.nop", "listen: [{test: loud}]") + state("test.nop", "listen_in: [{test: loud}]", id_="y")
     found = warnings(text, options={"disabled_requisites": ["listen", "listen_in"]})
 
-    assert [(warning.code, warning.place.line) for warning in found] == [
+    assert [(warning.code, warning.location.line) for warning in found] == [
         ("requisite-disabled", 5),
         ("requisite-disabled", 8),
     ]
@@ -259,5 +259,5 @@ def test_one_line_that_makes_many_states_is_told_once(warnings):
     (loop,) = warnings("{% for n in range(30) %}\nx{{ n }}:\n  cmd.run:\n    - name: make\n{% endfor %}\n")
     (names,) = warnings(state("cmd.run", "names: [a, b, c]"))
 
-    assert (loop.place.line, "cmd.run[x0]" in loop.message, "(and 29 more" in loop.message) == (3, True, True)
+    assert (loop.location.line, "cmd.run[x0]" in loop.message, "(and 29 more" in loop.message) == (3, True, True)
     assert "(and 2 more like it in this line)" in names.message

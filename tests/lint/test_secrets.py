@@ -44,7 +44,7 @@ def test_secret_in_plain_text(text, line, secret, warnings):
     """One warning at its line, in which the secret does not appear."""
     (warning,) = warnings(text)
 
-    assert (warning.code, warning.place.line) == ("secret-plain", line)
+    assert (warning.code, warning.location.line) == ("secret-plain", line)
     assert secret not in str(warning)
     assert "pillar" in warning.hint
 

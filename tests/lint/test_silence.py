@@ -70,7 +70,7 @@ def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
     """A mistyped code would silence nothing, and nobody would know."""
     (warning,) = warnings(f"x: test.nop\n{comment}\n")
 
-    assert (warning.code, warning.place.line, warning.place.column) == ("ignore-unknown", 2, 1)
+    assert (warning.code, warning.location.line, warning.location.column) == ("ignore-unknown", 2, 1)
     assert words in warning.message
 
 

@@ -34,7 +34,10 @@ def test_name_that_nothing_gives_a_value(text, words, warnings):
     (warning,) = warnings({"site.sls": before + after + TAIL, "lib/map.jinja": "{% set a, inner = 1, 2 %}"})
 
     assert warning.code == "template-name"
-    assert (warning.place.line, warning.place.column) == (before.count("\n") + 1, len(before.rpartition("\n")[2]) + 1)
+    assert (warning.location.line, warning.location.column) == (
+        before.count("\n") + 1,
+        len(before.rpartition("\n")[2]) + 1,
+    )
     assert words in f"{warning.message} {warning.hint}"
 
 
@@ -85,8 +88,8 @@ def test_what_a_state_file_hands_on_is_known_to_what_it_imports(warnings):
     }
     (warning,) = warnings(files)
 
-    assert warning.place.file.endswith("lib/map.jinja")
-    assert (warning.place.line, warning.message, warning.hint) == (
+    assert warning.location.file.endswith("lib/map.jinja")
+    assert (warning.location.line, warning.message, warning.hint) == (
         2,
         "'ton' is not defined",
         "did you mean tone?",
@@ -140,7 +143,7 @@ def test_call_that_does_more_than_look(call, warnings):
     """Each is named where it stands."""
     (warning,) = warnings("{% if false %}{{ " + call + " }}{% endif %}" + TAIL)
 
-    assert (warning.code, warning.place.line) == ("template-effect", 1)
+    assert (warning.code, warning.location.line) == ("template-effect", 1)
     assert "has side effects" in warning.message
 
 
@@ -171,8 +174,8 @@ def test_template_that_does_not_render_has_its_error_alone(look):
     """No warning repeats in the same line what the compiler says; other lines have theirs."""
     report = look("{{ colour }}\n{% if false %}{{ shade }}{% endif %}" + TAIL)
 
-    assert [(error.code, error.place.line) for error in report.errors] == [("template-undefined", 1)]
-    assert [(warning.code, warning.place.line) for warning in report.warnings] == [("template-name", 2)]
+    assert [(error.code, error.location.line) for error in report.errors] == [("template-undefined", 1)]
+    assert [(warning.code, warning.location.line) for warning in report.warnings] == [("template-name", 2)]
 
 
 CONF = (
@@ -187,8 +190,8 @@ def test_template_of_a_file_and_the_context_of_its_state(warnings):
         {"site.sls": CONF, "x.conf": "a {{ port }} {{ host }}\n{{ name }} {{ grains.id }}\n b = {{ prot }}\n"}
     )
 
-    assert (warning.code, warning.place.line, warning.place.column) == ("template-name", 3, 9)
-    assert warning.place.file.endswith("states/x.conf")
+    assert (warning.code, warning.location.line, warning.location.column) == ("template-name", 3, 9)
+    assert warning.location.file.endswith("states/x.conf")
     assert "file.managed[x]" in warning.message
     assert warning.hint == "did you mean port?"
 

@@ -37,7 +37,7 @@ def test_none_of_a_template_is_told(text, line, key, warnings):
     """At its line, with what to do."""
     (warning,) = warnings(text)
 
-    assert (warning.code, warning.place.line) == ("value-none", line)
+    assert (warning.code, warning.location.line) == ("value-none", line)
     assert repr(key) in warning.message
     assert "default" in warning.hint
 

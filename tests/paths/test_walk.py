@@ -354,7 +354,7 @@ def test_the_mount_table_is_understood(tmp_path, monkeypatch):
         f"43 22 0:53 / /home/u/a\rb rw - fuse none rw,user_id={USER}\n",
         newline="",
     )
-    found = mounts.Table()
+    found = mounts.MountTable()
     found._poll, found._file = object(), os.open(table, os.O_RDONLY)
     found._read()
     os.close(found._file)

@@ -24,7 +24,7 @@ def test_a_changed_file_is_read_again(tmp_path):
     """A user added after the first look is seen at the next; lines that are no accounts are not."""
     passwd = tmp_path / "passwd"
     passwd.write_text("root:x:0:0::/:/bin/sh\n+nis:x:7:7::/:/bin/sh\nnonsense\n")
-    table = accounts.Table(str(passwd))
+    table = accounts.AccountTable(str(passwd))
     assert table.fresh().ids == {"root": 0}
 
     passwd.write_text("root:x:0:0::/:/bin/sh\napp:x:900:900::/:/bin/sh\n")

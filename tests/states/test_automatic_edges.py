@@ -354,7 +354,7 @@ def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems
     """When it is checked: later, where edges are made, nobody expects an error."""
     (problem,) = problems("a: zneedy.made\n")
 
-    assert (problem.code, problem.place.line) == ("kind-broken", 1)
+    assert (problem.code, problem.location.line) == ("kind-broken", 1)
     assert "lost" in problem.message
 
 

@@ -34,7 +34,7 @@ def test_wrong_argument_is_reported_at_its_line(problems, lines, code, line, wor
     """With the nearest right name, or with what would be right."""
     (problem,) = problems(GOOD + f"    {lines}\n")
 
-    assert (problem.code, problem.place.line) == (code, line)
+    assert (problem.code, problem.location.line) == (code, line)
     assert words in f"{problem.message} {problem.hint}"
 
 
@@ -44,7 +44,7 @@ def test_all_wrong_arguments_of_all_states_are_reported_together(problems):
         "/srv/a:\n  crate.packed:\n    - uesr: x\n    - mode: 8\n/srv/b:\n  crate.packed:\n    - user: ROOT\n"
     )
 
-    assert [(problem.place.line, problem.code) for problem in found] == [
+    assert [(problem.location.line, problem.code) for problem in found] == [
         (2, "argument-missing"),
         (3, "unknown-argument"),
         (4, "argument-value"),
@@ -58,8 +58,8 @@ def test_argument_of_an_extension_is_reported_where_it_stands(problems):
     files = {"one.sls": GOOD, "two.sls": "include: [one]\nextend:\n  /srv/a:\n    crate:\n      - mode: rw\n"}
     (problem,) = problems(files)
 
-    assert problem.place.file.endswith("two.sls")
-    assert problem.place.line == 5
+    assert problem.location.file.endswith("two.sls")
+    assert problem.location.line == 5
 
 
 def test_argument_of_one_name_is_reported_where_it_stands(problems):
@@ -68,14 +68,14 @@ def test_argument_of_one_name_is_reported_where_it_stands(problems):
         "x:\n  crate.packed:\n    - user: root\n    - names:\n      - /a:\n        - mode: rw\n      - /b\n"
     )
 
-    assert problem.place.line == 6
+    assert problem.location.line == 6
 
 
 def test_secret_never_appears_in_a_problem(problems):
     """Neither its value nor its line."""
     (problem,) = problems(GOOD + "    - password: short\n")
 
-    assert problem.place.line == 4
+    assert problem.location.line == 4
     assert "short" not in str(problem).replace("should have at least", "")
 
 
@@ -112,7 +112,7 @@ def test_unknown_state_or_function_comes_with_the_nearest_one(problems, kind, co
     """For every state that uses it."""
     found = problems(f"a: {kind}\nb:\n  {kind}: []\n")
 
-    assert [(problem.code, problem.place.line) for problem in found] == [(code, 1), (code, 3)]
+    assert [(problem.code, problem.location.line) for problem in found] == [(code, 1), (code, 3)]
     assert hint in found[0].hint
 
 
@@ -132,7 +132,7 @@ def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
     """What Salt has and the kind has not says why."""
     (warning,) = compile_tree(GOOD + "    - allow_symlink: true\n").warnings
 
-    assert (warning.code, warning.place.line) == ("argument-ignored", 4)
+    assert (warning.code, warning.location.line) == ("argument-ignored", 4)
     assert "symbolic links are always kept" in warning.message
 
 
@@ -145,7 +145,7 @@ def test_a_check_of_signatures_is_refused_in_plain_words(problems, argument, tem
     """It would be missed if it had no effect; nor does a template get it as a variable."""
     (problem,) = problems(f"/f:\n  file.managed:\n    - contents: x\n    - {argument}: x\n{template}")
 
-    assert (problem.code, problem.place.line) == ("unknown-argument", 4)
+    assert (problem.code, problem.location.line) == ("unknown-argument", 4)
     assert problem.message == f"file.managed refuses {argument!r}: Holdfast does not check signatures; use source_hash"
 
 
@@ -160,7 +160,7 @@ def test_resources_are_typed(compile_tree):
         "0644",
     )
     assert call.low["mode"] == 644
-    assert (call.place.line, call.reason) == (2, "order 10000")
+    assert (call.location.line, call.reason) == (2, "order 10000")
 
 
 def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compile_tree):
@@ -168,7 +168,7 @@ def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compi
     two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a/\n    - user: {}\n"
     (problem,) = problems(two.format("other"))
 
-    assert (problem.code, problem.place.line) == ("contradiction", 5)
+    assert (problem.code, problem.location.line) == ("contradiction", 5)
     assert "site.sls:2" in problem.message
     assert "user differs" in problem.message
     assert len(compile_tree(two.format("root")).calls) == 2
@@ -191,11 +191,11 @@ def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):
     running = (
         "a:\n  service.running: [{name: n}]\nb:\n  service.enabled: [{name: n}]\nc:\n  service.disabled: [{name: n}]\n"
     )
-    assert [(found.code, found.place.line) for found in problems(running)] == [("contradiction", 6)]
+    assert [(found.code, found.location.line) for found in problems(running)] == [("contradiction", 6)]
 
     crate = "{}:\n  crate.packed: [{{name: /srv/a}}, {{user: {}}}{}]\n".format
     crates = crate("a", "one", ", {unless: x}") + crate("b", "two", "") + crate("c", "one", "")
-    assert [(found.code, found.place.line) for found in problems(crates)] == [("contradiction", 6)]
+    assert [(found.code, found.location.line) for found in problems(crates)] == [("contradiction", 6)]
 
 
 EDITED = "a:\n  file.managed: [{name: /f}, {contents: x}]\nb:\n  file.append: [{name: /f}, {text: y}%s]\n"
@@ -204,7 +204,7 @@ EDITED = "a:\n  file.managed: [{name: /f}, {contents: x}]\nb:\n  file.append: [{
 def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
     """An error with both places; under a condition it is a warning, and two edits of one file are neither."""
     (problem,) = problems(EDITED % "")
-    assert (problem.code, problem.place.line) == ("contradiction", 4)
+    assert (problem.code, problem.location.line) == ("contradiction", 4)
     assert "site.sls:2" in problem.message
     assert "put it there, or set replace: false" in problem.message
 
@@ -245,7 +245,7 @@ def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tre
     (problem,) = problems(GOOD + "    - pasword: hunter2\n")
     (warning,) = compile_tree("a:\n  lamp.lit:\n    - runas_password: hunter2\n").warnings
 
-    assert (problem.place.line, warning.place.line) == (4, 3)
+    assert (problem.location.line, warning.location.line) == (4, 3)
     assert "hunter2" not in f"{problem}{warning}"
 
 
@@ -253,7 +253,7 @@ def test_kind_whose_validator_falls_over_is_a_problem(problems):
     """The code of a kind may raise anything: that is told at the state's line, and the compiler goes on."""
     (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")
 
-    assert (problem.code, problem.place.line) == ("kind-broken", 2)
+    assert (problem.code, problem.location.line) == ("kind-broken", 2)
     assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", (
         "what it said may hold a secret argument"
     )
@@ -268,4 +268,4 @@ def test_a_meta_parameter_without_effect_is_warned_of(tmp_path):
     (tmp_path / "a.sls").write_text("a:\n  test.nop:\n    - fire_event: true\n")
     (warning,) = Compiler().compile(Request(tmp_path, trusted_uids=frozenset({os.getuid()}))).warnings
 
-    assert (warning.code, warning.place.line) == ("argument-ignored", 3)
+    assert (warning.code, warning.location.line) == ("argument-ignored", 3)

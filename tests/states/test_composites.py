@@ -114,7 +114,7 @@ def test_parts_stand_directly_before_the_whole(compile_tree):
     ]
     assert [call.resource.name for call in compilation.calls][1:3] == ["den lamp", "bell"]
     assert compilation.calls[1].reason == "part of zroom.furnished[den]"
-    assert compilation.calls[1].place == compilation.calls[3].place
+    assert compilation.calls[1].location == compilation.calls[3].location
 
 
 def test_requisites_of_the_whole_are_those_of_each_part(compile_tree):
@@ -202,7 +202,7 @@ def test_what_is_wrong_with_parts_is_told_where_the_composite_stands(problems, h
     (problem,) = problems(f"fine: lamp.lit\nbad:\n  zwrong.made:\n    - how: {how}\n")
 
     assert told in problem.message
-    assert (problem.place.file.endswith("site.sls"), problem.place.line) == (True, 3)
+    assert (problem.location.file.endswith("site.sls"), problem.location.line) == (True, 3)
 
 
 def test_composites_without_end_are_refused(problems):
@@ -226,7 +226,7 @@ def test_parts_and_states_do_not_contradict_each_other(problems):
 
 def placed(compilation):
     """The calls, each with its place."""
-    return [(call, call.place) for call in compilation.calls]
+    return [(call, call.location) for call in compilation.calls]
 
 
 def test_a_compiler_that_has_compiled_before_makes_the_same(tmp_path):

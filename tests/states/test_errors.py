@@ -128,9 +128,9 @@ def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, wo
     """One mistake, one problem; the words of message and hint lead to the fix."""
     (problem,) = problems({**INCLUDED, "site.sls": text}, "site")
 
-    assert (problem.code, problem.place.line) == (code, line)
+    assert (problem.code, problem.location.line) == (code, line)
     assert words in f"{problem.message} {problem.hint}"
-    assert problem.place.file.endswith("site.sls")
+    assert problem.location.file.endswith("site.sls")
     assert problem.text == (text.split("\n")[line - 1] if line else "")
 
 
@@ -142,7 +142,7 @@ def test_file_without_a_mapping_is_marked_where_its_content_begins(problems, tex
     """Not at the file as a whole."""
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line, problem.place.column) == ("sls-shape", line, column)
+    assert (problem.code, problem.location.line, problem.location.column) == ("sls-shape", line, column)
 
 
 def test_mistakes_of_all_stages_are_reported_together(problems):
@@ -170,7 +170,7 @@ def test_mistakes_of_one_file_are_reported_together(problems):
         "c:\n  crate.packed:\n    - name: /c\n    - user: u\n    - require: [{lamp: gone}]\nd: lmap.lit\n"
     )
 
-    assert [(problem.place.line, problem.code) for problem in problems(text)] == [
+    assert [(problem.location.line, problem.code) for problem in problems(text)] == [
         (4, "unknown-argument"),
         (9, "unknown-argument"),
         (10, "requisite-shape"),
@@ -235,10 +235,10 @@ def test_state_that_is_left_out_for_its_own_mistake_is_not_reported_as_missing(p
 def test_list_beside_its_key_is_one_mistake(problems, items):
     """What stands there seems to be arguments, or functions, only because of that; so does what others name of it."""
     text = f"a: lamp.lit\nb:\n  pair.kept:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
-    assert [problem.place.line for problem in problems(text)] == [4]
+    assert [problem.location.line for problem in problems(text)] == [4]
 
     text = f"b:\n  pair.kept: []\nextend:\n  b:\n    pair:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
-    assert [problem.place.line for problem in problems(text)] == [6]
+    assert [problem.location.line for problem in problems(text)] == [6]
 
 
 def test_loop_is_reported_beside_a_file_that_cannot_be_read(problems):
@@ -289,7 +289,7 @@ def test_same_id_in_two_files_names_both_places(problems):
     """Even where the two say the same."""
     (problem,) = problems({"a.sls": "x: lamp.lit\n", "b.sls": "# b\nx: lamp.lit\n"})
 
-    assert (problem.code, problem.place.file[-5:], problem.place.line) == ("duplicate-id", "b.sls", 2)
+    assert (problem.code, problem.location.file[-5:], problem.location.line) == ("duplicate-id", "b.sls", 2)
     assert "a.sls:1" in problem.message
 
 
@@ -311,7 +311,7 @@ def test_top_file_mistakes(problems):
         ("base:\n  '*':\n    - nope", "sls-missing", 3),
     ]:
         (problem,) = problems({"top.sls": text, "one.sls": "a: lamp.lit"})
-        assert (problem.code, problem.place.line) == (code, line), text
+        assert (problem.code, problem.location.line) == (code, line), text
 
 
 def test_requested_name_that_does_not_exist_is_an_error(problems):
@@ -332,7 +332,7 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
     result = compile_tree(files)
     warnings = result.warnings
 
-    assert sorted((warning.place.line, warning.code) for warning in warnings) == [
+    assert sorted((warning.location.line, warning.code) for warning in warnings) == [
         (3, "order-word"),
         (4, "argument-reserved"),
         (6, "requisite-empty"),

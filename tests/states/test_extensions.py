@@ -7,7 +7,7 @@ def test_a_state_of_a_formula_is_refused_with_what_to_do(problems):
     """The function that Salt would load from `_states`."""
     (problem,) = problems({"site.sls": "x:\n  shelf.built: []\n", "_states/shelf.py": "def built(name): ..."})
 
-    assert (problem.code, problem.place.line) == ("unknown-state", 2)
+    assert (problem.code, problem.location.line) == ("unknown-state", 2)
     assert "_states/shelf.py is a module for Salt" in problem.hint
     assert "resources" in problem.hint
 

@@ -154,9 +154,9 @@ def test_what_cannot_be_read_is_refused(text, code, line):
         format_text(text, "x.sls")
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.file) == (code, "x.sls")
-    assert problem.place.line >= line
-    line = text.split("\n")[problem.place.line - 1]
+    assert (problem.code, problem.location.file) == (code, "x.sls")
+    assert problem.location.line >= line
+    line = text.split("\n")[problem.location.line - 1]
     assert problem.text in ("", mask_line(line)) or code == "renderer-unknown"
 
 

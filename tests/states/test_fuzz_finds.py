@@ -72,7 +72,7 @@ def test_find_stays_mended(name, bench, compile_tree):
     try:
         compile_tree(files)
     except CompileError as error:
-        found = error.problems[0].code, error.problems[0].place.line
+        found = error.problems[0].code, error.problems[0].location.line
     assert found == expected
 
 

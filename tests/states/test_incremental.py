@@ -195,7 +195,7 @@ def outcome(compiler, request):
     except CompileError as error:
         return error.problems, None
     calls = [
-        (call, call.place, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites))
+        (call, call.location, json.dumps(call.low, sort_keys=True), type(call.resource), dict(call.requisites))
         for call in made.calls
     ]
     return (calls, json.dumps(made.high), made.top, made.warnings, made.sources), made

@@ -52,7 +52,7 @@ def test_what_salt_accepts_is_a_warning(compile_tree, case):
     compiled = compile_tree(text, lenient=("site",))
 
     (warning,) = [problem for problem in compiled.warnings if problem.waived]
-    assert (warning.code, warning.place.line) == (code, 1)
+    assert (warning.code, warning.location.line) == (code, 1)
     assert {key: getattr(compiled.calls[0].resource, key) for key in said} == said
 
 
@@ -76,7 +76,7 @@ def test_only_the_files_that_match_are_lenient(problems):
     }
     (problem,) = problems(files, "site", lenient=("nginx*",))
 
-    assert problem.place.file.endswith("mine.sls")
+    assert problem.location.file.endswith("mine.sls")
 
 
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_what_repeats_too_often_is_stopped_at_its_line(text, problems, monkeypat
     monkeypatch.setattr(budget, "STEPS", 2_000)
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert (problem.code, problem.location.line) == ("template-limit", 1)
     assert "repeats" in problem.message
     assert problem.hint
 
@@ -82,7 +82,7 @@ def test_what_grows_too_large_is_stopped_before_it_is(text, problems, monkeypatc
     monkeypatch.setattr(budget, "SIZE", 100_000)
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line) in {
+    assert (problem.code, problem.location.line) in {
         ("template-limit", 1),
         ("template-limit", 0),
     }  # 0: the file as a whole
@@ -122,7 +122,7 @@ def test_templates_of_managed_files_have_limits_too(monkeypatch):
     for _ in range(2):
         with pytest.raises(CompileError) as caught:
             render_text("x\n" + INNER, name="motd", variables={}, grains={}, pillar={})
-        assert [(problem.code, problem.place.line) for problem in caught.value.problems] == [("template-limit", 2)]
+        assert [(problem.code, problem.location.line) for problem in caught.value.problems] == [("template-limit", 2)]
 
 
 def test_operators_are_what_they_were(compile_tree):
@@ -161,7 +161,7 @@ def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monk
     monkeypatch.setattr(expressions, "SIZE", 100_000)
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert (problem.code, problem.location.line) == ("template-limit", 1)
     assert "value of more than" in problem.message or "result has more than" in problem.message
 
 
@@ -177,7 +177,7 @@ def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
     """Whoever takes their items: a loop, a list, a sum."""
     (problem,) = problems(f"{{{{ {text} | list | length }}}}")
 
-    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert (problem.code, problem.location.line) == ("template-limit", 1)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_what_is_small_but_would_be_large_when_written_out_is_stopped(text, prob
     monkeypatch.setattr(budget, "SIZE", 1 << 20)
     (problem,) = problems(SHARED + text)
 
-    assert (problem.code, problem.place.line) == ("template-limit", 1)
+    assert (problem.code, problem.location.line) == ("template-limit", 1)
     assert "value of more than 1 MB" in problem.message
     assert "hold each other" in problem.hint
 

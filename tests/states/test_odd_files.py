@@ -199,7 +199,7 @@ def test_what_contains_itself_is_a_problem_of_the_template(files):
         compiled(files, "site")
 
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line) == ("template-error", 1)
+    assert (problem.code, problem.location.line) == ("template-error", 1)
 
 
 @pytest.mark.parametrize("anchors", [3, 9, 40])

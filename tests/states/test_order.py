@@ -217,7 +217,7 @@ def test_no_input_raises_anything_but_compile_error(text):
     try:
         compile_text(text)
     except CompileError as error:
-        whole = [bool(problem.place.file and problem.code and problem.message) for problem in error.problems]
+        whole = [bool(problem.location.file and problem.code and problem.message) for problem in error.problems]
     assert whole
     assert all(whole)
 

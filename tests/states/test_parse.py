@@ -97,8 +97,8 @@ def test_broken_yaml_names_line_and_column(text, code, line, column):
     """Each mistake has its own code, and the place where it stands."""
     found = problem(text)
 
-    assert (found.code, found.place.line) == (code, line)
-    assert column in (0, found.place.column)
+    assert (found.code, found.location.line) == (code, line)
+    assert column in (0, found.location.column)
     assert found.text == text.split("\n")[line - 1][:500]
 
 
@@ -107,7 +107,7 @@ def test_repeated_key_names_both_lines_and_all_of_them_are_found():
     with pytest.raises(CompileError) as caught:
         parse("a: {x: 1, x: 2}\nb: 1\nb: 2")
 
-    assert [(found.code, found.place.line) for found in caught.value.problems] == [
+    assert [(found.code, found.location.line) for found in caught.value.problems] == [
         ("duplicate-key", 1),
         ("duplicate-id", 3),
     ]
@@ -139,7 +139,7 @@ def test_aliases_nest_no_deeper_than_what_is_written_out():
     lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 1200))]
 
     found = problem("\n".join(lines))
-    assert (found.code, found.place.line) == ("yaml-depth", 100)
+    assert (found.code, found.location.line) == ("yaml-depth", 100)
 
 
 def test_tagged_text_that_is_no_such_value_names_its_line():
@@ -202,7 +202,7 @@ def test_any_text_parses_or_fails_with_a_place(text):
     try:
         data = parse(text)
     except CompileError as error:
-        placed = [found.place.line > 0 for found in error.problems]
+        placed = [found.location.line > 0 for found in error.problems]
     else:
         placed = [data is None or isinstance(data, (Map, Seq, str, int, float))]
     assert all(placed)

@@ -345,7 +345,9 @@ def test_mistake_in_a_good_tree_is_told_at_a_line_that_has_it(code, forest, data
     with on_disk(files) as root:
         with pytest.raises(CompileError) as caught:
             Compiler().compile(Request(root, trusted_uids=frozenset({os.getuid()})))
-        (problem,) = {problem.place.line: problem for problem in caught.value.problems if problem.code == code}.values()
-        line = Path(problem.place.file).read_text().split("\n")[problem.place.line - 1]
+        (problem,) = {
+            problem.location.line: problem for problem in caught.value.problems if problem.code == code
+        }.values()
+        line = Path(problem.location.file).read_text().split("\n")[problem.location.line - 1]
     assert problem.text == line
     assert word in line

@@ -36,7 +36,7 @@ def test_both_outputs_and_the_combined_one_exclude_each_other(tmp_path: Path):
     (problem,) = caught.value.problems
     assert problem.code == "recv-sender"
     assert "cmd.run[token] cannot send 'combined' and 'stderr': it sends 'combined' instead" in problem.message
-    assert problem.place.line == 10
+    assert problem.location.line == 10
 
     assert (
         len(
@@ -101,7 +101,7 @@ def test_what_cannot_be_received_is_an_error_with_its_line(tmp_path: Path, recv:
 
     (problem,) = caught.value.problems
     assert problem.code == code
-    assert problem.place.line == 3
+    assert problem.location.line == 3
     for part in text.split("|"):
         assert part in f"{problem.message} {problem.hint}"
 

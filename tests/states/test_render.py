@@ -34,7 +34,7 @@ last:
 
 def place(problem):
     """File name and line."""
-    return problem.place.file.rpartition("/")[2], problem.place.line
+    return problem.location.file.rpartition("/")[2], problem.location.line
 
 
 def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compile_tree, problems):
@@ -44,7 +44,7 @@ def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compil
     assert problem.text == "    - wrong: 1"
 
     calls = compile_tree(LINES.replace("wrong", "size")).calls
-    assert [(call.low["__id__"], call.place.line) for call in calls] == [("x", 9), ("y", 9), ("last", 17)]
+    assert [(call.low["__id__"], call.location.line) for call in calls] == [("x", 9), ("y", 9), ("last", 17)]
     assert calls[0].low["color"] == "\nmany\nlines\n"
 
 
@@ -130,7 +130,7 @@ def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, sai
     (problem,) = problems(line)
 
     assert problem.message == f"the template uses an undefined name or key: {said}"
-    assert problem.place.column == column
+    assert problem.location.column == column
 
 
 def test_error_inside_an_imported_macro_names_the_macro(problems):
@@ -189,7 +189,7 @@ def test_unknown_renderer_is_an_error(problems, line, hint):
     """Salt would leave the file out without a word."""
     (problem,) = problems(f"{line}\na: lamp.lit\n")
 
-    assert (problem.code, problem.place.line) == ("renderer-unknown", 1)
+    assert (problem.code, problem.location.line) == ("renderer-unknown", 1)
     assert hint in problem.hint
 
 
@@ -241,8 +241,8 @@ def test_line_of_options_changes_jinja_for_its_file(compile_tree):
         }
     )
 
-    assert [(call.low["__id__"], call.place.line) for call in first.calls] == [("a", 3), ("b", 3)]
-    assert [(call.low["__id__"], call.place.line) for call in second.calls] == [("c", 3)]
+    assert [(call.low["__id__"], call.location.line) for call in first.calls] == [("a", 3), ("b", 3)]
+    assert [(call.low["__id__"], call.location.line) for call in second.calls] == [("c", 3)]
 
 
 def test_line_of_options_is_no_part_of_a_managed_file():
@@ -252,7 +252,7 @@ def test_line_of_options_is_no_part_of_a_managed_file():
     assert render_text(text, name="x", variables={}, grains={}, pillar={}) == "x\n\n"
     with pytest.raises(CompileError) as caught:
         render_text(text + "{{ nope }}", name="x", variables={}, grains={}, pillar={})
-    assert caught.value.problems[0].place.line == 5
+    assert caught.value.problems[0].location.line == 5
 
 
 def test_import_sees_the_context_only_when_told_to(compile_tree, problems):
@@ -306,4 +306,4 @@ def test_managed_template_error_names_template_and_line(text, line):
     with pytest.raises(CompileError) as caught:
         render_text(text, name="salt://x.conf", variables={}, grains={}, pillar={})
 
-    assert str(caught.value.problems[0].place) == f"salt://x.conf:{line}"
+    assert str(caught.value.problems[0].location) == f"salt://x.conf:{line}"

@@ -84,7 +84,7 @@ def refused(root: Path, name: str = "web.sls") -> tuple[str, str, str]:
     with pytest.raises(CompileError) as caught:
         Tree(root, TRUSTED).read(root / name)
     (problem,) = caught.value.problems
-    return problem.code, problem.place.file, problem.message
+    return problem.code, problem.location.file, problem.message
 
 
 def render(expression: str) -> str:
@@ -97,7 +97,7 @@ def failure(expression: str) -> str:
     with pytest.raises(CompileError) as caught:
         render(expression)
     (problem,) = caught.value.problems
-    assert (problem.code, problem.place.line) == ("template-error", 1)
+    assert (problem.code, problem.location.line) == ("template-error", 1)
     return problem.message
 
 
@@ -171,7 +171,7 @@ def test_directory_that_becomes_a_link_while_the_tree_is_walked_is_not_gone_into
     file(outside / "found.sls", "")
     enter = paths.Place.enter
 
-    def exchanged(place: paths.Place) -> paths.Directory:
+    def exchanged(place: paths.Place) -> paths.SafeDirectory:
         if place.name == "below" and not below.is_symlink():
             below.rmdir()
             link(below, outside)

@@ -40,7 +40,7 @@ def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argume
     found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
 
     (problem,) = (problem for problem in found if problem.code == "unknown-argument")
-    assert problem.place.line == 3
+    assert problem.location.line == 3
     assert problem.hint.startswith(hint)
 
 
@@ -95,7 +95,7 @@ def test_requisite_of_a_type_that_there_is_not(problems, requisite, code, hint):
     """It is not the state that is missing, but the word that is wrong."""
     (problem,) = problems(f"x: lamp.lit\ny:\n  lamp.lit:\n    - {requisite}\n")
 
-    assert (problem.code, problem.place.line) == (code, 4)
+    assert (problem.code, problem.location.line) == (code, 4)
     assert problem.hint.startswith(hint)
 
 
@@ -115,7 +115,7 @@ def test_state_that_only_salt_has(problems, kind):
     """Said plainly: `pkg` is not what somebody means who writes `pkgrepo`."""
     (problem,) = problems(f"x:\n  {kind}: []\n")
 
-    assert (problem.code, problem.place.line) == ("unknown-state", 2)
+    assert (problem.code, problem.location.line) == ("unknown-state", 2)
     assert problem.message == f"Holdfast does not have Salt's state {kind.partition('.')[0]!r}"
     assert "cmd.run" in problem.hint
 
@@ -148,4 +148,4 @@ def test_function_without_arguments_is_reported_where_it_stands(problems, text, 
     """Not where its ID is."""
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line, problem.place.column) == ("unknown-function", line, column)
+    assert (problem.code, problem.location.line, problem.location.column) == ("unknown-function", line, column)

@@ -42,10 +42,10 @@ def test_the_earlier_of_two_states_is_superseded_where_it_is_lenient(compile_tre
 
     a, b = (call.identity for call in compiled.calls)
     assert followed(compiled) == {a: [b]}
-    assert (warning.code, warning.place.line) == ("contradiction", 2)
+    assert (warning.code, warning.location.line) == ("contradiction", 2)
     assert "the later one is maintained" in warning.message
     (problem,) = problems(text)
-    assert (problem.code, problem.place.line) == ("contradiction", 4)
+    assert (problem.code, problem.location.line) == ("contradiction", 4)
     assert problem.hint == "keep one of the two; if these are not your states, name their SLS in `lenient`"
 
 

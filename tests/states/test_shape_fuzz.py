@@ -43,4 +43,4 @@ def test_numbers_that_a_timer_or_the_kernel_cannot_take_are_refused(argument, co
 
     (problem,) = caught.value.problems
     assert problem.code in {"argument-value", "argument-type"}
-    assert problem.place.line == 3
+    assert problem.location.line == 3

@@ -61,7 +61,7 @@ def test_binary_and_other_encodings_are_refused_with_the_line(root, content, cod
     path = file(root / "bad.sls", content)
 
     problem = refused(root)
-    assert (problem.code, problem.place.file, problem.place.line) == (code, str(path), line)
+    assert (problem.code, problem.location.file, problem.location.line) == (code, str(path), line)
 
 
 @pytest.mark.parametrize(("mode", "word"), [(0o646, "o-w"), (0o666, "o-w"), (0o602, "o-w")])
@@ -224,7 +224,7 @@ def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
     monkeypatch.setattr(os, "scandir", scandir)
     problem = refused(root)
 
-    assert (problem.code, problem.place.file) == ("source-unreadable", str(root))
+    assert (problem.code, problem.location.file) == ("source-unreadable", str(root))
     assert compile_it(root) == ["a"]
 
 
@@ -241,7 +241,7 @@ def test_sticky_directory_of_an_untrusted_owner_is_refused(root):
     """Its owner may take away and rename what is in it, whoever wrote that."""
     root.chmod(0o1755)
 
-    assert refused(root, uid=ME + 1).place.file == str(root)
+    assert refused(root, uid=ME + 1).location.file == str(root)
 
 
 def test_of_two_files_with_one_name_the_one_that_does_not_apply_is_named(root):
@@ -252,7 +252,7 @@ def test_of_two_files_with_one_name_the_one_that_does_not_apply_is_named(root):
 
     compilation = Compiler().compile(Request(root, trusted_uids=frozenset({ME})))
     assert [call.low["__id__"] for call in compilation.calls] == ["straight", "a"]
-    assert [warning.place.file for warning in compilation.warnings] == [str(dotted)]
+    assert [warning.location.file for warning in compilation.warnings] == [str(dotted)]
 
 
 def test_relative_include_of_an_init_file_begins_beside_it_whatever_its_name(root):

@@ -76,7 +76,7 @@ def test_values_that_cannot_work_are_told(kind, argument, words, problems):
     found = problems(state(kind, argument, *extra, name="/x"))
 
     problem = next(problem for problem in found if words in f"{problem.message} {problem.hint}")
-    assert problem.place.line == 3
+    assert problem.location.line == 3
     assert argument.partition(":")[0] in problem.text
 
 
@@ -111,7 +111,7 @@ def test_names_that_are_no_text_are_told(problems):
     """Salt would take the ID in their place, and say nothing."""
     for written, words in (("on", "the boolean true"), ("1.10", "1.10"), ("8080", "8080")):
         (problem,) = problems(state("service.running", f"name: {written}"))
-        assert (problem.code, problem.place.line) == ("name-type", 3)
+        assert (problem.code, problem.location.line) == ("name-type", 3)
         assert words in problem.message
     (problem,) = problems(state("file.managed", "name: on", "contents: x", name="its ID"))
     assert problem.code == "name-type"  # that the ID is no path is another matter
@@ -195,7 +195,7 @@ def test_a_tag_that_is_not_closed_is_told_where_it_was_opened(where, text, line,
     """Not at the end of the file, where Jinja gives up."""
     (problem,) = problems({"site.sls": text} if where == "state file" else {"site.sls": CONF, "x.conf": text})
 
-    assert problem.place.line == line
+    assert problem.location.line == line
     assert words in problem.message
     assert problem.text == text.split("\n")[line - 1]
 
@@ -218,8 +218,8 @@ def test_what_a_template_of_a_file_uses_is_looked_for(text, codes, problems):
     found = problems({"site.sls": CONF, "x.conf": text})
 
     assert [problem.code for problem in found] == codes
-    assert {problem.place.line for problem in found} == {2}
-    assert all(problem.place.file.endswith("x.conf") for problem in found)
+    assert {problem.location.line for problem in found} == {2}
+    assert all(problem.location.file.endswith("x.conf") for problem in found)
 
 
 @pytest.mark.parametrize(
@@ -251,7 +251,7 @@ def test_templates_of_a_directory_are_looked_at(problems):
     recurse = state("file.recurse", "source: salt://d", "template: jinja", name="/x")
 
     (problem,) = problems({"site.sls": recurse, "d/a/b.conf": "\n{% if %}"})
-    assert (problem.code, problem.place.line) == ("source-syntax", 2)
+    assert (problem.code, problem.location.line) == ("source-syntax", 2)
 
 
 @pytest.mark.parametrize(
@@ -263,7 +263,7 @@ def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
     written = f"#!yaml\n/x:\n  file.managed:\n    - contents: |\n        {text}\n    - template: jinja\n"
 
     (problem,) = problems(written)
-    assert problem.place.line == line + 1
+    assert problem.location.line == line + 1
     assert problem.text == written.split("\n")[line]
     assert problem.code in ("source-syntax", "template-call")
 
@@ -275,7 +275,7 @@ def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(
         "/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
     )
 
-    assert (problem.code, problem.place.line) == ("source-syntax", 4)
+    assert (problem.code, problem.location.line) == ("source-syntax", 4)
     assert problem.message.startswith("line 1 of contents: ")
 
 
@@ -306,8 +306,8 @@ def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, nam
     }
 
     (problem,) = problems(files | {name: "a\n{% for x in [1] %}\n{{ x }}\n"})
-    assert problem.place.file.endswith(name)
-    assert (problem.code, problem.place.line) == ("source-syntax", 2)
+    assert problem.location.file.endswith(name)
+    assert (problem.code, problem.location.line) == ("source-syntax", 2)
 
 
 def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
@@ -316,8 +316,8 @@ def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
         {"site.sls": CONF, "x.conf": "{% include 'b.jinja' %}", "b.jinja": "\n{% include './c.jinja' %}"}
     )
 
-    assert problem.place.file.endswith("b.jinja")
-    assert (problem.code, problem.place.line) == ("template-missing", 2)
+    assert problem.location.file.endswith("b.jinja")
+    assert (problem.code, problem.location.line) == ("template-missing", 2)
 
 
 @pytest.mark.parametrize("broken", [{}, {"p.jinja": "{% if %}"}, {"p.jinja": "{% include 'none' %}"}])
@@ -344,7 +344,7 @@ def test_a_key_that_is_not_there_is_told_with_the_nearest_one(text, hint, proble
     """Of grains, of the pillar and of every mapping, in words of the language."""
     (problem,) = problems(f"a\n{text}\n", pillar={"nginx": {"port": 80}})
 
-    assert (problem.code, problem.place.line) == ("template-undefined", 2)
+    assert (problem.code, problem.location.line) == ("template-undefined", 2)
     assert problem.hint.startswith(hint)
     assert "object" not in problem.message
 
@@ -354,7 +354,7 @@ def test_a_grain_of_a_formula_is_told_where_it_is_used(problems):
     module = "def main():\n    return {'shelf_size': 3}\n"
 
     (problem,) = problems({"site.sls": "a\n{{ grains['shelf_size'] }}\n", "_grains/shelf.py": module})
-    assert problem.place.line == 2
+    assert problem.location.line == 2
     assert "_grains/shelf.py is a module for Salt" in problem.hint
 
 

@@ -36,7 +36,7 @@ def test_slip_is_told_once_with_what_to_do(problems, text, code, line, hint):
     """The words are those of somebody who sees the lines, not of somebody who reads their data."""
     (problem,) = problems(text)
 
-    assert (problem.code, problem.place.line) == (code, line)
+    assert (problem.code, problem.location.line) == (code, line)
     assert hint in problem.hint
     assert bool(hint) == bool(problem.hint)
 

@@ -467,6 +467,6 @@ class Examiner:
         for problem in problems or ():
             told(
                 problem,
-                veil=problem.place.file.startswith(str(self.root / "pillar")) and problem.code != "renderer-unknown",
+                veil=problem.location.file.startswith(str(self.root / "pillar")) and problem.code != "renderer-unknown",
             )
         return None

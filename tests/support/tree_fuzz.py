@@ -313,7 +313,7 @@ class Bench:
         show(made.calls, made.high)
         warnings = [told(warning) for warning in made.warnings]
         return (
-            [(call.identity, repr(call.low), call.place, dict(call.requisites), call.reason) for call in made.calls],
+            [(call.identity, repr(call.low), call.location, dict(call.requisites), call.reason) for call in made.calls],
             warnings,
             dict(made.top),
         )
@@ -344,7 +344,7 @@ class Bench:
 
 def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
     """One problem, whole; its line must be there and be the one that it shows, with `veil` without any value."""
-    place = problem.place
+    place = problem.location
     assert problem.code, "a problem without a code"
     assert problem.message, "a problem without words"
     str(problem).encode("utf-8", "backslashreplace")

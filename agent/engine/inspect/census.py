@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from holdfast.agent.engine.model.events import Reason
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
-from holdfast.agent.engine.model.states import QUIET, URGENT, Group, State
+from holdfast.agent.engine.model.states import QUIET, URGENT, CensusGroup, State
 from holdfast.agent.engine.schedule import limits
 
 SLICE = 100
@@ -57,9 +57,9 @@ class Census:
         self._unwatched = unwatched
         self._paused = paused
         self._options = options
-        self._known: dict[tuple[object, ...], Group] = {}
+        self._known: dict[tuple[object, ...], CensusGroup] = {}
         """Each group that has occurred, so that vertices share one object for equal groups."""
-        self._counts: Counter[Group] = Counter()
+        self._counts: Counter[CensusGroup] = Counter()
         self._listed: dict[State, dict[Vertex, None]] = {}
         self._noted: dict[Vertex, None] = {}
         """Vertices whose group may have changed since they were counted."""
@@ -101,7 +101,7 @@ class Census:
                 self._put(vertex, group)
 
     @property
-    def counts(self) -> Mapping[Group, int]:
+    def counts(self) -> Mapping[CensusGroup, int]:
         """Number of vertices in each group."""
         self._count_noted()
         for vertex in tuple(self._flapping):
@@ -128,17 +128,17 @@ class Census:
         self._count_noted()
         return self._listed.get(state, {})
 
-    def _group(self, vertex: Vertex) -> Group:
+    def _group(self, vertex: Vertex) -> CensusGroup:
         flapping = bool(vertex.flapping) and limits.flaps(vertex, self._options(), asyncio.get_running_loop().time())
         unwatched = vertex in self._unwatched
         state = word(vertex, unwatched=unwatched, paused=self._paused(vertex), flapping=flapping)
         key = (vertex.call.kind, state, vertex.dirty, vertex.watcher is not None and vertex.armed, unwatched, flapping)
         group = self._known.get(key)
         if group is None:
-            group = self._known[key] = Group(*key)
+            group = self._known[key] = CensusGroup(*key)
         return group
 
-    def _put(self, vertex: Vertex, group: Group) -> None:
+    def _put(self, vertex: Vertex, group: CensusGroup) -> None:
         vertex.counted = group
         self._counts[group] += 1
         if group.state not in QUIET:
@@ -146,7 +146,7 @@ class Census:
         if group.flapping:
             self._flapping.add(vertex)
 
-    def _take(self, vertex: Vertex, group: Group) -> None:
+    def _take(self, vertex: Vertex, group: CensusGroup) -> None:
         vertex.counted = None
         self._counts[group] -= 1
         if not self._counts[group]:

@@ -26,7 +26,7 @@ NAMED = 10
 """Most resources that one answer names."""
 
 
-class Wait(NamedTuple):
+class WaitReason(NamedTuple):
     """One reason why a resource does not run now."""
 
     code: str
@@ -43,11 +43,11 @@ class Wait(NamedTuple):
 def explain(vertex: Vertex, view: View) -> dict[str, Any]:
     """Return everything known about a vertex, ready for JSON. Times are in seconds, `at` is Unix time."""
     now = asyncio.get_running_loop().time()
-    place = vertex.call.place
+    location = vertex.call.location
     return {
         **describe(vertex, view),
-        "file": place.file,
-        "line": place.line,
+        "file": location.file,
+        "line": location.line,
         "position": vertex.position,
         "reason_for_place": vertex.call.reason,
         "last": _last(vertex),
@@ -62,17 +62,17 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
     }
 
 
-def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
+def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     """Return all reasons why a vertex does not run now: first its own, then other vertices."""
     if vertex.obstacle:
         until = vertex.obstacle.until
         most = "" if until is None else f", at most {until - now:.0f} s more"
-        yield Wait("obstacle", f"{vertex.obstacle.text}; the resource waits until this ends{most}")
+        yield WaitReason("obstacle", f"{vertex.obstacle.text}; the resource waits until this ends{most}")
     elif vertex.rest:
         attempt, attempts, comment, *_ = vertex.rest
         left = vertex.not_before - now
         when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
-        yield Wait("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
+        yield WaitReason("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     elif vertex.not_before > now:
         code = "flapping" if vertex.flapping else "rate-limit"
         why = (
@@ -80,9 +80,9 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
             if vertex.flapping
             else "the rate limit is reached"
         )
-        yield Wait(code, f"{why}; {vertex.not_before - now:.1f} s more")
+        yield WaitReason(code, f"{why}; {vertex.not_before - now:.1f} s more")
     if vertex in view.unwatched:
-        yield Wait(
+        yield WaitReason(
             "watch",
             f"the watch has failed ({view.unwatched[vertex]}) and is restarted; no drift is noticed until it is armed",
         )
@@ -90,42 +90,46 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[Wait]:
     if not vertex.dirty:
         return
     if vertex.key in view.scheduler.lent:
-        yield Wait("apply", "`holdfast apply` is running this resource, or one that it watches")
+        yield WaitReason("apply", "`holdfast apply` is running this resource, or one that it watches")
     if vertex.predecessors:
-        yield Wait("place", "a resource that it replaces, or that is earlier in its sequence, has left but still runs")
+        yield WaitReason(
+            "place", "a resource that it replaces, or that is earlier in its sequence, has left but still runs"
+        )
     elif not vertex.armed and vertex not in view.unwatched:
-        yield Wait("watch", "the watch is not armed yet; a resource runs only while it is watched")
+        yield WaitReason("watch", "the watch is not armed yet; a resource runs only while it is watched")
     yield from _others(vertex, view)
 
 
-def _pauses(vertex: Vertex, view: View) -> Iterator[Wait]:
+def _pauses(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     """Return the pauses that keep a vertex from being repaired: of an operator, or because of a shutdown."""
     if named := view.pauses.named(vertex):
-        yield Wait("paused", f"{named.said}, by {named.pattern!r}: the resource is checked but not changed")
+        yield WaitReason("paused", f"{named.said}, by {named.pattern!r}: the resource is checked but not changed")
     for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.dirty else ():
         said = view.pauses.of(vertex) if pause == "operator" else None
-        yield Wait("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
+        yield WaitReason("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
 
 
-def _others(vertex: Vertex, view: View) -> Iterator[Wait]:
+def _others(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     """Return which other vertices, semaphores or workers the vertex waits for."""
     above = _roots_first(_unsettled_above(vertex))
     if above:
-        yield Wait("requisites", "a resource that it depends on is not settled", above)
+        yield WaitReason("requisites", "a resource that it depends on is not settled", above)
     earlier = _earlier(vertex, view) if vertex.new else ()
     if earlier and not above:
-        yield Wait("order", "it is new, and runs when all resources before it in definition order are settled", earlier)
+        yield WaitReason(
+            "order", "it is new, and runs when all resources before it in definition order are settled", earlier
+        )
     holder = view.scheduler.sequences.blocker(vertex, view.scheduler.unsettled)
     if holder:
-        yield Wait("sequence", "states of one thing, and all states between them, run in order", (holder,))
+        yield WaitReason("sequence", "states of one thing, and all states between them, run in order", (holder,))
     if above or earlier or holder:
         return
     name = view.scheduler.semaphores.full(vertex)
     if name:
         inside = tuple(each for each in _running(view) if name in each.call.meta.sema)
-        yield Wait("semaphore", f"all {places(name)} places of the semaphore {name!r} are taken", inside)
+        yield WaitReason("semaphore", f"all {places(name)} places of the semaphore {name!r} are taken", inside)
     if view.scheduler.workers.busy:
-        yield Wait("workers", f"all {view.scheduler.workers.limit} workers are busy", _running(view))
+        yield WaitReason("workers", f"all {view.scheduler.workers.limit} workers are busy", _running(view))
 
 
 def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
@@ -256,7 +260,7 @@ def _in(timer: asyncio.TimerHandle, now: float) -> float:
     return round(max(0.0, timer.when() - now), 1)
 
 
-def _wait_row(wait: Wait, view: View, now: float) -> dict[str, Any]:
+def _wait_row(wait: WaitReason, view: View, now: float) -> dict[str, Any]:
     who = [_named(each, view, now) for each in wait.who[:NAMED]]
     return {"code": wait.code, "text": wait.text, "who": who, "more": max(0, len(wait.who) - NAMED)}
 

@@ -17,7 +17,7 @@ from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge, thing
 from holdfast.agent.engine.model.events import Cause, Obstacle, Outcome, Rest
 from holdfast.agent.engine.model.failure import Failure
-from holdfast.agent.engine.model.states import Group
+from holdfast.agent.engine.model.states import CensusGroup
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource, acts
 from holdfast.resources.traits import Groupable, Refreshable
@@ -144,7 +144,7 @@ class Vertex:
     """Runs left in the token bucket of the rate limit; -1: not used yet."""
     refilled: float = 0.0
     """Loop time at which the bucket was last refilled."""
-    counted: Group | None = None
+    counted: CensusGroup | None = None
     """Group in which the census counts the vertex; None: it does not count it."""
     waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""

@@ -38,7 +38,7 @@ def urgency(state: str) -> int:
     return URGENT.index(state) if state in URGENT else len(URGENT)
 
 
-class Group(NamedTuple):
+class CensusGroup(NamedTuple):
     """Properties by which the census groups resources."""
 
     kind: str

@@ -18,7 +18,7 @@ Lines = Annotated[
 ]
 
 
-class Held(Sourced, Edit):
+class KeptLines(Sourced, Edit):
     """Base of the kinds that keep lines in a file."""
 
     makedirs: bool = False
@@ -64,7 +64,7 @@ class Held(Sourced, Edit):
         )
 
 
-class Append(Held, kind="file.append"):
+class Append(KeptLines, kind="file.append"):
     """Lines that the file holds somewhere; missing lines are added at its end.
 
     /etc/profile:
@@ -78,7 +78,7 @@ class Append(Held, kind="file.append"):
         return ended(text) + missing if missing else text
 
 
-class Prepend(Held, kind="file.prepend"):
+class Prepend(KeptLines, kind="file.prepend"):
     """Lines that the file holds somewhere; missing lines are added at its beginning, in the given order.
 
     /etc/hosts.allow:

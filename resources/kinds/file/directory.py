@@ -32,8 +32,8 @@ from holdfast.resources.kinds.file.base import (
     status,
 )
 from holdfast.resources.kinds.file.before import before
-from holdfast.resources.paths import Directory as Inside
 from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths import SafeDirectory as Inside
 from holdfast.resources.paths.handle import what
 from holdfast.resources.traits import Declaration, Reversible
 
@@ -41,7 +41,7 @@ REMOVED = {"removed": "Removed due to clean"}
 
 
 @dataclass(slots=True)
-class _Run:
+class _DirectoryRun:
     """One run: what differs, and what of it is reported."""
 
     owner: Ownership
@@ -147,7 +147,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         self._report(ctx, run, apply=apply)
         return False
 
-    async def _probe(self, ctx: Context, *, apply: bool) -> _Run:
+    async def _probe(self, ctx: Context, *, apply: bool) -> _DirectoryRun:
         """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
@@ -159,13 +159,13 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if apply and wrong and inside is not None and inside.holders and self.recurse:
             # what is refused there must not come into root's possession with the directory
             await self._below(ctx, inside, {}, {}, apply=False)
-        return _Run(owner, place, seen, inside, wrong, forced, reported=not apply)
+        return _DirectoryRun(owner, place, seen, inside, wrong, forced, reported=not apply)
 
     def _is_link(self) -> bool:
         there = status(self.name)
         return there is not None and stat.S_ISLNK(there.st_mode)
 
-    async def _repair(self, ctx: Context, run: _Run) -> None:
+    async def _repair(self, ctx: Context, run: _DirectoryRun) -> None:
         """Make the directory, or change its owner and mode."""
         run.owner.demand(self.name)
         await ctx.report.announce()
@@ -177,7 +177,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             run.inside = self._make(run.owner)
         run.reported = True
 
-    def _report(self, ctx: Context, run: _Run, *, apply: bool) -> None:
+    def _report(self, ctx: Context, run: _DirectoryRun, *, apply: bool) -> None:
         """Report what was changed so far, or would be."""
         done = run.own if run.reported else {}
         changes = ({**run.forced, self.name: done} if done else {}) | run.below | run.removed

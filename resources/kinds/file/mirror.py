@@ -36,7 +36,7 @@ from holdfast.resources.kinds.file.disk import (
     read,
 )
 from holdfast.resources.kinds.file.sourcetree import SourceEntry, by_directory
-from holdfast.resources.paths import Directory, Place, Unsafe
+from holdfast.resources.paths import Place, SafeDirectory, Unsafe
 from holdfast.resources.paths.handle import what
 
 
@@ -143,7 +143,7 @@ class Mirror:
     def _path(self, inside: str) -> str:
         return f"{self._top}/{inside}" if inside else self._top
 
-    def _inside(self) -> Directory:
+    def _inside(self) -> SafeDirectory:
         """Open the directory itself. Raises `OSError`, and `Unsafe` for one that a user may have moved there."""
         place = paths.at(self._top)
         inside = place.enter()
@@ -171,7 +171,7 @@ class Mirror:
                 raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
         await self._make_all(entries, inside.directory)
 
-    async def _make_all(self, entries: Sequence[SourceEntry], inside: Directory | None) -> None:
+    async def _make_all(self, entries: Sequence[SourceEntry], inside: SafeDirectory | None) -> None:
         """Make the entries of one open directory; None if it does not exist and is not made."""
         for entry in entries:
             await asyncio.sleep(0)  # lets other tasks run: there may be thousands of entries
@@ -182,7 +182,7 @@ class Mirror:
                 self._errors.append(without_frames(error))
                 self._failed.add(entry.inside)
 
-    async def _make(self, entry: SourceEntry, inside: Directory | None) -> None:
+    async def _make(self, entry: SourceEntry, inside: SafeDirectory | None) -> None:
         path, name = self._path(entry.inside), entry.inside.rpartition("/")[2]
         place = None if inside is None else inside.entry(name)
         seen = None if place is None else place.look()

@@ -14,7 +14,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file import trees
 from holdfast.resources.kinds.file.base import PathResource, found, note, os_errors
-from holdfast.resources.paths import Directory, Place
+from holdfast.resources.paths import Place, SafeDirectory
 
 DAY = 86400
 """Seconds of a day."""
@@ -95,7 +95,7 @@ class Pruned(PathResource, kind="file.pruned"):
         return not self.older_than or seen.st_mtime < time.time() - self.older_than * DAY
 
 
-def _enter(place: Place) -> Directory:
+def _enter(place: Place) -> SafeDirectory:
     """Open the directory. Raises `OSError`, and `Unsafe` for one of another owner that a user may have moved there."""
     inside = place.enter()
     place.demand_own(inside.info, "walk")

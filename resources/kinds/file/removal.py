@@ -11,14 +11,14 @@ from itertools import islice
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import os_errors
 from holdfast.resources.kinds.file.trees import Budget, enter, reach
-from holdfast.resources.paths import Directory, Place, Unsafe, mounts
+from holdfast.resources.paths import Place, SafeDirectory, Unsafe, mounts
 from holdfast.resources.paths.handle import ABSENT, ENTRIES, LIMIT
 
 BATCH = 10_000
 """Number of entries of a directory that are listed at a time for removal."""
 
 
-def remove_below(top: Directory, path: str) -> None:
+def remove_below(top: SafeDirectory, path: str) -> None:
     """Remove what is at a path below a directory, reached from there. Blocks. Raises as `remove` does."""
     with os_errors("remove", path):
         place = reach(top, path)

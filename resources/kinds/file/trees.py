@@ -22,7 +22,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import Texts
 from holdfast.resources.kinds.file.base import Ownership, os_errors
-from holdfast.resources.paths import Directory, Place, Unsafe
+from holdfast.resources.paths import Place, SafeDirectory, Unsafe
 from holdfast.resources.paths.handle import ENTRIES
 from holdfast.resources.temporaries import is_temporary
 
@@ -47,7 +47,7 @@ class Budget:
     removed: int = 0
     """Number of removed entries, also of a removal that fails."""
 
-    def spend(self, directory: Directory, depth: int) -> None:
+    def spend(self, directory: SafeDirectory, depth: int) -> None:
         """Count one entry. Raises `Unsafe` for too many entries or levels."""
         if not (directory.holders or directory.shared):
             if depth > DEEPEST:
@@ -78,7 +78,7 @@ class Recursion:
     exclude: Collection[str] = field(default_factory=tuple)
 
 
-def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
+def below(top: SafeDirectory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
     """Yield all entries below a directory, each with its status, and after its content. Links are not followed.
 
     Blocks. Raises `OSError` and `Unsafe`.
@@ -87,7 +87,7 @@ def below(top: Directory, depth: int | None = None) -> Iterator[tuple[Place, os.
 
 
 def _below(
-    directory: Directory, level: int, depth: int | None, budget: Budget
+    directory: SafeDirectory, level: int, depth: int | None, budget: Budget
 ) -> Iterator[tuple[Place, os.stat_result]]:
     if depth is not None and level > depth:
         return
@@ -104,7 +104,7 @@ def _below(
         yield place, seen
 
 
-def enter(place: Place, seen: os.stat_result) -> Directory | None:
+def enter(place: Place, seen: os.stat_result) -> SafeDirectory | None:
     """Open the directory at a place; None if it is gone.
 
     Raises `OSError`, and `Unsafe` for a directory that a user may have moved there.
@@ -118,7 +118,7 @@ def enter(place: Place, seen: os.stat_result) -> Directory | None:
     return inside
 
 
-def repair_tree(top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+def repair_tree(top: SafeDirectory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
     """Add to `found` each path below `top` whose owner or mode differs -> the differences; with `apply` repair it.
 
     `top` has the status from before its own repair. Blocks. Raises `Permanent` or `Temporary`.
@@ -136,13 +136,13 @@ class _TreeRepair:
     When the content of a directory is read, no user can add to it any more.
     """
 
-    def __init__(self, top: Directory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
+    def __init__(self, top: SafeDirectory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
         self.refused, self.first = 0, ""
         """Number of refused entries, and the reason of the first: errors themselves would keep descriptors open."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
         self._budget = Budget()
 
-    def inside(self, directory: Directory, level: int) -> None:
+    def inside(self, directory: SafeDirectory, level: int) -> None:
         """Repair the entries of a directory, given its status from before its own repair.
 
         An entry is changed if that is safe by its status before or after the repair of the directory.
@@ -163,7 +163,7 @@ class _TreeRepair:
             if below is not None:
                 self.inside(below, level + 1)
 
-    def _now(self, directory: Directory) -> Directory:
+    def _now(self, directory: SafeDirectory) -> SafeDirectory:
         """Return the directory as it is after its repair, or would be."""
         if not directory.holders:
             return directory
@@ -227,7 +227,7 @@ Patterns = Annotated[Texts, AfterValidator(valid_patterns)]
 """Globs of paths below a directory, or `E@` and a regular expression."""
 
 
-def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> list[str]:
+def surplus(top: SafeDirectory, keep: Collection[str], exclude: Collection[str]) -> list[str]:
     """Return the paths that `clean` removes: the topmost paths below `top` that are neither kept nor excluded.
 
     A kept path is kept with its parents and its content; `DIRECTORY/.` keeps only the directory. A temporary file that
@@ -238,7 +238,7 @@ def surplus(top: Directory, keep: Collection[str], exclude: Collection[str]) -> 
     extra: list[str] = []
     budget = Budget()
 
-    def walk(directory: Directory, level: int) -> bool:
+    def walk(directory: SafeDirectory, level: int) -> bool:
         """Collect surplus paths. Returns whether all content of the directory is surplus."""
         all_of_it, here = True, []
         for name in sorted(directory.names()):
@@ -276,7 +276,7 @@ LISTED = 1000
 """Number of removed paths that are reported; beyond it only the topmost ones are."""
 
 
-def whole(top: Directory, paths: Iterable[str]) -> list[str]:
+def whole(top: SafeDirectory, paths: Iterable[str]) -> list[str]:
     """Return paths below a directory, each with its content, as far as it may be read. Blocks. Raises `Unsafe`."""
     found: list[str] = []
     for path in paths:
@@ -298,7 +298,7 @@ def _parents(path: str, top: str) -> Iterator[str]:
         yield path
 
 
-def reach(top: Directory, path: str) -> Place | None:
+def reach(top: SafeDirectory, path: str) -> Place | None:
     """Return the place of a path below `top`, reached from there without following links.
 
     None if a directory on the way is gone. Raises `OSError` and `Unsafe`.
