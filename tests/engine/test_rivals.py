@@ -7,10 +7,12 @@ from collections import Counter
 from typing import Any, ClassVar
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import engine_bench
 from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
-from holdfast.agent.engine.execute.rivals import MOMENT
+from holdfast.agent.engine.execute.rivals import CHANGES, MOMENT, Change, Changes
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.insight.history import History
@@ -285,3 +287,27 @@ async def test_a_repair_asks_no_other_resource_what_it_is_about(bench: Bench, ma
     await engine.stop()
 
     assert set(Asked.times) == {"n7"}
+
+
+UIDS = st.frozensets(st.sampled_from([("path", f"/{name}") for name in "abcdef"]), max_size=3)
+
+
+@given(st.lists(st.tuples(UIDS, UIDS, st.booleans()), max_size=40), UIDS, UIDS)
+def test_a_change_is_found_by_what_it_affects(
+    drawn: list[tuple[frozenset[Uid], frozenset[Uid], bool]], own: frozenset[Uid], touched: frozenset[Uid]
+) -> None:
+    """The index yields the same changes, in the same order, as a search through the last ones."""
+    changes = [
+        Change(f"c{number}", 0.0, float(number), one, other, frozenset({"/r"} if removes else ()))
+        for number, (one, other, removes) in enumerate(drawn)
+    ]
+    unrelated = [Change("x", 0.0, 20.0, frozenset(), frozenset(), frozenset())] * (CHANGES - 20)
+    changes[20:20] = unrelated
+    recorded = Changes()
+    for change in changes:
+        recorded.add(change)
+    mine = Change("mine", 0.0, 0.0, own, touched, frozenset())
+
+    assert list(dict.fromkeys(recorded.like(mine))) == [
+        each for each in reversed(changes[-CHANGES:]) if each.removed or (own | touched) & (each.own | each.touched)
+    ]

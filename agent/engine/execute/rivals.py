@@ -11,6 +11,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from heapq import merge
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
@@ -66,8 +67,7 @@ class Rivals:
     def __init__(self) -> None:
         self._running: dict[Vertex, tuple[float, Report]] = {}
         """Running vertex -> loop time at which the run began, and the report of its previous run."""
-        self._changes: deque[Change] = deque(maxlen=CHANGES)
-        """In the order in which the runs ended."""
+        self._changes = Changes()
         self._blamed: dict[str, Blame] = {}
         """Identity of a resource -> the one that seems to have undone its last repair."""
 
@@ -83,7 +83,7 @@ class Rivals:
         """Record what the run has changed, or may have changed before it failed."""
         run = self._running.get(vertex)
         if run is not None and (outcome.changed or outcome.touched):
-            self._changes.append(_change(vertex, outcome.changes, run[0]))
+            self._changes.add(_change(vertex, outcome.changes, run[0]))
 
     def attribute(self, vertex: Vertex, outcome: Outcome, noticed_at: float | None) -> Outcome:
         """Return the outcome with the resource that seems to have undone the last repair.
@@ -119,20 +119,56 @@ class Rivals:
     def _undoer(self, vertex: Vertex, outcome: Outcome, noticed_at: float) -> str | None:
         """Return the last resource that changed the thing since the vertex did, at most `MOMENT` before the event."""
         mine = _change(vertex, outcome.changes, noticed_at)
-        for change in self._latest_first(vertex):
+        for change in self._latest_first(vertex, mine):
             if change.who == mine.who or change.ended + MOMENT < noticed_at:
                 return None  # all further changes ended even earlier
             if change.began < noticed_at and _meet(mine, change):
                 return change.who
         return None
 
-    def _latest_first(self, vertex: Vertex) -> Iterator[Change]:
-        """Yield the changes, the latest first: those of other vertices that still run, then the recorded ones."""
+    def _latest_first(self, vertex: Vertex, mine: Change) -> Iterator[Change]:
+        """Yield the changes that may meet `mine`: those of other vertices that still run, then the recorded ones."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
             if other is not vertex and other.applying and report is not before and (report.touched or report.changes):
                 yield _change(other, report.changes, began)
-        yield from reversed(self._changes)
+        yield from self._changes.like(mine)
+
+
+class Changes:
+    """The last `CHANGES` changes, found by what they affect."""
+
+    def __init__(self) -> None:
+        self._all: deque[Change] = deque()
+        """In the order in which the runs ended, as in the queues below."""
+        self._by_uid: dict[Uid, deque[Change]] = {}
+        """Thing -> the changes that affect it."""
+        self._removing: deque[Change] = deque()
+        """The changes that removed paths with everything below them."""
+
+    def add(self, change: Change) -> None:
+        """Record a change, and forget the oldest one if there are too many."""
+        self._all.append(change)
+        for uid in change.own | change.touched:
+            self._by_uid.setdefault(uid, deque()).append(change)
+        if change.removed:
+            self._removing.append(change)
+        if len(self._all) > CHANGES:
+            self._forget(self._all.popleft())
+
+    def like(self, mine: Change) -> Iterator[Change]:
+        """Yield the changes that may meet `mine`, the latest first; some are yielded more than once."""
+        queues = [self._removing, *(self._by_uid[uid] for uid in mine.own | mine.touched if uid in self._by_uid)]
+        return merge(*map(reversed, queues), key=lambda change: change.ended, reverse=True)
+
+    def _forget(self, oldest: Change) -> None:
+        for uid in oldest.own | oldest.touched:
+            changes = self._by_uid[uid]
+            changes.popleft()
+            if not changes:
+                del self._by_uid[uid]
+        if oldest.removed:
+            self._removing.popleft()
 
 
 def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
