@@ -1,4 +1,4 @@
-"""Records in each sdist and wheel the commit that it was built from. A wheel that is built from an sdist has the sdist's."""
+"""Record in each sdist and wheel its commit; a wheel that is built from an sdist has the commit of the sdist."""
 
 from __future__ import annotations
 
@@ -25,7 +25,8 @@ class Commit(BuildHookInterface):  # type: ignore[type-arg] # the builder's conf
         within = "holdfast" if self.target_name == "wheel" else "src/holdfast"
         build_data["force_include"][record.name] = f"{within}/{module['RECORD']}"
 
-    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002 - hatchling's signature
+    # the parameters are hatchling's
+    def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove the temporary file."""
         if hasattr(self, "_record"):
             self._record.unlink()

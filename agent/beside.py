@@ -42,7 +42,7 @@ class AgentBeside:
         return bool(self._line.broken)
 
     def tend(self, engine: Engine) -> None:
-        """End the run when the agent goes away: running resources may finish, but none are started without a journal."""
+        """End the run when the agent goes away: running resources may finish, but none start without a journal."""
         line, emit = self._line, self._emit
         stopping: list[asyncio.Task[None]] = []
 

@@ -99,7 +99,8 @@ class ConfigurationFiles(NamedTuple):
         trees |= {single for single in singles if _holds_only(single, trees)}
         wanted = {tree: True for tree in trees if not inside(tree, trees - {tree})}
         wanted.update({single: False for single in singles if not inside(single, trees)})
-        return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112 - never raises
+        # unlike the method of Path, os.path.isdir never raises
+        return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112
 
     def main(self) -> str | None:
         """The directory for watchdog: the outermost one that contains the states; None while it does not exist."""
@@ -160,7 +161,7 @@ class ConfigurationFiles(NamedTuple):
         files = {
             path
             for path, _ in made.files()
-            if not within(os.path.dirname(path)) or (os.path.islink(path) and not within(path))  # noqa: PTH114, PTH120 - as above
+            if not within(os.path.dirname(path)) or (os.path.islink(path) and not within(path))  # noqa: PTH114, PTH120
         }
         return ExtraPaths(tuple(sorted(files)), tuple(directory for directory in made.trees if not within(directory)))
 

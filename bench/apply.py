@@ -1,6 +1,6 @@
-"""One-shot runs of files that are already right, whole process, against Salt where `SALT` names the directory of its programs.
+"""One-shot runs of files that are already right: the whole process, compared with Salt.
 
-Prints one line of JSON.
+`SALT` names the directory of Salt's programs; without it, Salt is left out. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ def ours(base: Path) -> float:
 def salt(base: Path, program: str) -> float:
     """Seconds of `salt-call --local state.apply` of the same states."""
     (base / "minion").write_text(
-        f"file_client: local\nid: bench\nroot_dir: {base}/root\ncachedir: {base}/cache\npki_dir: {base}/pki\nsock_dir: {base}/sock\n"
+        f"file_client: local\nid: bench\nroot_dir: {base}/root\ncachedir: {base}/cache\n"
+        f"pki_dir: {base}/pki\nsock_dir: {base}/sock\n"
         f"log_file: {base}/salt.log\nfile_roots: {{base: [{base}/states]}}\npillar_roots: {{base: [{base}/pillar]}}\n"
     )
     return timed([program, "--local", "--config-dir", str(base), "--out", "json", "state.apply", "files"])

@@ -1,8 +1,11 @@
-"""The floor that drift repair is measured against: bare asyncio, one inotify descriptor, the same system calls in the same order.
+"""The lower bound for drift repair: bare asyncio, one inotify descriptor, the same system calls in the same order.
 
-bare_loop.py DIRECTORY...: reads the files there, then restores any that changes. It asks the kernel all that a repair of Holdfast asks
-(who uses the package manager, which mounts there are, whether directory and file are what they were), and writes as safely; strace shows
-that the calls between the event and the rename are the same. It has no states, no order, no journal, no log, and manages one kind of file.
+    python bench/bare_loop.py DIRECTORY...
+
+reads the files of the directories, then restores each file that changes. It asks the kernel everything that a repair by
+Holdfast asks: who uses the package manager, which mounts exist, whether the directory and the file are the same as
+before. It writes as safely as Holdfast; strace shows that the calls between the event and the rename are the same. It
+has no states, no order, no journal and no log, and manages one kind of file.
 """
 
 from __future__ import annotations

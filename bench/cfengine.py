@@ -1,8 +1,9 @@
-"""One-shot runs of files that are already right, whole process, against CFEngine with the same promises, and against a Python that imports what we must.
+"""One-shot runs of files that are already right: the whole process, compared with CFEngine and with a bare Python.
 
-Runs of both alternate, and each ratio is of medians. `CFENGINE` names the program cf-agent; without it only our own start is measured.
-CPU seconds are printed, too: they say more than the wall on a machine that does other things.
-Prints one line of JSON.
+CFEngine has the same promises; the bare Python imports the libraries that Holdfast cannot do without. The runs
+alternate, and each ratio is one of medians. `CFENGINE` names the program cf-agent; without it, only the start of
+Holdfast is measured. CPU seconds are printed, too: on a busy machine they say more than elapsed time. Prints one line
+of JSON.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What a change of one state file costs the agent: 10 000 files declared in 1 000 state files. Prints one line of JSON.
 
-In one process, with the agent's own parts: the compiler, as it is kept by the daemon, and the engine with its watches. Each figure is the
-median of a few changes. `ratio_*` are to the first compilation, so that they say the same on any machine.
+It runs in one process, with the agent's own parts: the compiler with its caches, as the daemon keeps it, and the
+engine with its watches. Each figure is the median of a few changes. Each `ratio_*` is relative to the first
+compilation, so that it is comparable between machines.
 """
 
 from __future__ import annotations

@@ -2,10 +2,11 @@
 
     python bench/compile.py [--states 5000] [--repeat 5]
 
-prints one line of JSON: seconds (the best of the repetitions) to load the text with PyYAML, to compile it, to compile it again
-unchanged, to compile twice as many states; and the ratios to hold: `ratio` (compile / load) below 2, `growth` near 2. Where `SALT` names
-the directory of Salt's programs, also the seconds of Salt's own compile of the twice as many, and `ratio_to_salt`, below 1.
-`short_ratio` is `ratio` of 10 000 states of one line.
+prints one line of JSON: seconds (the best of the repetitions) to load the text with PyYAML, to compile it, to compile
+it again unchanged, and to compile twice as many states; and the ratios with limits: `ratio` (compile / load) below 2,
+`growth` near 2. If `SALT` names the directory of Salt's programs, it also prints the seconds in which Salt compiles
+twice as many states, and `ratio_to_salt`, which must be below 1. `short_ratio` is the `ratio` of 10 000 states of one
+line each.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ SHORT = 10_000
 def tree(count: int, state: str) -> str:
     """A state file of so many files, each but the first with a requisite."""
     return "".join(
-        f"/srv/data/file-{number}.conf:\n  {state}:\n    - contents: setting number {number}\n    - user: root\n    - group: root\n    - mode: '0644'\n"
+        f"/srv/data/file-{number}.conf:\n  {state}:\n    - contents: setting number {number}\n"
+        "    - user: root\n    - group: root\n    - mode: '0644'\n"
         + (f"    - require:\n      - {state.partition('.')[0]}: /srv/data/file-{number // 2}.conf\n" if number else "")
         for number in range(count)
     )

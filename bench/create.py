@@ -1,8 +1,8 @@
-"""One-shot runs that make all files, flushed to the disk and not, whole process, against ten lines of Python that do the same.
+"""One-shot runs that create all files, flushed or not: the whole process, compared with ten lines of Python.
 
-Both make the same flushes: each file before it is renamed, each directory once. Where nothing is flushed the files are on a tmpfs, and `CFENGINE`
-may name cf-agent, which flushes nothing, to compare with. Prints one line of JSON; each time is the least of a few runs that take turns, for other
-programs on the machine only add to it.
+Both flush the same: each file before it is renamed, each directory once. Runs without flushing write to a tmpfs; for
+these, `CFENGINE` may name cf-agent, which flushes nothing. Prints one line of JSON. The runs alternate; each time is
+the shortest of a few, because other programs on the machine can only add to it.
 """
 
 from __future__ import annotations
@@ -46,7 +46,10 @@ def timed(argv: list[str], paths: list[Path]) -> float:
 
 
 def compared(count: int, *, durable: bool) -> dict[str, float]:
-    """Seconds of `holdfast apply` ("create"), of the ten lines, and of CFEngine where there is one and nothing is flushed."""
+    """Seconds of `holdfast apply` ("create"), of the ten lines of Python, and of CFEngine if it is installed.
+
+    CFEngine is left out if files are flushed.
+    """
     flag, program = str(durable).lower(), os.environ.get("CFENGINE")
     with private_directory(on_disk=durable) as base:
         paths = declare_files(base, count, 10)

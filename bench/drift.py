@@ -58,7 +58,7 @@ def bare(files: int) -> Iterator[list[Path]]:
 
 
 def latencies(*kept: list[Path]) -> list[float]:
-    """Median latency of each, seconds, of its quietest round: they take turns, for other machines' noise is not what is measured."""
+    """Median latency of each program in its fastest round, in seconds. The programs alternate, to cancel out noise."""
     rounds = [[median(drifts(paths, COUNT)) for paths in kept] for _ in range(ROUNDS)]
     return [min(times) for times in zip(*rounds, strict=True)]
 

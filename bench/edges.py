@@ -1,6 +1,7 @@
 """What automatic edges cost: 10 000 files in 1 000 directories, each with a user. Prints one line of JSON.
 
-`graph_s` is the graph with its edges from nothing; `again_ms` what finding the edges costs when one file of the 10 000 has changed.
+`graph_s` is the time to build the graph with its edges; `again_ms` is the time to find the edges again after one of the
+10 000 files has changed.
 """
 
 from __future__ import annotations

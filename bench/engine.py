@@ -1,8 +1,9 @@
 """What the engine itself costs, on resources that cost nothing: graphs of 100 to 100 000. Prints one line of JSON.
 
-Each resource has a watch of its own. A tenth of them stand alone, the others in chains of nine. `event_us` is one event: from the
-watch's word, over the look that finds all right, to the end of the pass. `chain_us` is the same at the end of one single chain.
-Both are to be the same whatever the size of the graph.
+Each resource has a watch of its own. A tenth of the resources have no requisites, the others form chains of nine.
+`event_us` is the time for one event: from the report of the watch, through the check that finds no change, to the end
+of the pass. `chain_us` is the same for the last resource of a graph that is one chain. Neither may depend on the size
+of the graph.
 """
 
 from __future__ import annotations

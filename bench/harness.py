@@ -19,7 +19,7 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 
 @contextlib.contextmanager
 def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
-    """A directory on a tmpfs, where there is one, so that the disk is not what is measured; or on the disk of /var/tmp."""
+    """A directory on a tmpfs if there is one, so that the disk is not measured; otherwise in /var/tmp."""
     shm = Path("/dev/shm")
     path = Path(
         tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None)
@@ -58,7 +58,8 @@ def settings(base: Path, extra: str = "") -> Path:
     """An agent.yaml for a private agent that never calls a benchmark a fight."""
     file = base / "agent.yaml"
     file.write_text(
-        f"state_dir: {base}/state\ndurable: false\nlog: {{format: console}}\nengine: {{flap_limit: 1000000, recheck: 0}}\n{extra}"
+        f"state_dir: {base}/state\ndurable: false\nlog: {{format: console}}\n"
+        f"engine: {{flap_limit: 1000000, recheck: 0}}\n{extra}"
     )
     return file
 

@@ -1,8 +1,8 @@
-"""How long callbacks hold the event loop of an agent with many files, and how fast it answers meanwhile. Prints one line of JSON.
+"""How long callbacks block the event loop of an agent with many files, and how fast the agent answers.
 
-The agent is the real one, in this process; what it is asked comes through its control socket from another thread. Every callback of its
-loop is timed by the CPU time of its thread, garbage collection included. With `--names` the longest callbacks of each phase are
-printed to standard error.
+Prints one line of JSON. The agent is the real one, in this process; requests come through its control socket from
+another thread. Every callback of its loop is timed in CPU time of its thread, garbage collection included. With
+`--names`, the longest callbacks of each phase are printed to standard error.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""How soon a watcher hears of damage: a callback and an async iterator of the path watcher, against a bare asyncio loop.
+"""The latency of path watches: a callback and an async iterator of the path watcher, compared with a bare asyncio loop.
 
-Another process writes one of the files every two milliseconds and stamps the moment before close(2); the watcher stamps the moment it
-is called. Both clocks are CLOCK_MONOTONIC. Prints one line of JSON; latencies in microseconds.
+Another process writes one of the files every two milliseconds and records the time just before close(2); the watcher
+records the time at which it is called. Both use CLOCK_MONOTONIC. Prints one line of JSON, in microseconds.
 """
 
 from __future__ import annotations

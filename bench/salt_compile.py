@@ -2,7 +2,8 @@
 
     python bench/salt_compile.py FILE REPEAT
 
-prints the seconds of the fastest repetition: rendering, high data, requisites, low data, order; not Salt's start-up, and nothing is run.
+prints the seconds of the fastest repetition: rendering, high data, requisites, low data and order, without Salt's
+start. Nothing is applied.
 """
 
 from __future__ import annotations

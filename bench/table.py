@@ -85,7 +85,10 @@ ROWS = (
 
 
 def figures(script: str) -> dict[str, Any]:
-    """What one benchmark printed, given with its arguments; an empty answer when it failed, with its words on standard error."""
+    """The figures that one benchmark printed; empty if it failed, with its messages on standard error.
+
+    `script` is the name of the benchmark with its arguments.
+    """
     name, *arguments = script.split()
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments],

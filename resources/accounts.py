@@ -30,7 +30,7 @@ class AccountTable:
             s = os.stat(self.path)  # noqa: PTH116 - Path objects are slow
             stamp = (s.st_mtime_ns, s.st_ino, s.st_size)
             if stamp != self.stamp:
-                with open(self.path, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:  # noqa: PTH123 - the same
+                with open(self.path, encoding="utf-8", errors="surrogateescape", newline="\n") as lines:  # noqa: PTH123
                     self._read(lines.read())
                 self.stamp = stamp
         except OSError:

@@ -22,9 +22,8 @@ def lookup_value(data: Mapping[str, Any], key: str, delimiter: str, where: str) 
             value = value[int(part)]
         else:
             near = near_key(data, key, delimiter)
-            raise Permanent(
-                f"cannot find {key!r} in the {where}: there is no {part!r}{f' (did you mean {near!r}?)' if near else ''}"
-            )
+            hint = f" (did you mean {near!r}?)" if near else ""
+            raise Permanent(f"cannot find {key!r} in the {where}: there is no {part!r}{hint}")
     return value
 
 

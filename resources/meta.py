@@ -67,7 +67,8 @@ def parse_receive(value: object) -> tuple[Receive, ...]:
     found: dict[str, Receive] = {}
     for item in items:
         if not isinstance(item, Mapping):
-            raise ValueError(f"{item!r} is not a mapping: write `argument: {{cmd: ID, key: stdout}}`")  # noqa: TRY004 - pydantic collects ValueErrors
+            said = f"{item!r} is not a mapping: write `argument: {{cmd: ID, key: stdout}}`"
+            raise ValueError(said)  # noqa: TRY004 - pydantic collects ValueErrors
         for argument, source in item.items():
             received = _receive(argument, source)
             if argument in found:

@@ -99,7 +99,7 @@ def load_file(path: Path, text: str) -> None:
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
-        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - that is what kinds are for
+        exec(compile(text, str(path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102 - kinds are code
     except BaseException:
         del sys.modules[name]
         raise

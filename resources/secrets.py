@@ -15,7 +15,8 @@ from urllib.parse import quote
 MASK = "********"
 """Shown in place of a secret."""
 NAME = re.compile(
-    r"(^|[_.-])(password|passwd|passphrase|secret|token|credential|(api|private|secret|access|auth|encryption)[_-]?key)s?$",
+    r"(^|[_.-])(password|passwd|passphrase|secret|token|credential"
+    r"|(api|private|secret|access|auth|encryption)[_-]?key)s?$",
     re.IGNORECASE,
 )
 """Keys whose values are secret, in singular and plural."""

@@ -153,7 +153,7 @@ LINT = _of(
         "extension-ignored": "the states directory contains Python modules for Salt, which are not loaded",
         "file-unreached": "no top file and no include refers to a state file",
         "ignore-unknown": "a comment ignores an unknown code",
-        "key-missing": "a template or a state asks for a missing key of the pillar or the grains, and a similar key exists",
+        "key-missing": "a template or a state asks for a missing pillar or grain key, and a similar key exists",
         "managed-twice": "two states manage one thing",
         "needed-earlier": "a state stands before another one that provides what it needs",
         "owner-undeclared": "a file in the directory of a user declares no owner, so that root will own it",

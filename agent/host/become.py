@@ -106,7 +106,8 @@ def become(passed: list[int]) -> NoReturn:
     try:
         os.setsid()
         os.write(report, b"started %d\n" % os.getpid())
-        child = Child(*marshal.loads(os.pread(request, os.fstat(request).st_size, 0)))  # noqa: S302 - the agent has made it
+        data = os.pread(request, os.fstat(request).st_size, 0)
+        child = Child(*marshal.loads(data))  # noqa: S302 - written by the agent
         more = passed[5:]
         entrance = more.pop(0) if child.grouped else None
         directory = more.pop(0) if child.opened else None

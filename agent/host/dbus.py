@@ -159,7 +159,7 @@ class SystemBus:
                 await bus.connect()
                 if not self._known:
                     self._managed = await has_manager(bus)
-                while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process, which also has to find the new bus
+                while self._managed and not await has_manager(bus):  # noqa: ASYNC110 - another process
                     await asyncio.sleep(BACKOFF[0])
                 self._matched.clear()
                 for text in list(self._rules):

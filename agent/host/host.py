@@ -204,7 +204,7 @@ class LocalHost:
     def bus(self) -> Bus:
         """The system's D-Bus, connected on first use."""
         if self._bus is None:
-            from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - slow to import, and most runs need no D-Bus
+            from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - slow to import
 
             self._bus = SystemBus(self._tasks, self.health, before=self.flushes.done)
         bus: Bus = self._bus

@@ -400,4 +400,5 @@ class PathTree:
             if len(names) > room:
                 self.bounded[top] = f"more than {WATCHES} entries to compare while polling"
             self._compared[top] += 1 + len(names)
-        return {name: signature(os.path.join(node.path, name)) for name in names if not self._is_foreign(node, name)}  # noqa: PTH118 - Path objects are slow
+        own = [name for name in names if not self._is_foreign(node, name)]
+        return {name: signature(os.path.join(node.path, name)) for name in own}  # noqa: PTH118 - Path objects are slow

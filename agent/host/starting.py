@@ -134,7 +134,8 @@ def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[IO[
 def _child(command: CommandSpec, user: CommandUser, where: WorkingDirectory, *, grouped: bool, reaped: bool) -> Child:
     """The request for the fork server. Raises `ValueError` for values that no program can be given."""
     name = command.argv[0]
-    programs = [name] if "/" in name else [os.path.join(path, name) for path in os.get_exec_path(user.env)]  # noqa: PTH118 - strings
+    directories = os.get_exec_path(user.env)
+    programs = [name] if "/" in name else [os.path.join(path, name) for path in directories]  # noqa: PTH118 - strings
     env = _encoded(user.env, (*command.argv, *programs, where.path or ""))
     return Child(
         None if user.who is None else (user.who.uid, list(user.who.groups)),

@@ -31,7 +31,7 @@ def parse_env(value: object) -> object:
     for item in value if isinstance(value, (list, tuple)) else (value,):
         variables = dict([item.split("=", 1)]) if isinstance(item, str) and "=" in item else item
         if not isinstance(variables, Mapping):
-            raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - pydantic reports only ValueError
+            raise ValueError(f"{item!r} is not a variable: write 'NAME: value'")  # noqa: TRY004 - for pydantic
         merged |= {str(name): _variable(str(name), text) for name, text in variables.items()}
     return merged
 
@@ -39,7 +39,7 @@ def parse_env(value: object) -> object:
 def _variable(name: str, value: object) -> str:
     """Return the value of a variable as text. Raises `ValueError` for a name or value that no process can be given."""
     if isinstance(value, (Mapping, list, tuple)):
-        raise ValueError(f"the variable {name} must be text, not {value!r}")  # noqa: TRY004 - pydantic reports only ValueError
+        raise ValueError(f"the variable {name} must be text, not {value!r}")  # noqa: TRY004 - for pydantic
     if not name or "=" in name or "\0" in f"{name}{value}":
         raise ValueError(
             f"{name!r} is not a variable: the name must not contain '=', and neither name nor value a NUL character"

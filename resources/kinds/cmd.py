@@ -387,7 +387,8 @@ class Script(FromSources, Active, kind="cmd.script"):
             variables = {**(self.defaults or {}), **(self.context or {})}
             script = ctx.render(text_of(script, url), name=url, variables=variables).encode()
         # Other users have no access to the agent's directory.
-        place = written(script, "/tmp" if user else str(ctx.var_dir), user.uid if user and os.geteuid() == 0 else -1)  # noqa: S108 - random and exclusive
+        directory = "/tmp" if user else str(ctx.var_dir)  # noqa: S108 - the name is random, and the file is new
+        place = written(script, directory, user.uid if user and os.geteuid() == 0 else -1)
         try:
             done = await self.start(ctx, url, *interpreter(script, self.shell), place.path, *words_of(words))
         finally:

@@ -79,4 +79,5 @@ def registered(text: str) -> dict[str, str]:
 def diverted(text: str) -> set[tuple[str, str, str]]:
     """Parse dpkg's diversions: three lines each; the package of an administrator's diversion is `:`."""
     lines = iter(text.split("\n"))
-    return {each for each in zip(lines, lines, lines) if each[0].startswith("/") and each[1].startswith("/")}  # noqa: B905 - an incomplete one is skipped
+    triples = zip(lines, lines, lines)  # noqa: B905 - an incomplete triple is skipped
+    return {each for each in triples if each[0].startswith("/") and each[1].startswith("/")}

@@ -355,7 +355,7 @@ class Apt(Provider):
             async with asyncio.timeout(LOCK_TIMEOUT if seconds is None else seconds):
                 while holder := lock_holder():
                     if holder != told:
-                        self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004 - a sentence for people
+                        self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004
                         told = holder
                     await asyncio.sleep(LOCK_INTERVAL)
         except TimeoutError:

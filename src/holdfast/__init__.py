@@ -15,18 +15,68 @@ if TYPE_CHECKING:
     from holdfast.resources.errors import Permanent, Temporary
     from holdfast.resources.fields import AbsPath, Mode, Text, Texts, field
     from holdfast.resources.dependencies import Dependency
-    from holdfast.resources.traits import Backed, Declaration, Edgeable, Groupable, Member, Recvable, Refreshable, Reversible, Sendable
+    from holdfast.resources.traits import (
+        Backed,
+        Declaration,
+        Edgeable,
+        Groupable,
+        Member,
+        Recvable,
+        Refreshable,
+        Reversible,
+        Sendable,
+    )
 
 __version__ = "0.1.0"
 __all__ = [
-    "AbsPath", "Backed", "Composite", "Context", "Declaration", "Delta", "Dependency", "Edgeable", "Groupable", "Member", "Mode", "Part", "Permanent", "Recvable", "Refreshable", "Resource", "Reversible",
-    "Sendable", "Temporary", "Text", "Texts", "Watch", "field",
-]  # fmt: skip
+    "AbsPath",
+    "Backed",
+    "Composite",
+    "Context",
+    "Declaration",
+    "Delta",
+    "Dependency",
+    "Edgeable",
+    "Groupable",
+    "Member",
+    "Mode",
+    "Part",
+    "Permanent",
+    "Recvable",
+    "Refreshable",
+    "Resource",
+    "Reversible",
+    "Sendable",
+    "Temporary",
+    "Text",
+    "Texts",
+    "Watch",
+    "field",
+]
 
 _HOME = {
-    "Composite": "composite", "Part": "composite", "Context": "context", "Watch": "context", "Resource": "contract", "Delta": "delta", "Permanent": "errors", "Temporary": "errors",
-    "AbsPath": "fields", "Mode": "fields", "Text": "fields", "Texts": "fields", "field": "fields", "Declaration": "traits",
-    "Backed": "traits", "Dependency": "dependencies", "Edgeable": "traits", "Groupable": "traits", "Member": "traits", "Recvable": "traits", "Refreshable": "traits", "Reversible": "traits",
+    "Composite": "composite",
+    "Part": "composite",
+    "Context": "context",
+    "Watch": "context",
+    "Resource": "contract",
+    "Delta": "delta",
+    "Permanent": "errors",
+    "Temporary": "errors",
+    "AbsPath": "fields",
+    "Mode": "fields",
+    "Text": "fields",
+    "Texts": "fields",
+    "field": "fields",
+    "Declaration": "traits",
+    "Backed": "traits",
+    "Dependency": "dependencies",
+    "Edgeable": "traits",
+    "Groupable": "traits",
+    "Member": "traits",
+    "Recvable": "traits",
+    "Refreshable": "traits",
+    "Reversible": "traits",
     "Sendable": "traits",
 }
 

@@ -230,7 +230,7 @@ def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
 def json_query(data: Any, expression: str) -> Any:
     """The result of a JMESPath expression. Raises `RuntimeError` if the package jmespath is not installed."""
     try:
-        import jmespath  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - not one of our dependencies
+        import jmespath  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - optional
     except ImportError as error:
         raise RuntimeError("json_query needs the Python package jmespath, which is not installed") from error
     return jmespath.search(expression, data)

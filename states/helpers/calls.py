@@ -31,7 +31,11 @@ class Calls:
         """
         full = self._prefix + name
         if full not in self._table:
-            return StrictUndefined(name=full, exc=lambda _: NoSuchCall(full, self._table, self.view.tree))  # type: ignore[arg-type] # it is called, with a text
+
+            def fail(_: str | None) -> NoSuchCall:
+                return NoSuchCall(full, self._table, self.view.tree)
+
+            return StrictUndefined(name=full, exc=fail)  # type: ignore[arg-type] # Jinja calls it with a text
         helper, view = self._table[full], self.view
         view.asked.add(CALLS + full.partition(".")[0])
 
@@ -60,7 +64,7 @@ class Calls:
         if name.startswith("_"):
             raise AttributeError(name)
         if name == "get" and not self._prefix:
-            return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401 - this is what `get` is
+            return lambda call, default=None: self[call] if call in self else default  # noqa: SIM401
         full = self._prefix + name
         if any(known.startswith(full + ".") for known in self._table):
             return Calls(self.view, self._table, full + ".")

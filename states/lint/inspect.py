@@ -11,7 +11,17 @@ from holdfast.states.compile.compiler import Compiler, Trace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import gc_paused
-from holdfast.states.lint import files, keys, owners, requisites, secrets, sources, states, templates, values  # noqa: F401 - their import enters the rules
+from holdfast.states.lint import (  # noqa: F401 - importing a module registers its rules
+    files,
+    keys,
+    owners,
+    requisites,
+    secrets,
+    sources,
+    states,
+    templates,
+    values,
+)
 from holdfast.states.lint.rule import RULES, Subject
 from holdfast.states.lint.silence import Ignored, ignored, silenced, unknown_codes
 

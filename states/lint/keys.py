@@ -1,4 +1,4 @@
-"""Rules on mistyped keys: a template or a state asks for a pillar or grain key that is missing, and a similar key exists."""
+"""Rules on mistyped keys: a template or a state asks for a missing pillar or grain key, and a similar key exists."""
 
 from __future__ import annotations
 

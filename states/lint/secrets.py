@@ -29,7 +29,9 @@ SHAPES = {
     "a Slack token": r"\bxox[abprs]-[A-Za-z0-9-]{20,}\b",
     "a Stripe key": r"\b[rs]k_live_[A-Za-z0-9]{20,}\b",
     "a Google API key": r"\bAIza[A-Za-z0-9_-]{35}\b",
-    "a password in a URL": r"\b[a-z][a-z0-9+.-]*://[^\s:/@{}$<>'\"]+:(?!password@|pass@|secret@|\*+@|x+@)[^\s:/@{}$<>'\"]+@",
+    "a password in a URL": (
+        r"\b[a-z][a-z0-9+.-]*://[^\s:/@{}$<>'\"]+:(?!password@|pass@|secret@|\*+@|x+@)[^\s:/@{}$<>'\"]+@"
+    ),
 }
 """Patterns of well-known secrets."""
 _SHAPES = re.compile("|".join(f"(?P<s{index}>{shape})" for index, shape in enumerate(SHAPES.values())))

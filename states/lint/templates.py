@@ -26,7 +26,8 @@ EFFECTS = re.compile(
     r"(cmd|event|http|saltutil|state|module)\.(?!(which|which_bin|has_exec|shells)$)"
     r"|mine\.(send|delete|flush|update)|(grains|environ)\.(set|append|remove|del)"
     r"|\w+\.(install|remove|purge|upgrade|refresh_db|hold|unhold|start|stop|restart|reload|enable|disable|mask|unmask"
-    r"|add|delete|write|append|prepend|replace|touch|mkdir|makedirs|copy|move|rename|symlink|set_mode|chown|create|destroy|kill)$"
+    r"|add|delete|write|append|prepend|replace|touch|mkdir|makedirs|copy|move|rename|symlink|set_mode|chown|create"
+    r"|destroy|kill)$"
 )
 """Functions with side effects."""
 

@@ -67,7 +67,10 @@ def modules(tree: Tree, directory: str) -> list[str]:
 
 
 def grain_of(tree: Tree | None, grain: str) -> str:
-    """What to do about a grain that a module in a tree's `_grains` would set; empty where the text of none has its name in quotes."""
+    """A hint for a grain that a module in the tree's `_grains` seems to set: the module has its name in quotes.
+
+    Empty if there is no such module.
+    """
     if tree is None:
         return ""
     for name in modules(tree, "_grains"):

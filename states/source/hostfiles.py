@@ -153,7 +153,8 @@ def matching(pattern: str) -> list[str]:
         return [pattern] if look(pattern, follow=False) is not None else []
     parent, name = os.path.split(pattern)
     aboves = matching(parent) if glob.has_magic(parent) else [parent]
-    return [os.path.join(above, each) for above in aboves for each in _inside(above or ".", name)]  # noqa: PTH118 - text in, text out
+    inside = [(above, each) for above in aboves for each in _inside(above or ".", name)]
+    return [os.path.join(above, each) for above, each in inside]  # noqa: PTH118 - text in, text out
 
 
 def _inside(directory: str, name: str) -> list[str]:

@@ -272,12 +272,13 @@ class BoundedEnvironment(SandboxedEnvironment):
         """Jinja's hook between parsing and code generation: add a charge to each body that may be repeated."""
         return super()._generate(_Metering().visit(source), name, filename, defer_init)
 
-    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002 - Jinja's signature
+    def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002 - of Jinja
         """Evaluate an operator, whose result may be large."""
         check(_SIZES[operator](left, right))
         return self.binop_table[operator](left, right)
 
-    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063 - Jinja's signature: any name may be a keyword
+    # The names are Jinja's: a template may use any other name as a keyword argument.
+    def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:  # noqa: N805, PYI063
         """Call a function for a template."""
         method = getattr(__obj, "__wrapped__", __obj)  # Jinja has its own `format`
         owner = getattr(method, "__self__", None)

@@ -57,7 +57,11 @@ class TreeLoader(jinja2.BaseLoader):
     def __init__(self, imports: Imports) -> None:
         self.imports = imports
 
-    def get_source(self, environment: jinja2.Environment, template: str) -> tuple[str, str, Callable[[], bool]]:  # noqa: ARG002 - Jinja's signature
+    def get_source(
+        self,
+        environment: jinja2.Environment,  # noqa: ARG002 - of Jinja
+        template: str,
+    ) -> tuple[str, str, Callable[[], bool]]:
         """The text of a template, its path, and a function that tells whether it is unchanged."""
         try:
             text = self.imports.read(template)
@@ -194,7 +198,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Loc
     )
 
 
-def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table, one row for each error
+def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table
     """Code, message and hint for an error of a template."""
     said = str(error)
     match error:

@@ -54,7 +54,8 @@ class HostView:
         import pickle  # noqa: PLC0415 - only templates need it
 
         frozen_grains, frozen_rest, _ = self._freeze()
-        grains, (pillar, options) = pickle.loads(frozen_grains), pickle.loads(frozen_rest)  # noqa: S301 - bytes that _freeze() has made
+        # _freeze() has made both
+        grains, (pillar, options) = pickle.loads(frozen_grains), pickle.loads(frozen_rest)  # noqa: S301
         return HostView(Grains(grains), pillar, options, self.minion_id, self.env, self.tree)
 
     @property

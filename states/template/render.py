@@ -120,7 +120,7 @@ class Renderer:
             document = Document(file, text.text, lines, secret=self.secret, lenient=self._is_lenient(sls))
             return Rendered(document, parse(document, body), text.digest, sls)
         if self._templates is None:
-            from holdfast.states.template.jinja import StateTemplates  # noqa: PLC0415 - a text without Jinja never meets Jinja
+            from holdfast.states.template.jinja import StateTemplates  # noqa: PLC0415 - slow to import
 
             self._templates = StateTemplates(self.imports, secret=self.secret)
         view = self.view.copy()

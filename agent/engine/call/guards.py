@@ -84,7 +84,8 @@ def _created(path: str) -> bool:
     Raises `Unsafe` for an unsafe symbolic link of a user, and `OSError` if the path cannot be checked.
     """
     try:
-        return path != "" and paths.exists(path if path.startswith("/") else os.path.join(os.getcwd(), path))  # noqa: PTH109, PTH118 - strings
+        whole = path if path.startswith("/") else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - strings
+        return path != "" and paths.exists(whole)
     except ValueError:
         return False
     except OSError as error:

@@ -51,7 +51,8 @@ WINDOWS = dict.fromkeys(
 
 
 DECIDES = re.compile(
-    r"/etc/(passwd|shadow|group|gshadow|sudoers|securetty|hosts\.(allow|deny)|crontab|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
+    r"/etc/(passwd|shadow|group|gshadow|sudoers|securetty|hosts\.(allow|deny)|crontab"
+    r"|(sudoers\.d|ssh|pam\.d|security|polkit-1|apparmor\.d|selinux|cron\.\w+)(/.*)?)"
     r"|/(root|home/[^/]+)/\.ssh(/.*)?|/var/spool/cron(/.*)?"
 )
 """Paths of files that grant access."""

@@ -112,7 +112,8 @@ async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[s
         if len(data) > LARGE:
             raise Permanent(f"cannot verify {wanted}: {digest} has more than {LARGE >> 20} MiB")
         text = data.decode(errors="replace")
-        found = _pick(text, (wanted, os.path.basename(wanted), os.path.basename(path)))  # noqa: PTH119 - URLs are no paths
+        names = (wanted, os.path.basename(wanted), os.path.basename(path))  # noqa: PTH119 - URLs are no paths
+        found = _pick(text, names)
         if found is None:
             raise Permanent(f"cannot verify {wanted}: there is no hash of it in {digest}")
     value = found[2].lower()

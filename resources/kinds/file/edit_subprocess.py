@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from holdfast.resources import registry
 from holdfast.resources.context import Context
@@ -43,7 +43,8 @@ def main() -> None:
     job = json.load(sys.stdin)
     edit = registry.find(job["kind"])
     try:
-        text = edit.model_validate(job["arguments"]).edited(job["text"], tuple(job["given"]))  # type: ignore[union-attr]  # an Edit
+        resource: Any = edit.model_validate(job["arguments"])  # type: ignore[union-attr]  # an Edit
+        text = resource.edited(job["text"], tuple(job["given"]))
         answer = {"text": text}
     except Permanent as error:
         answer = {"refused": str(error)}

@@ -6,7 +6,7 @@ import functools
 import operator
 import re
 from collections.abc import Mapping
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
@@ -24,7 +24,8 @@ def parse_flags(value: object) -> object:
     """Return flags as a tuple of long names, from long or short names, or their sum as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
         value = _flag_names(value)
-    names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in parse_list(value)]  # type: ignore[attr-defined]  # a list
+    given = cast("list[object]", parse_list(value))
+    names = [(flag, re.RegexFlag.__members__.get(str(flag).upper())) for flag in given]
     for said, flag in names:
         if flag is None or flag not in FLAGS | re.UNICODE:
             raise ValueError(f"{said} is not a flag; available: {', '.join(str(known.name) for known in FLAGS)}")
