@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING
 from holdfast.agent.configuration import Compiled
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.edge_keys import SPELLINGS
 from holdfast.agent.engine.model.events import Event, Notice, PassRecord
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
@@ -26,6 +25,7 @@ from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
 from holdfast.resources.contract import acts
 from holdfast.states.gc_pause import gc_deferred
+from holdfast.states.requisite_kinds import ON_FAILURE, REFRESHING
 
 if TYPE_CHECKING:
     from holdfast.agent.beside import AgentBeside
@@ -145,8 +145,8 @@ def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Call
     """Report each delivery that is due to one of these states."""
     for upstream, downstream, kind in journal.owed():
         if downstream in identities:
-            what = "refreshed" if kind in SPELLINGS else "run"
-            text = f"is to be {what}, for {upstream} has {'failed' if kind == 'onfail' else 'changed'}"
+            what = "refreshed" if kind in REFRESHING else "run"
+            text = f"is to be {what}, for {upstream} has {'failed' if kind in ON_FAILURE else 'changed'}"
             emit(Notice("info", "owed", downstream, text))
 
 

@@ -16,26 +16,6 @@ from holdfast.states.source.files import ReadFile
 Low = dict[str, Any]
 """One low-data chunk, with Salt's keys: state, fun, name, __id__, __sls__, __env__, order, arguments, requisites."""
 
-RECV = "recv"
-"""The argument that names senders, and therefore requires them."""
-REQUISITES = (
-    "require",
-    "require_any",
-    "watch",
-    "watch_any",
-    "prereq",
-    "onfail",
-    "onfail_any",
-    "onfail_all",
-    "onchanges",
-    "onchanges_any",
-    "listen",
-)
-"""All kinds of requisites of a compiled call; `_in` forms, `use` and `extend` were converted to these."""
-
-RELATIONS = (*REQUISITES, RECV)
-"""All relations of a call to others, including those that are not written as requisites."""
-
 
 class Superseded(NamedTuple):
     """A call with later calls that declare the same thing differently (only in lenient state files)."""

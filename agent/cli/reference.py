@@ -107,11 +107,11 @@ def describe(cls: type[Resource], paper: Paper) -> str:
 def describe_meta(paper: Paper) -> str:
     """The reference page of the arguments that every state takes."""
     from holdfast.resources.meta import Meta
-    from holdfast.states.data import REQUISITES
+    from holdfast.states.requisite_kinds import REQUISITES, REVERSED
 
     about = (
         "Arguments that every state takes, whatever its kind. "
-        f"Besides these: name, names, order; the requisites {', '.join(REQUISITES)}, each also with `_in`."
+        f"Besides these: name, names, order; the requisites {', '.join(REQUISITES)}; declared by a target, {', '.join(REVERSED)}."
     )
     return "\n".join([ALL, "", *flow(about, _width(paper)), "", "Arguments:", *_arguments(Meta, paper)])
 

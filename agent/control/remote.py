@@ -16,6 +16,7 @@ from holdfast.agent.engine.deliver.journal import Adoption, Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.deliver.tables import Rows
 from holdfast.agent.engine.model.edge_keys import Edge
+from holdfast.states.requisite_kinds import ON_FAILURE
 
 WHOLE = 10**9
 """Most bytes of a journal."""
@@ -211,7 +212,7 @@ class RemoteJournal(Journal):
         """Record that the downstream has acted on changes."""
         counts = [*seen]
         super().deliver(counts)
-        if told := [(edge, count) for edge, count in counts if count and edge[2] != "onfail"]:
+        if told := [(edge, count) for edge, count in counts if count and edge[2] not in ON_FAILURE]:
             self.line.tell("deliver", told)
 
     def done(self, identity: str, digest: str, at: float) -> None:

@@ -43,8 +43,9 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import idle
-from holdfast.states.data import RECV, Call, Compilation
+from holdfast.states.data import Call, Compilation
 from holdfast.states.gc_pause import gc_paused
+from holdfast.states.requisite_kinds import RECV
 
 PAUSED: Mapping[Pause, str] = {
     "operator": "paused: drift is noticed, nothing is repaired",

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from holdfast.states.requisite_kinds import CARRIES
+
 AUTOMATIC = "auto"
 """The kind of an automatic edge."""
 
@@ -31,7 +33,7 @@ STROKES = {
     "recv": Stroke("#059669"),
     AUTOMATIC: Stroke("#94a3b8", "1 3", dot="dotted"),
 }
-"""Requisite -> the style of its edge; its `_any` and `_all` forms have the same style."""
+"""Requisite -> the style of its edge. Other requisites have the style of their deliveries, or that of `require`."""
 FILLS = {
     "ok": "#dcfce7",
     "running": "#bae6fd",
@@ -80,4 +82,4 @@ class Drawing:
 
 def stroke(kind: str) -> Stroke:
     """The style of an edge of this kind."""
-    return STROKES.get(kind) or STROKES.get(kind.partition("_")[0], STROKES["require"])
+    return STROKES.get(kind) or STROKES[CARRIES.get(kind, "require")]

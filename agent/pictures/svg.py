@@ -12,6 +12,7 @@ from holdfast.agent.pictures.drawing import AUTOMATIC, FILLS, PLAIN, STROKES, Dr
 from holdfast.agent.pictures.layout import Box, layout
 from holdfast.agent.widths import columns, shorten
 from holdfast.resources.visible import clean
+from holdfast.states.requisite_kinds import WAITING
 
 LETTER, SMALL = 7.3, 5.6
 """Width of a letter in points: in the name of a resource, and below it."""
@@ -85,7 +86,7 @@ def _node(node: DrawnNode, box: Box) -> str:
 
 def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[tuple[float, float]]) -> Iterator[str]:
     """One line for each pair of nodes, in the style of the strongest requisite; the tooltip names all."""
-    kind = min(dict.fromkeys(kinds), key=lambda kind: (kind == AUTOMATIC, kind == "require"))
+    kind = min(dict.fromkeys(kinds), key=lambda kind: (kind == AUTOMATIC, kind in WAITING))
     look = stroke(kind)
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
     told = _text(f"{after}: {', '.join(kinds)} {before}")

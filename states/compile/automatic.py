@@ -21,6 +21,7 @@ from holdfast.resources.dependencies import UNIT_FILE, UNITS, Dependency, unit_p
 from holdfast.resources.traits import Edgeable
 from holdfast.states.compile.check import CONDITIONAL
 from holdfast.states.data import Call
+from holdfast.states.requisite_kinds import LISTENING
 
 Shipped = Mapping[str, Sequence[str]]
 """Path -> the packages that ship it."""
@@ -163,7 +164,7 @@ class _Search:
 
 def _ordered(call: Call) -> set[int]:
     """Positions for which a call waits by its requisites, except `listen`."""
-    return {target for kind, targets in call.requisites.items() if kind != "listen" for target in targets}
+    return {target for kind, targets in call.requisites.items() if kind not in LISTENING for target in targets}
 
 
 def describe(calls: Sequence[Call], drop: Dropped) -> str:

@@ -23,6 +23,7 @@ from holdfast.states.declare.salt_hints import meant_argument, meant_function, n
 from holdfast.states.declare.typo_hints import BOOLEAN
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import Spot, descend, unmarked
+from holdfast.states.requisite_kinds import TABLE
 from holdfast.states.source.extensions import instead
 from holdfast.states.source.files import Tree
 
@@ -31,9 +32,7 @@ IGNORED: Mapping[str, str] = {
     "runas_password": "it is for Windows",
 }
 """Arguments that every Salt state accepts and that have no effect here -> the reason."""
-CONDITIONAL = frozenset(
-    {"onlyif", "unless", "creates", "onfail", "onfail_any", "onfail_all", "onchanges", "onchanges_any", "prereq"}
-)
+CONDITIONAL = frozenset({"onlyif", "unless", "creates"}.union(kind.name for kind in TABLE if kind.conditional))
 """Arguments that make a state conditional. Contradictions of a conditional state are only possible."""
 COMMON = CONTROL - {"state", "fun"} - {word for word in CONTROL if word.startswith("__")}
 """Arguments that every state accepts and that do not belong to its kind."""

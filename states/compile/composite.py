@@ -15,13 +15,14 @@ from holdfast.resources.meta import META_FIELDS
 from holdfast.resources.traits import Refreshable
 from holdfast.states.compile.check import Checker
 from holdfast.states.compile.low import CONTROL, Chunk, Verdict
-from holdfast.states.data import RECV, REQUISITES, Call, Low
+from holdfast.states.data import Call, Low
+from holdfast.states.requisite_kinds import EARLIER, KINDS, LATER, LISTENING, RECV, REQUISITES, WATCH
 
 DEPTH, MOST = 8, 10_000
 """Maximum nesting of composites, and maximum number of all parts of one state."""
-OWN = frozenset({"check_cmd", "fire_event", "parallel", "recv"})
+OWN = frozenset({"check_cmd", "fire_event", "parallel", RECV})
 """Meta parameters that apply to the composite alone; all others are passed to its parts."""
-BETWEEN = frozenset(REQUISITES) - {"prereq"}
+BETWEEN = frozenset(REQUISITES).difference(LATER)
 """Requisites that parts may have on each other."""
 CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
 
@@ -159,7 +160,7 @@ def _sorted(parts: Sequence[Part]) -> list[Part]:
         if part.id in done:
             return
         for kind, targets in part.requisites.items():
-            for target in targets if kind != "listen" else ():
+            for target in targets if kind in EARLIER else ():
                 put(by_id[target], (*under_way, part.id))
         done[part.id] = part
 
@@ -232,7 +233,8 @@ class Expander:
             for kind, names in inner.part.requisites.items():
                 part.requisites.setdefault(kind, []).extend(siblings[name] for name in names)
             if inner.chunk.checked is None or not isinstance(inner.chunk.checked.resource, Refreshable):
-                part.requisites.pop("listen", None)  # a part without a refresh cannot react
+                for kind in LISTENING:
+                    part.requisites.pop(kind, None)  # a part without a refresh cannot react
             if isinstance(inner.chunk.checked and inner.chunk.checked.resource, Composite):
                 self._fill(part, inner.chunk.identity, inner.inside)
         slot.requisites = _watching_parts(slot)
@@ -258,14 +260,12 @@ class Expander:
 
 def _watching_parts(slot: Slot) -> dict[str, list[Slot]]:
     """The requisites of a composite: it requires what it watches, does not listen, and watches its parts."""
-    requisites = {
-        kind: targets for kind, targets in slot.requisites.items() if kind != "listen" and not kind.startswith("watch")
-    }
+    requisites = {kind: targets for kind, targets in slot.requisites.items() if not KINDS[kind].refreshes}
     for kind, targets in slot.requisites.items():
-        if kind.startswith("watch"):
-            required = kind.replace("watch", "require")
-            requisites[required] = list(dict.fromkeys([*requisites.get(required, ()), *targets]))
-    requisites["watch"] = [*slot.inside]
+        effective = KINDS[kind].effective(refreshable=False)
+        if effective not in ("", kind):
+            requisites[effective] = list(dict.fromkeys([*requisites.get(effective, ()), *targets]))
+    requisites[WATCH] = [*slot.inside]
     return requisites
 
 
@@ -292,6 +292,6 @@ def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:
 
     A prereq on a composite applies to all of its parts, because only they can change.
     """
-    if kind == "prereq":
+    if kind in LATER:
         targets = [slot for target in targets for slot in target.all()]
     return tuple(dict.fromkeys(slot.position for slot in targets))

@@ -17,13 +17,14 @@ from typing import Any, NamedTuple
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.meta import Meta, parse_receive
 from holdfast.resources.traits import UsedSource
-from holdfast.states.data import RECV, REQUISITES, Call, Low
+from holdfast.states.data import Call, Low
 from holdfast.states.declare.high import FUNCTION, TARGETING, IdDeclaration, Item, Name, State, Target, written
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.typo_hints import beside, deeper, glued
 from holdfast.states.errors import Problem
 from holdfast.states.parse.loader import extent
 from holdfast.states.parse.marks import Document, Spot, plain
+from holdfast.states.requisite_kinds import RECV, REQUISITES
 
 VALUES = 5_000_000
 """Maximum number of values in lists and mappings of all calls. Aliases, `names` and `use` can multiply values."""

@@ -1,7 +1,7 @@
 """The order of execution: numbers first, then requisites. The order is total, and fixed when states are compiled.
 
 Chunks are sorted by number. Then each chunk in turn is visited. Before it, depth first, come all chunks that it
-requires and that have not been visited: kinds in the order of REQUISITES, items as listed, chunks of one item by
+requires and that have not been visited: kinds in the order of RELATIONS, items as listed, chunks of one item by
 number. `listen` does not affect the order.
 
 `prereq` (S has a prereq T) requires a check of T before S. So everything that T requires comes before S, and S comes
@@ -19,6 +19,7 @@ from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.data import Low
 from holdfast.states.declare.high import Target
 from holdfast.states.errors import Problem
+from holdfast.states.requisite_kinds import KINDS, LATER, LISTENING
 
 CAP_STEP, LAST = 100, 1_000_000
 """First number for chunks without one, after the highest; and the distance of `last` and negative numbers from it."""
@@ -29,8 +30,6 @@ LOOPS = 20
 
 More of them have the same cause, and would take unbounded time and space.
 """
-VERBS = {"require": "requires", "watch": "watches"}
-"""Requisite -> its word in a message, if it has one."""
 
 
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
@@ -99,7 +98,7 @@ class Plan:
         self.pulled: dict[int, str] = {}
         """Chunk -> what has pulled it forward. Chunks at the position of their number are missing."""
         self.problems: list[Problem] = []
-        self._before: dict[int, list[tuple[int, Target]]] = {}
+        self._before: dict[int, list[tuple[int, ResolvedTarget]]] = {}
         """Chunk -> chunks that have it as a prereq, and so run before it."""
         self._state: dict[tuple[int, bool], bool] = {}
         """Node -> whether it is finished; nodes that were not visited are missing."""
@@ -107,9 +106,9 @@ class Plan:
         """Groups whose members have all been visited."""
         for position, own in enumerate(edges):
             for edge in own:
-                if edge.kind == "prereq":
+                if edge.kind in LATER:
                     for target in edge.group:
-                        self._before.setdefault(target, []).append((position, edge.target))
+                        self._before.setdefault(target, []).append((position, edge))
         for position in range(len(chunks)):
             if (position, False) not in self._state:
                 if self._nothing_before(position):
@@ -124,9 +123,9 @@ class Plan:
             return False
         state, done = self._state, self._done
         for kind, _, group in self.edges[position]:
-            if kind == "listen" or (id(group), False) in done:
+            if kind in LISTENING or (id(group), False) in done:
                 continue
-            if kind == "prereq" or not all(state.get((target, False)) for target in group):
+            if kind in LATER or not all(state.get((target, False)) for target in group):
                 return False
             done.add((id(group), False))
         return True
@@ -135,16 +134,16 @@ class Plan:
         """The nodes that must come before a node, in order. Each is visited before the next is requested."""
         position, probe = node
         for edge in self.edges[position]:
-            look = edge.kind == "prereq"
-            if edge.kind == "listen" or (id(edge.group), look) in self._done:
+            look = edge.kind in LATER
+            if edge.kind in LISTENING or (id(edge.group), look) in self._done:
                 continue
             for target in edge.group:
                 yield Step(edge.kind, edge.target, target, look or (probe and self._waits(target)), position)
             if not probe:
                 self._done.add((id(edge.group), look))
         if not probe:
-            for other, asked in self._before.get(position, ()):
-                yield Step("prereq", asked, other, False, other)
+            for other, edge in self._before.get(position, ()):
+                yield Step(edge.kind, edge.target, other, False, other)
 
     def _waits(self, position: int) -> bool:
         """Whether a chunk has a prereq that is being visited: the chunk then comes later, so a check of it suffices."""
@@ -181,7 +180,7 @@ class Plan:
         for index, step in enumerate(steps):
             origin = steps[index - 1].position
             other = step.position if step.holder == origin else origin
-            verb = VERBS.get(step.kind, f"has {step.kind}")
+            verb = KINDS[step.kind].verb or f"has {step.kind}"
             names = self.chunks[step.holder].identity, self.chunks[other].identity
             parts.append(f"{names[0]} {verb} {names[1]} ({step.target.spot.location})")
         message = f"requisites form a cycle: {'; '.join(parts)}"

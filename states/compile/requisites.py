@@ -8,14 +8,16 @@ from typing import NamedTuple
 
 from holdfast.resources.registry import nearest
 from holdfast.states.compile.low import Chunk
-from holdfast.states.data import RELATIONS
 from holdfast.states.declare.extend import shown_target
 from holdfast.states.declare.high import Target
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.salt_hints import no_such_type
 from holdfast.states.errors import Problem
+from holdfast.states.requisite_kinds import KINDS, RELATIONS
 
-WITHOUT_REFRESH = ("require", "watch", "require_any", "watch_any", *RELATIONS[4:])
+WITHOUT_REFRESH = tuple(
+    sorted(RELATIONS, key=lambda name: RELATIONS.index(KINDS[name].effective(refreshable=False) or name))
+)
 """RELATIONS in the order that applies to a kind without a refresh."""
 MEANT = "did you mean {!r}?"
 ELSEWHERE = "it may be in a file that is not included: add it to 'include'"

@@ -9,6 +9,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.resources.registry import nearest
 from holdfast.states.compile.automatic import automatic
 from holdfast.states.data import Call
+from holdfast.states.requisite_kinds import LATER, LISTENING, targets_of
 
 CANDIDATES = 10_000
 """Maximum number of names that are compared to find a similar one."""
@@ -72,7 +73,7 @@ def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[in
     edges = automatic(calls).edges if autoedge else {}
     before: dict[int, list[int]] = {}
     for call in calls:
-        for target in call.requisites.get("prereq", ()):
+        for target in targets_of(call.requisites, LATER):
             before.setdefault(target, []).append(call.position)
     todo = list(found)
     while todo:
@@ -86,5 +87,5 @@ def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[in
 def _above(call: Call) -> Iterator[int]:
     """Positions of the calls that must run, or whose outcome must be known, before a call can run."""
     for kind, targets in call.requisites.items():
-        if kind != "listen":
+        if kind not in LISTENING:
             yield from targets

@@ -15,10 +15,10 @@ from holdfast.resources.traits import Recvable, Sendable
 from holdfast.states.compile.check import names
 from holdfast.states.compile.low import Chunk
 from holdfast.states.compile.requisites import Resolver
-from holdfast.states.data import RECV
 from holdfast.states.declare.high import Target
 from holdfast.states.declare.load import Loaded
 from holdfast.states.errors import Problem
+from holdfast.states.requisite_kinds import RECV
 
 SAMPLES = {str: "2", int: 1, float: 1.5, bool: True, list: [], dict: {}}
 """A sample value of each type that can be sent, to test types that are not identical."""

@@ -16,8 +16,9 @@ from holdfast.states.declare.high import (
     BACKWARD,
     FUNCTION,
     IN_FORMS,
-    NOTED,
     TARGETING,
+    USE,
+    USE_IN,
     IdDeclaration,
     Item,
     Mapped,
@@ -28,11 +29,9 @@ from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.salt_hints import no_such_type
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import Spot
+from holdfast.states.requisite_kinds import KINDS, NOTED, REVERSED, TABLE
 
-NOT_USED = (
-    frozenset({"name", "names", "require", "watch", "prereq", "onfail", "onfail_stop", "onchanges", "use"})
-    | IN_FORMS.keys()
-)
+NOT_USED = IN_FORMS.union(("name", "names", "onfail_stop", USE), (kind.name for kind in TABLE if not kind.copied))
 """Arguments that `use` does not copy."""
 
 LOST = "it has no effect"
@@ -155,7 +154,7 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
                     continue
                 if item.key in BACKWARD:
                     work.item(FoundState(declaration, state), item)
-                elif item.key == "prereq":
+                elif item.key in NOTED:
                     work.note(FoundState(declaration, state), item)
     work.apply()
     return work.problems
@@ -178,35 +177,33 @@ class _Backward:
     def item(self, here: FoundState, item: Item) -> None:
         """Collect one requisite list."""
         found = [(target, self._others(item.key, target)) for target in item.value]
-        if item.key in ("use", "use_in"):
+        if item.key in (USE, USE_IN):
             for _, others in found:
                 for other in others:
-                    self._use(*((other, here) if item.key == "use" else (here, other)))
+                    self._use(*((other, here) if item.key == USE else (here, other)))
             return
+        kind = KINDS[REVERSED[item.key]]
         for target, other in _again(found, item):
-            self._add(other, IN_FORMS[item.key], here, target)
-            if item.key == "prereq_in" and not isinstance(item.value, Mapped):
-                self._add(here, NOTED, other, target)
+            self._add(other, kind.name, here, target, shown=kind.shown)
+            if kind.noted and not isinstance(item.value, Mapped):
+                self._add(here, kind.noted, other, target)
 
     def note(self, here: FoundState, item: Item) -> None:
-        """Collect the prereqs of a state; their targets get the key `prerequired`, as in Salt."""
-        for target, other in _again([(target, self._prereqs(target)) for target in item.value], item):
-            self._add(other, NOTED, here, target)
+        """Collect a requisite that low data also notes at its targets."""
+        for target, other in _again([(target, self._noting(target)) for target in item.value], item):
+            self._add(other, NOTED[item.key], here, target)
 
-    def _prereqs(self, target: Target) -> Sequence[FoundState]:
-        """The targets that get `prerequired`: in Salt, those that are not named by a glob or by `id`."""
+    def _noting(self, target: Target) -> Sequence[FoundState]:
+        """The targets that note a requisite: in Salt, those that are not named by a glob or by `id`."""
         if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
             return ()
         return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
 
-    def _add(self, to: FoundState, kind: str, other: FoundState, target: Target) -> None:
-        """Record that one state gets a requisite on another.
-
-        Low data shows a `listen_in` only where it is written.
-        """
+    def _add(self, to: FoundState, key: str, other: FoundState, target: Target, *, shown: bool = True) -> None:
+        """Record that one state gets a requisite on another; `shown`: low data shows it."""
         id_, type_ = other.declaration.id, other.state.type
         lists = self.targets.setdefault((to.declaration.id, to.state.type), (to, {}))[1]
-        lists.setdefault(kind, []).append(Target(type_, id_, None if kind == "listen" else {type_: id_}, target.spot))
+        lists.setdefault(key, []).append(Target(type_, id_, {type_: id_} if shown else None, target.spot))
 
     def _others(self, key: str, target: Target) -> Sequence[FoundState]:
         """The states that a target at the other end names."""
@@ -232,7 +229,7 @@ class _Backward:
         if not found:
             message = f"{key} names {shown_target(target)}, which does not exist"
             hint = self.finder.missing(target.type, target.value)
-            if isinstance(target.raw, str) or key in ("use", "use_in"):
+            if isinstance(target.raw, str) or key in (USE, USE_IN):
                 self.problems.append(target.spot.accepted("requisite-missing", message, LOST, hint))
             else:  # Salt converts it to an extend, which requires an existing state
                 self.problems.append(target.spot.problem("requisite-missing", message, hint))
@@ -267,9 +264,9 @@ class _Backward:
             _overlay(user.own(self.loaded), item)
         for found, lists in self.targets.values():
             state = found.own(self.loaded)
-            for kind, targets in lists.items():
+            for key, targets in lists.items():
                 spot: Spot = targets[0].spot
-                _overlay(state, Item(kind, tuple(targets), spot.document, spot.mark))
+                _overlay(state, Item(key, tuple(targets), spot.document, spot.mark))
 
 
 def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> Iterator[tuple[Target, FoundState]]:

@@ -9,20 +9,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from holdfast.states.data import REQUISITES
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import Document, Mark, Spot, plain
+from holdfast.states.requisite_kinds import NOTED, REQUISITES, REVERSED
 
 FUNCTION = ""
 """Key of an item that is the name of the function."""
-IN_FORMS = {f"{kind}_in": kind for kind in ("require", "watch", "prereq", "onchanges", "onfail", "listen", "use")}
-"""Requisites that are written at the other end -> the requisite that they declare."""
-NOTED = "prerequired"
-"""Key of low data of the target of a prereq: the states that have the prereq. The key has no effect."""
-TARGETING = frozenset(REQUISITES) | IN_FORMS.keys() | {"use", NOTED}
+USE, USE_IN = "use", "use_in"
+"""Arguments that copy the arguments of another state, or copy those of this state to another one."""
+IN_FORMS = REVERSED.keys() | {USE_IN}
+"""Arguments that are written at the other end."""
+BACKWARD = IN_FORMS | {USE}
+"""Arguments by which a state changes others, or is changed."""
+TARGETING = BACKWARD.union(REQUISITES, NOTED.values())
 """Arguments whose value is a list of other states."""
-BACKWARD = IN_FORMS.keys() | {"use"}
-"""Those of them by which a state changes others, or is changed."""
 
 
 class Target(NamedTuple):

@@ -24,12 +24,13 @@ from holdfast.states.declare.high import (
 from holdfast.states.declare.typo_hints import deeper, no_list
 from holdfast.states.parse.marks import Beside, Document, Map, Mark, Seq, Spot, plain
 from holdfast.states.parse.syntax import KIND
+from holdfast.states.requisite_kinds import NOTED
 
 LISTS = TARGETING | {"names"}
 """Arguments for which an empty value is not valid."""
 WORD = 16
 """Maximum length of a value that is interned, because many states may have the same word."""
-_LINKS = BACKWARD | {"name", "prereq"}
+_LINKS = BACKWARD | {"name"} | NOTED.keys()
 OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
 """Keys of low data that identify a state; an argument cannot replace them."""
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Any
 
 from holdfast.resources.traits import Refreshable
@@ -11,6 +12,7 @@ from holdfast.states.compile.check import Checked, spot_of
 from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
+from holdfast.states.requisite_kinds import KINDS, REFRESHING, TABLE, Gate, Quantifier
 
 QUIET = frozenset(
     {
@@ -29,8 +31,9 @@ STURDY = frozenset(
 """Kinds that never fail, unless something else makes them."""
 AS_TOLD = "test.configurable_test_state"
 """A kind whose arguments determine its outcome."""
-REFRESHING = frozenset({"watch", "watch_any", "listen"})
-BLOCKING = frozenset({"require", "require_any", "watch", "watch_any", "prereq", "check_cmd", "onlyif", "unless"})
+BLOCKING = frozenset(
+    {"check_cmd", "onlyif", "unless"}.union(kind.name for kind in TABLE if kind.gates in ("success", "need"))
+)
 """Arguments that may cause any state to fail."""
 
 
@@ -48,21 +51,41 @@ def is_sturdy(call: Checked) -> bool:
     return kind and BLOCKING.isdisjoint(call.chunk.low) and BLOCKING.isdisjoint(call.chunk.requisites)
 
 
+Kinds = frozenset[str]
+"""Names of kinds of requisites."""
+
+
+@cache
+def _kinds(gates: Gate, *quantifiers: Quantifier) -> Kinds:
+    """The written requisites with this gate and one of these quantifiers (none given: any quantifier)."""
+    return frozenset(
+        kind.name
+        for kind in TABLE
+        if kind.written and kind.gates == gates and (not quantifiers or kind.quantifier in quantifiers)
+    )
+
+
+def _unmet_if(gates: Gate) -> Iterator[tuple[Kinds, Callable[[Iterable[bool]], bool]]]:
+    """Requisites with this gate, and how many of their targets must be unable to meet them: all, or any one of them."""
+    yield _kinds(gates, "any"), all
+    yield _kinds(gates, "all"), any
+
+
 class Lists:
     """The requisites of one state by kind."""
 
     def __init__(self, subject: Subject, edges: Sequence[ResolvedTarget]) -> None:
         self._calls, self._edges = subject.calls, edges
 
-    def of(self, *kinds: str) -> list[ResolvedTarget]:
+    def of(self, kinds: Kinds) -> list[ResolvedTarget]:
         """The items of these kinds."""
         return [edge for edge in self._edges if edge.kind in kinds]
 
-    def targets(self, *kinds: str) -> list[Checked]:
+    def targets(self, kinds: Kinds) -> list[Checked]:
         """The targets of these kinds of requisites, each once."""
         return [
             self._calls[position]
-            for position in dict.fromkeys(position for edge in self.of(*kinds) for position in edge.group)
+            for position in dict.fromkeys(position for edge in self.of(kinds) for position in edge.group)
         ]
 
 
@@ -72,7 +95,7 @@ def never_met(subject: Subject) -> Iterator[Problem]:
     for call, edges in subject.with_edges():
         lists = Lists(subject, edges)
         for kinds, why in (*_silent(lists), *_impossible(lists), *_at_odds(lists)):
-            spot = lists.of(*kinds)[0].target.spot
+            spot = lists.of(kinds)[0].target.spot
             yield spot.problem(
                 "requisite-never",
                 f"{call.chunk.identity} never runs: {why}",
@@ -81,41 +104,44 @@ def never_met(subject: Subject) -> Iterator[Problem]:
             break
 
 
-Finding = tuple[tuple[str, ...], str]
+Finding = tuple[Kinds, str]
 """The kinds of requisites that have a problem, and the reason."""
 
 
 def _silent(lists: Lists) -> Iterator[Finding]:
     """The state waits for changes that never happen."""
-    for kinds in (("onchanges", "onchanges_any"), ("prereq",)):
-        targets = lists.targets(*kinds)
-        if targets and all(map(is_quiet, targets)):
-            yield kinds, f"{_names(targets)} never {'report' if len(targets) > 1 else 'reports'} a change"
+    for gate in ("change", "need"):
+        for kinds, never in _unmet_if(gate):
+            targets = lists.targets(kinds)
+            if targets and never(map(is_quiet, targets)):
+                quiet = [target for target in targets if is_quiet(target)]
+                yield kinds, f"{_names(quiet)} never {'report' if len(quiet) > 1 else 'reports'} a change"
 
 
 def _impossible(lists: Lists) -> Iterator[Finding]:
     """The state waits for failures that never happen."""
-    if lists.of("onchanges", "onchanges_any"):
+    if lists.of(_kinds("change")):
         return
-    for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
-        targets = lists.targets(*kinds)
-        if targets and enough(map(is_sturdy, targets)):
+    for kinds, never in _unmet_if("failure"):
+        targets = lists.targets(kinds)
+        if targets and never(map(is_sturdy, targets)):
             safe = [target for target in targets if is_sturdy(target)]
             yield kinds, f"{_names(safe)} cannot fail"
 
 
 def _at_odds(lists: Lists) -> Iterator[Finding]:
     """Two requisites exclude each other."""
-    good = {target.chunk.identity for target in lists.targets("require", "watch")}
-    for kinds, enough in ((("onfail", "onfail_any"), all), (("onfail_all",), any)):
-        targets = lists.targets(*kinds)
+    good = {target.chunk.identity for target in lists.targets(_kinds("success", "all"))}
+    for kinds, never in _unmet_if("failure"):
+        targets = lists.targets(kinds)
         both = [target for target in targets if target.chunk.identity in good]
-        if targets and enough(target.chunk.identity in good for target in targets):
+        if targets and never(target.chunk.identity in good for target in targets):
             yield kinds, f"it requires {_names(both)}, and also waits for its failure"
-    failing, changing = lists.targets("onfail", "onfail_any"), lists.targets("onchanges", "onchanges_any")
+    one_fails = _kinds("failure", "any")
+    failing, changing = lists.targets(one_fails), lists.targets(_kinds("change"))
     if len(failing) == 1 and failing == changing:
         yield (
-            ("onfail", "onfail_any"),
+            one_fails,
             f"{_names(failing)} would have to fail and to change, but a failed state counts as unchanged",
         )
 
@@ -123,6 +149,14 @@ def _at_odds(lists: Lists) -> Iterator[Finding]:
 def _names(calls: Sequence[Checked]) -> str:
     shown = [call.chunk.identity for call in calls[:2]]
     return " and ".join(shown) if len(calls) <= 2 else f"{', '.join(shown)} and {len(calls) - 2} more"
+
+
+def _without_refresh(kind: str) -> tuple[str, str]:
+    """The effect of a requisite that never refreshes, and a hint."""
+    effective = KINDS[kind].effective(refreshable=False)
+    return (
+        (f"{kind} means {effective}", f"write {effective!r}") if effective else (f"{kind} has no effect", "remove it")
+    )
 
 
 @rule
@@ -134,8 +168,7 @@ def never_changes(subject: Subject) -> Iterator[Problem]:
         for edge in edges:
             targets = [subject.calls[position] for position in edge.group]
             if edge.kind in REFRESHING and all(map(is_quiet, targets)):
-                means = "listen has no effect" if edge.kind == "listen" else "watch means require"
-                hint = "remove it" if edge.kind == "listen" else "write 'require'"
+                means, hint = _without_refresh(edge.kind)
                 yield edge.target.spot.problem(
                     "watch-never", f"{_names(targets)} never reports a change: {means}", hint
                 )
@@ -149,11 +182,7 @@ def no_refresh(subject: Subject) -> Iterator[Problem]:
             continue
         for edge in edges:
             if edge.kind in REFRESHING:
-                means, hint = (
-                    ("listen has no effect", "remove it")
-                    if edge.kind == "listen"
-                    else ("watch means require", "write 'require'")
-                )
+                means, hint = _without_refresh(edge.kind)
                 yield edge.target.spot.problem("refresh-missing", f"{call.resource.kind} has no refresh: {means}", hint)
                 break
 
@@ -166,7 +195,7 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
             continue
         for edge in edges:
             idle = [subject.calls[position] for position in edge.group if subject.calls[position].meta.noop]
-            if idle and edge.kind in ("require", "watch"):
+            if idle and edge.kind in _kinds("success", "all"):
                 text = f"{call.chunk.identity} requires {_names(idle)}, which is never applied (noop)"
                 yield edge.target.spot.problem("requisite-noop", text, "remove its noop, or the requisite")
 

@@ -27,8 +27,9 @@ from holdfast.resources.testing import SilentLog
 from holdfast.resources.traits import Declaration, Edgeable, Groupable, Member, Reversible
 from holdfast.resources.watches import idle
 from holdfast.states.compile.sequences import superseded
-from holdfast.states.data import RECV, RELATIONS, Call, Compilation
+from holdfast.states.data import Call, Compilation
 from holdfast.states.parse.marks import At, Document, Spot
+from holdfast.states.requisite_kinds import RECV, RELATIONS
 
 P = ParamSpec("P")
 LATER = "superseded_by"

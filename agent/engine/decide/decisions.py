@@ -16,8 +16,9 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.model.events import Notice, Outcome, Reason
 from holdfast.agent.engine.model.failure import Failure
-from holdfast.agent.engine.model.graph import CARRIES, Vertex
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.traits import Reactive
+from holdfast.states.requisite_kinds import CARRIES, KINDS, LATER, LISTENING, WATCH, targets_of
 
 CLOCK = 0.05
 """Seconds by which the loop's clock and Unix time may differ when a timer fires."""
@@ -78,12 +79,11 @@ class Decisions:
         upstreams: dict[str, list[Upstream]] = {}
         applying = self._applies(vertex) if probing else vertex.applying
         for kind, targets in vertex.requisites.items():
-            if kind != "listen":
-                # Without a refresh action, `watch` means `require`.
-                row = kind if vertex.refreshable else kind.replace("watch", "require")
+            if kind not in LISTENING:
+                row = KINDS[kind].effective(refreshable=vertex.refreshable is not None)
                 for target in targets:
                     outcome = None if probing and _runs_later(vertex, target) else target.outcome
-                    if kind == "prereq":
+                    if kind in LATER:
                         outcome = None  # a target that a swap has just added is probed when this vertex runs again
                         if target in probes:
                             outcome = self._expected(probes[target].outcome, target, applying=applying)
@@ -124,7 +124,7 @@ class Decisions:
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values, disabled=self._disabled(target))
         outcome, failure = await attempt.run(job, self._emit)
         if decision.refresh and outcome.ran and not outcome.changes and outcome.result:
-            outcome = outcome._replace(result=None, changes={"watch": "would refresh"})
+            outcome = outcome._replace(result=None, changes={WATCH: "would refresh"})
         return outcome, failure
 
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
@@ -193,7 +193,7 @@ class Decisions:
         if decision.delivered and not (vertex.satisfied_prereqs and vertex.satisfied_prereqs == wanted(vertex)):
             return None
         if any(
-            self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] != "listen"
+            self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] not in LISTENING
         ) or self._transfers.changed(vertex):
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
@@ -245,8 +245,9 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
 
     By the generations, the vertex does not run again for a target for which it has already run.
     """
-    targets = vertex.requisites.get("prereq", ())
-    return frozenset((target, target.generation) for target in targets) if targets else NO_TARGETS
+    if vertex.requisites.keys().isdisjoint(LATER):
+        return NO_TARGETS
+    return frozenset((target, target.generation) for target in targets_of(vertex.requisites, LATER))
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:

@@ -8,10 +8,11 @@ from itertools import pairwise
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import unwritable
 from holdfast.agent.engine.deliver.store import WAITS, Unwritable
-from holdfast.agent.engine.model.edge_keys import SPELLINGS, Edge
+from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import GUARDS, Outcome
-from holdfast.agent.engine.model.graph import CARRIES, Vertex
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.errors import Temporary
+from holdfast.states.requisite_kinds import CARRIES, LISTENING, ON_FAILURE, REFRESHING, targets_of
 
 Seen = list[tuple[Edge, int]]
 """Edges into a vertex, each with the count of its upstream when the run of the vertex began."""
@@ -46,7 +47,7 @@ class Deliveries:
             for kind in vertex.requisites:
                 if kind in CARRIES:
                     self._behind.add(vertex)
-                    if kind == "listen":
+                    if kind in LISTENING:
                         self._listeners.add(vertex)
 
     def seen(self, vertex: Vertex, *, listen: bool = False) -> Seen:
@@ -56,11 +57,11 @@ class Deliveries:
         """
         if not vertex.requisites:
             return []
-        edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] == "listen") is listen)
+        edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] in LISTENING) is listen)
         return [
             (edge, self._journal.count(edge))
             for edge, target in edges
-            if edge[2] == "onfail" or listen or not target.failed
+            if edge[2] in ON_FAILURE or listen or not target.failed
         ]
 
     def delivered(self, seen: Seen, outcome: Outcome) -> None:
@@ -69,7 +70,7 @@ class Deliveries:
         If a guard kept the vertex from running, this acknowledges `onchanges` and `onfail`; a refresh stays due.
         """
         guarded = outcome.reason in GUARDS
-        self._journal.deliver([each for each in seen if not guarded or each[0][2] not in SPELLINGS])
+        self._journal.deliver([each for each in seen if not guarded or each[0][2] not in REFRESHING])
 
     def pending(self, vertex: Vertex) -> bool:
         """Return whether the vertex has deliveries due: changes or failures of upstreams."""
@@ -77,7 +78,7 @@ class Deliveries:
 
     def owes(self, vertex: Vertex) -> bool:
         """Return the same as `pending`, and note the vertex; for changes that this object did not count itself."""
-        if "listen" in vertex.requisites:
+        if not LISTENING.isdisjoint(vertex.requisites):
             self._listeners.add(vertex)
         if pending := self.pending(vertex):
             self._behind.add(vertex)
@@ -116,12 +117,12 @@ class Deliveries:
 
         The position is its own, or, if only `listen_in` makes it a listener, that of its first changed target.
         """
-        edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] == "listen")
+        edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] in LISTENING)
         noop = not self._applies(vertex)
         heard = [
             target.position for edge, target in edges if self._journal.pending(edge) or (noop and target.would_change)
         ]
-        return vertex.position if heard and "listen" in vertex.call.low else min(heard, default=None)
+        return vertex.position if heard and not LISTENING.isdisjoint(vertex.call.low) else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
         """Record in the journal that the vertex may change, so that a crash does not lose a refresh.
@@ -177,21 +178,22 @@ class Deliveries:
             pending = self._journal.pending((vertex.key, subscriber.key, kind)) or (
                 newly_would and not self._applies(subscriber)
             )
-            if kind == "onfail":
+            if kind in ON_FAILURE:
                 # A dirty subscriber was notified already. A success is notified too: it ends a failure that is due.
                 if pending and outcome.result is not None and (outcome.result or newly_failed or not subscriber.dirty):
                     yield subscriber
-            elif pending and outcome.result is not False and kind != "listen":
+            elif pending and outcome.result is not False and kind not in LISTENING:
                 yield subscriber
 
 
 def _may_listen(vertex: Vertex) -> bool:
     """Return whether the vertex, its `listen` targets and its upstreams are all settled."""
-    return vertex.settled and all(above.settled for above in (*vertex.requisites.get("listen", ()), *vertex.upstream))
+    targets = targets_of(vertex.requisites, LISTENING)
+    return vertex.settled and all(above.settled for above in (*targets, *vertex.upstream))
 
 
 def _listeners(vertex: Vertex) -> Iterator[Vertex]:
-    return (subscriber for subscriber, kind in vertex.subscribers if kind == "listen")
+    return (subscriber for subscriber, kind in vertex.subscribers if kind in LISTENING)
 
 
 def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:

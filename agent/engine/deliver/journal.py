@@ -29,6 +29,7 @@ from holdfast.agent.engine.deliver.tables import BY_IDENTITY, INSERT, SCHEMA, SE
 from holdfast.agent.engine.model import edge_keys as ends
 from holdfast.agent.engine.model.edge_keys import DAY, Edge, End, Owed, Settlement
 from holdfast.resources.traits import Declaration
+from holdfast.states.requisite_kinds import ON_FAILURE
 
 
 class Adoption(NamedTuple):
@@ -310,7 +311,7 @@ class Journal:
     def absorb(self, other: Journal) -> None:
         """Take over due deliveries of another journal, and records that only it has. Its keys are identities."""
         for edge in other._delivered:
-            if other.pending(edge) and edge[2] != "onfail" and not self.pending(edge):
+            if other.pending(edge) and edge[2] not in ON_FAILURE and not self.pending(edge):
                 delivered = [
                     each for each in self._delivered if each[0] == edge[0] and each != edge and not self.pending(each)
                 ]
@@ -334,7 +335,7 @@ class Journal:
                 self._deliver({edge: count})
 
     def _count(self, edge: Edge) -> int:
-        return (self._failures if edge[2] == "onfail" else self._changes).get(edge[0], 0)
+        return (self._failures if edge[2] in ON_FAILURE else self._changes).get(edge[0], 0)
 
     def _deliver(self, counts: Mapping[Edge, int]) -> None:
         self._delivered.update(counts)

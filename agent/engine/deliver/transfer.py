@@ -25,7 +25,8 @@ from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Sendable
 from holdfast.states.compile.check import names
 from holdfast.states.compile.transfer import OWN_CHECKS
-from holdfast.states.data import RECV, Call
+from holdfast.states.data import Call
+from holdfast.states.requisite_kinds import RECV
 
 Values = Mapping[str, Received]
 """Argument -> the value sent for it."""

@@ -27,6 +27,7 @@ from holdfast.resources.context import IDLE
 from holdfast.resources.contract import Resource
 from holdfast.resources.dependencies import BY_NUMBER
 from holdfast.resources.traits import Edgeable, Reactive
+from holdfast.states.requisite_kinds import WAITING
 
 
 class Links(NamedTuple):
@@ -461,7 +462,7 @@ def _is_leaf(vertex: Vertex) -> bool:
         not vertex.downstream
         and not vertex.subscribers
         and not vertex.prereq_owners
-        and vertex.requisites.keys() <= {"require"}
+        and vertex.requisites.keys() <= WAITING
     )
     return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
 

@@ -13,9 +13,10 @@ from holdfast.agent.engine.decide.decisions import Decisions
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.inspect.status import View, describe, state_of
 from holdfast.agent.engine.model.events import Outcome, Pause
-from holdfast.agent.engine.model.graph import CARRIES, Vertex
+from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.schedule.definition_order import holds_back
 from holdfast.agent.engine.schedule.semaphores import places
+from holdfast.states.requisite_kinds import CARRIES, LISTENING
 
 PAUSES: Mapping[Pause, str] = {
     "operator": "an operator has paused the agent; `holdfast resume` ends the pause",
@@ -159,7 +160,7 @@ def requisites(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
 
 def dependents(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
     """Return (requisite, vertex that names this one), in order of execution."""
-    listeners = [each for each, kind in vertex.subscribers if kind == "listen"]
+    listeners = [each for each, kind in vertex.subscribers if kind in LISTENING]
     for below in sorted({*vertex.downstream, *listeners, *vertex.prereq_owners}, key=lambda each: each.position):
         yield from ((kind, below) for kind, target in requisites(below) if target is vertex)
 

@@ -10,8 +10,9 @@ from itertools import chain
 from types import MappingProxyType
 from typing import TypeVar
 
-from holdfast.agent.engine.model.graph import CARRIES, NONE, Automatic, Graph, Requisites, Vertex
+from holdfast.agent.engine.model.graph import NONE, Automatic, Graph, Requisites, Vertex
 from holdfast.states.data import Call
+from holdfast.states.requisite_kinds import CARRIES, EARLIER, LATER, targets_of
 
 
 def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
@@ -83,9 +84,9 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():
                 subscribers.setdefault(target, {})[vertex, CARRIES[kind]] = None
-            for target in targets if kind == "prereq" else ():
+            for target in targets if kind in LATER else ():
                 prereq_owners.setdefault(target, []).append(vertex)
-            if kind not in ("prereq", "listen"):
+            if kind in EARLIER:
                 before.update(dict.fromkeys(targets))
         waits_for = automatic.get(vertex.call.position) if automatic else None
         vertex.auto = _unless_equal(vertex.auto, tuple([vertices[i] for i in waits_for])) if waits_for else ()
@@ -115,7 +116,7 @@ def _put_owners_first(
     for target, owners in prereq_owners.items():
         above[target.position].update(dict.fromkeys(owners))
     for owner in reversed(vertices) if prereq_owners else ():
-        for target in owner.requisites.get("prereq", ()):
+        for target in targets_of(owner.requisites, LATER):
             above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
 
 

@@ -12,10 +12,13 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from holdfast.states.requisite_kinds import CARRIES, REFRESHING
+
 Edge = tuple[str, str, str]
 """(upstream, downstream, kind): keys, and `watch`, `onchanges`, `listen` or `onfail`."""
-SPELLINGS = {"watch": "listen", "listen": "watch"}
-"""The two requisites that ask for a refresh: a state that changes from one to the other keeps its pending delivery."""
+_REFRESHES = {CARRIES[kind] for kind in REFRESHING}
+_OTHER_REFRESH = {kind: other for kind in _REFRESHES for other in _REFRESHES - {kind}}
+"""Each of the two deliveries that refresh -> the other one: a state that changes from one to the other keeps what is pending."""
 KEPT = 30 * 86400.0
 """Seconds for which a pending delivery is kept while one of its ends is not declared."""
 DAY = 86400.0
@@ -141,7 +144,7 @@ def settle(
         absent = [key for key in (upstream, downstream) if key not in present]
         if absent and (not whole or (owed and all((ends[key].absent or 0.0) < KEPT for key in absent))):
             continue
-        other = (upstream, downstream, SPELLINGS.get(kind, ""))
+        other = (upstream, downstream, _OTHER_REFRESH.get(kind, ""))
         found.gone.append(edge)
         if other in current:
             if other not in delivered:

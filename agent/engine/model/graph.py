@@ -22,15 +22,8 @@ from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource, acts
 from holdfast.resources.traits import Groupable, Refreshable
 from holdfast.resources.watches import Closable
-from holdfast.states.data import RECV, Call
-
-CARRIES = {
-    **dict.fromkeys(("watch", "watch_any"), "watch"),
-    **dict.fromkeys(("onchanges", "onchanges_any"), "onchanges"),
-    **dict.fromkeys(("onfail", "onfail_any", "onfail_all"), "onfail"),
-    "listen": "listen",
-}
-"""Requisite that carries a change (for onfail: a failure) downstream -> kind under which its deliveries are counted."""
+from holdfast.states.data import Call
+from holdfast.states.requisite_kinds import CARRIES, ON_FAILURE, RECV
 
 
 class ProbeResult(NamedTuple):
@@ -214,7 +207,7 @@ class Vertex:
 
     def carriers(self, *, failure: bool = False) -> list[Edge]:
         """Return the edges that carry changes of this vertex or, with `failure`, its failures."""
-        return [(self.key, each.key, kind) for each, kind in self.subscribers if (kind == "onfail") is failure]
+        return [(self.key, each.key, kind) for each, kind in self.subscribers if (kind in ON_FAILURE) is failure]
 
 
 class Graph:

@@ -9,7 +9,7 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.traits import Sendable
-from holdfast.states.data import RECV
+from holdfast.states.requisite_kinds import RECV
 from simulated.active import Active
 from simulated.world import World
 
