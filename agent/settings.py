@@ -18,8 +18,8 @@ from pydantic_core import ErrorDetails
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.refusals import said
-from holdfast.resources.registry import nearest
 from holdfast.resources.secrets import Redactor
+from holdfast.resources.spelling import nearest
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, descend, plain

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from pydantic import BaseModel, ConfigDict
 
-from holdfast.resources import registry
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.errors import DeclarationError, Permanent
@@ -82,7 +82,7 @@ class Resource(BaseModel):
             return
         if cls.check_apply is Resource.check_apply and (cls.probe is Resource.probe or cls.apply is Resource.apply):
             raise DeclarationError(f"cannot declare {kind}: it overrides neither probe and apply nor check_apply")
-        registry.register(kind, cls)
+        _register(kind, cls)
         share_names(cls)
 
     # -- what a kind says about itself -------------------------------------------------------------------------
@@ -224,6 +224,22 @@ class Resource(BaseModel):
     def declare(cls, name: str, **arguments: Any) -> Self:
         """Build a resource from Python. Raises pydantic's `ValidationError` with all mistakes at once."""
         return cls.model_validate({"name": name, **arguments})
+
+
+DECLARED: dict[str, type[Resource]] = {}
+"""The kinds that have been declared, by name. Built-in kinds are declared when `registry.find` loads their modules."""
+
+
+def _register(kind: str, cls: type[Resource]) -> None:
+    """Add a kind. Raises `DeclarationError` if the name is malformed or belongs to another class."""
+    family, dot, function = kind.partition(".")
+    if not dot or not family.isidentifier() or not function.isidentifier():
+        raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
+    known = DECLARED.get(kind)
+    home = (KIND_MODULES.get(kind) if known is None else known.__module__) or cls.__module__
+    if home != cls.__module__ or (known is not None and known.__qualname__ != cls.__qualname__):
+        raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {home} has declared it already")
+    DECLARED[kind] = cls
 
 
 SHARED = 29

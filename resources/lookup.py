@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 MANY = 1000
 """Greatest number of keys of a mapping that are searched for a similar one; more would take too long."""

@@ -10,61 +10,45 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from holdfast.resources.builtin import KIND_MODULES
+from holdfast.resources.contract import DECLARED, Resource
 from holdfast.resources.errors import DeclarationError
 
-if TYPE_CHECKING:
-    from holdfast.resources.contract import Resource
-
-_kinds: dict[str, type[Resource]] = {}
 _asked: set[str] = set()
 """Families whose entry points have been loaded."""
 GROUP = "holdfast.kinds"
 
 
-def register(kind: str, cls: type[Resource]) -> None:
-    """Add a kind. Raises `DeclarationError` if the name is malformed or belongs to another class."""
-    family, dot, function = kind.partition(".")
-    if not dot or not family.isidentifier() or not function.isidentifier():
-        raise DeclarationError(f"cannot declare {kind!r}: a kind is named 'family.function'")
-    known = _kinds.get(kind)
-    home = (KIND_MODULES.get(kind) if known is None else known.__module__) or cls.__module__
-    if home != cls.__module__ or (known is not None and known.__qualname__ != cls.__qualname__):
-        raise DeclarationError(f"cannot declare {kind} in {cls.__module__}: {home} has declared it already")
-    _kinds[kind] = cls
-
-
 def find(kind: str) -> type[Resource] | None:
     """Return the class of a kind, after loading its module if necessary; None if there is no such kind."""
-    if kind not in _kinds:
+    if kind not in DECLARED:
         if kind in KIND_MODULES:
             importlib.import_module(KIND_MODULES[kind])
         else:
             _load_foreign(kind.partition(".")[0])
-    return _kinds.get(kind)
+    return DECLARED.get(kind)
 
 
 def names() -> list[str]:
     """Return the names of all kinds, sorted. Built-in kinds are not loaded for that."""
     for family in _foreign_families():
         _load_foreign(family)
-    return sorted({*KIND_MODULES, *_kinds})
+    return sorted({*KIND_MODULES, *DECLARED})
 
 
 def functions(family: str) -> list[str]:
     """Return the names of a family's functions, sorted; empty if there is no such family."""
     _load_foreign(family)
-    return sorted(kind.partition(".")[2] for kind in {*KIND_MODULES, *_kinds} if kind.startswith(f"{family}."))
+    return sorted(kind.partition(".")[2] for kind in {*KIND_MODULES, *DECLARED} if kind.startswith(f"{family}."))
 
 
 def families() -> list[str]:
     """Return the names of all families, sorted."""
-    return sorted({kind.partition(".")[0] for kind in (*KIND_MODULES, *_kinds)} | _foreign_families())
+    return sorted({kind.partition(".")[0] for kind in (*KIND_MODULES, *DECLARED)} | _foreign_families())
 
 
 def kinds() -> Iterator[type[Resource]]:
@@ -81,7 +65,7 @@ def _load_foreign(family: str) -> None:
     """Import the entry points of a family of another distribution, once, unless the family is already known."""
     if family in _asked or not family.isidentifier():
         return
-    if not any(kind.startswith(f"{family}.") for kind in (*KIND_MODULES, *_kinds)):
+    if not any(kind.startswith(f"{family}.") for kind in (*KIND_MODULES, *DECLARED)):
         for point in metadata.entry_points(group=GROUP, name=family):
             point.load()
     _asked.add(family)
@@ -92,7 +76,7 @@ def load_file(path: Path, text: str) -> None:
 
     The caller has checked who may write the file. Exceptions of its code are passed on.
     """
-    name = f"holdfast_kinds_{path.stem}"
+    name = f"holdfastDECLARED_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         raise DeclarationError(f"cannot load {path}: it is not a Python file")
@@ -103,10 +87,3 @@ def load_file(path: Path, text: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
-
-
-def nearest(word: str, words: Iterable[str]) -> str | None:
-    """Return the known word that is most similar to a mistyped one; None if none is similar."""
-    import difflib  # noqa: PLC0415 - only mistakes need it
-
-    return next(iter(difflib.get_close_matches(word, list(words), n=1, cutoff=0.6)), None)

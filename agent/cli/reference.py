@@ -57,6 +57,7 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
     from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
     from holdfast.resources.meta import Meta
+    from holdfast.resources.spelling import nearest
 
     ConfigurationCompiler().load_kinds(source.kinds())
     paper = Paper.stdout()
@@ -68,7 +69,7 @@ def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
         return
     found = registry.find(kind)
     if found is None and kind != ALL:
-        meant = registry.nearest(kind, registry.names())
+        meant = nearest(kind, registry.names())
         raise click.UsageError(
             f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them")
         )

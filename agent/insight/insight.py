@@ -19,7 +19,7 @@ from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import Metrics, kind_of
 from holdfast.agent.insight.traces import Traces, chrome
 from holdfast.agent.phrases import first_of
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.data import Low
 from holdfast.states.requisite_kinds import LATER
 

@@ -38,7 +38,7 @@ from holdfast.resources.interfaces.errors import (
     SignatureViolation,
 )
 from holdfast.resources.interfaces.signatures import difference, text
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 Row = Literal["provided", "deprecated", "not applicable", "not supported", "not implemented"]
 

@@ -17,7 +17,7 @@ from holdfast.resources.context import PATH
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Confine, Provider, ProviderHost, matches
 from holdfast.resources.interfaces.binding import Bound
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 PACKAGE = "holdfast.resources.providers"
 GROUP = "holdfast.providers"

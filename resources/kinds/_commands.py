@@ -14,7 +14,7 @@ from typing import Any
 from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_list, parse_text
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WINCH"})
 """Signals that stop or continue a process, or are ignored by default."""

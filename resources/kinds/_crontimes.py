@@ -8,7 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 DAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")

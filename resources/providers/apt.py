@@ -30,7 +30,7 @@ from holdfast.resources.providers._dpkg import (
     was_interrupted,
 )
 from holdfast.resources.providers._locks import Others, lock_holder
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
 """Environment in which no package asks a question."""

@@ -13,7 +13,7 @@ from holdfast.resources.interfaces.base import BusError, Confine, Options, Provi
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.resources.watches import either
 
 SETTLE = 0.25

@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.compile.low import Chunk
 from holdfast.states.declare.extend import shown_target
 from holdfast.states.declare.high import Target

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.compile.automatic import automatic
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import LATER, LISTENING, targets_of

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.resources.traits import UsedSource
 from holdfast.states.compile.check import spot_of
 from holdfast.states.compile.low import Chunk

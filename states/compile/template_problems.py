@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from jinja2 import nodes
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.helpers.table import TABLE

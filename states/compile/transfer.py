@@ -10,7 +10,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
 from holdfast.resources.meta import Receive
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.resources.traits import Recvable, Sendable
 from holdfast.states.compile.check import names
 from holdfast.states.compile.low import Chunk

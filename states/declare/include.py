@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.declare.high import Reference
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import Document, Spot

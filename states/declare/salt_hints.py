@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 
-from holdfast.resources.registry import families, nearest
+from holdfast.resources.registry import families
+from holdfast.resources.spelling import nearest
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "become_user": ("runas",),

@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import StrictUndefined
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.source.extensions import instead
 from holdfast.states.source.files import Tree
 from holdfast.states.template.grains import CALLS

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.compile.check import Checked
 from holdfast.states.compile.source_checks import placed
 from holdfast.states.errors import CompileError, Problem

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from jinja2 import nodes
 
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule

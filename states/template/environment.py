@@ -18,7 +18,7 @@ from jinja2.utils import missing
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.expressions import Unbounded
 from holdfast.resources.lookup import near_name
-from holdfast.resources.registry import nearest
+from holdfast.resources.spelling import nearest
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.filters.formats import readable
 from holdfast.states.filters.table import FILTERS, TESTS

@@ -15,6 +15,7 @@ import pytest
 from holdfast import Resource
 from holdfast.resources import kinds, registry
 from holdfast.resources.builtin import KIND_MODULES
+from holdfast.resources.contract import DECLARED
 from holdfast.resources.errors import DeclarationError
 
 SRC = Path(__file__).parents[2] / "src"
@@ -81,7 +82,7 @@ def test_a_malformed_name_is_refused(kind: str) -> None:
 
 def test_a_kind_that_fails_to_load_fails_each_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """It never turns into "no such kind"."""
-    monkeypatch.setattr(registry, "_kinds", {})
+    monkeypatch.delitem(DECLARED, "user.present", raising=False)
     monkeypatch.setattr(registry.importlib, "import_module", lambda name: 1 / 0)
     for _ in range(2):
         with pytest.raises(ZeroDivisionError):
@@ -121,7 +122,7 @@ def test_a_kind_is_loaded_alone() -> None:
 
 def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Not even before that has been loaded."""
-    monkeypatch.setattr(registry, "_kinds", {})
+    monkeypatch.delitem(DECLARED, "file.managed", raising=False)
     with pytest.raises(
         DeclarationError,
         match=r"cannot declare file.managed in .*: holdfast.resources.kinds.file.managed has declared it already",

@@ -9,20 +9,18 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.resources import registry
 from holdfast.resources.context import Context
+from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent, Temporary
-
-if TYPE_CHECKING:
-    from holdfast.resources.kinds.file.edit import Edit
 
 DEADLINE = 10.0
 """Greatest duration of an edit, in seconds."""
 
 
-async def edited_in_subprocess(ctx: Context, edit: Edit, text: str, given: tuple[str, ...]) -> str:
+async def edited_in_subprocess(ctx: Context, edit: Resource, text: str, given: tuple[str, ...]) -> str:
     """Return the edited text. Raises `Permanent` if the edit fails or takes too long."""
     job = {"kind": edit.kind, "arguments": edit.model_dump(mode="json"), "text": text, "given": given}
     argv = (sys.executable, "-P", "-m", __name__)
@@ -41,11 +39,9 @@ async def edited_in_subprocess(ctx: Context, edit: Edit, text: str, given: tuple
 def main() -> None:
     """Make one edit."""
     job = json.load(sys.stdin)
-    edit = registry.find(job["kind"])
+    kind: Any = registry.find(job["kind"])  # a subclass of Edit
     try:
-        resource: Any = edit.model_validate(job["arguments"])  # type: ignore[union-attr]  # an Edit
-        text = resource.edited(job["text"], tuple(job["given"]))
-        answer = {"text": text}
+        answer = {"text": kind.model_validate(job["arguments"]).edited(job["text"], tuple(job["given"]))}
     except Permanent as error:
         answer = {"refused": str(error)}
     json.dump(answer, sys.stdout)
