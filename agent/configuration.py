@@ -24,7 +24,7 @@ from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pilla
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text, Tree, refuse
 from holdfast.states.source.hostfiles import absolute
-from holdfast.states.template.grains import Grains, unnoted
+from holdfast.states.view.grains import Grains, unnoted
 
 if TYPE_CHECKING:
     from holdfast.states.lint.inspect import LintReport

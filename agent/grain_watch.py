@@ -11,7 +11,7 @@ from holdfast.agent.facts import Grains
 from holdfast.agent.host.system_events import SystemEvents, Topic
 from holdfast.agent.loggers import LazyLogger
 from holdfast.states.errors import CompileError
-from holdfast.states.template.grains import ALL, CALLS, seen
+from holdfast.states.view.grains import ALL, CALLS, seen
 
 log = LazyLogger("holdfast")
 

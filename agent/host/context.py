@@ -23,7 +23,7 @@ from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
 from holdfast.states.source.hostfiles import absolute
-from holdfast.states.template.grains import Grains
+from holdfast.states.view.grains import Grains
 
 if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher
@@ -244,9 +244,9 @@ class HostContext:
 
     def call(self, call: Mapping[str, Any]) -> Any:
         """Call a read-only template function. Raises `Permanent` if the function does not exist or fails."""
-        from holdfast.states.declare.values import traverse  # noqa: PLC0415 - the same
-        from holdfast.states.template.host_view import HostView  # noqa: PLC0415 - the same
         from holdfast.states.template.jinja import names_for  # noqa: PLC0415 - the same
+        from holdfast.states.view.host_view import HostView  # noqa: PLC0415 - the same
+        from holdfast.states.view.values import traverse  # noqa: PLC0415 - the same
 
         options = {**self._host.options, "template_commands": True}  # guards may run commands in any case
         view = HostView(self.facts, self.pillar, options, str(self._host.facts.get("id", "")), tree=self._tree())

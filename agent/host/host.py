@@ -23,7 +23,7 @@ from holdfast.agent.tasks import Tasks
 from holdfast.resources.secrets import Redactor
 from holdfast.states.data import Call
 from holdfast.states.source.hostfiles import absolute
-from holdfast.states.template.grains import seen
+from holdfast.states.view.grains import seen
 
 if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher

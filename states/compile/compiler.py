@@ -26,14 +26,14 @@ from holdfast.states.declare.extend import apply_backward, apply_excludes, apply
 from holdfast.states.declare.high import Reference
 from holdfast.states.declare.include import everything, requested
 from holdfast.states.declare.load import Loaded, Loader
-from holdfast.states.declare.match import TargetHost
 from holdfast.states.declare.top import chosen
 from holdfast.states.errors import CompileError, Location, Problem, Refused
 from holdfast.states.gc_pause import gc_paused
 from holdfast.states.source.files import TOP, FileCache, Tree, exists
 from holdfast.states.source.hostfiles import is_directory
-from holdfast.states.template.host_view import HostView
 from holdfast.states.template.render import Renderer
+from holdfast.states.view.host_view import HostView
+from holdfast.states.view.match import TargetHost
 
 
 @dataclass(slots=True)

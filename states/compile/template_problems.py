@@ -14,8 +14,8 @@ from holdfast.resources.spelling import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.helpers.table import TABLE
-from holdfast.states.lint.template import Template, asked_calls, asked_words, called, jinja, read_template
 from holdfast.states.source.files import Text, Tree
+from holdfast.states.template.analysis import Template, asked_calls, asked_words, called, jinja, read_template
 from holdfast.states.template.firstline import OPTIONS
 from holdfast.states.template.jinja import syntax_problem
 

@@ -14,15 +14,15 @@ from typing import Any, NamedTuple
 from holdfast.states.data import Request
 from holdfast.states.declare.high import Reference
 from holdfast.states.declare.include import SlsNames, everything
-from holdfast.states.declare.match import TargetHost
 from holdfast.states.declare.normalise import normalise
 from holdfast.states.declare.top import chosen
-from holdfast.states.declare.values import merge
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, Seq, plain
 from holdfast.states.source.files import TOP, ReadFile, Tree, exists
-from holdfast.states.template.host_view import HostView
 from holdfast.states.template.render import Renderer
+from holdfast.states.view.host_view import HostView
+from holdfast.states.view.match import TargetHost
+from holdfast.states.view.values import merge
 
 
 class Pillar(NamedTuple):

@@ -8,12 +8,12 @@ from typing import Any
 
 from holdfast.states.declare.high import Reference, shown
 from holdfast.states.declare.include import SlsNames
-from holdfast.states.declare.match import BadExpression, TargetHost, matches
 from holdfast.states.declare.normalise import normalise
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, Mark, Seq, Spot
 from holdfast.states.source.files import TOP, Tree
 from holdfast.states.template.render import Renderer
+from holdfast.states.view.match import BadExpression, TargetHost, matches
 
 
 def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:

@@ -12,8 +12,8 @@ from jinja2.filters import do_sum, make_attrgetter
 from jinja2.runtime import Context
 from jinja2.utils import pass_context, pass_environment
 
-from holdfast.states.declare.values import traverse
 from holdfast.states.filters.formats import refuse_undefined
+from holdfast.states.view.values import traverse
 
 
 class _Members:

@@ -16,7 +16,7 @@ from jinja2.runtime import Context
 
 from holdfast.states.filters.text import hexdigest, random_text
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import Forbidden
+from holdfast.states.view.host_view import Forbidden
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Directories that `which` searches after the agent's own PATH."""

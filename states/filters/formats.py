@@ -13,8 +13,8 @@ import yaml
 from jinja2.environment import TemplateModule
 from jinja2.runtime import Undefined
 
+from holdfast.states.parse.line_marks import unmark
 from holdfast.states.parse.loader import load_text
-from holdfast.states.template.lines import unmark
 
 if TYPE_CHECKING:
     from xml.etree.ElementTree import Element

@@ -6,7 +6,7 @@ import ipaddress
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from holdfast.states.template.budget import check
+from holdfast.states.view.budget import check
 
 HOST = 64
 """Maximum size in bytes of the text of an address."""

@@ -10,8 +10,8 @@ from jinja2 import StrictUndefined
 from holdfast.resources.spelling import nearest
 from holdfast.states.source.extensions import instead
 from holdfast.states.source.files import Tree
-from holdfast.states.template.grains import CALLS
-from holdfast.states.template.host_view import Helper, HostView
+from holdfast.states.view.grains import CALLS
+from holdfast.states.view.host_view import Helper, HostView
 
 
 class Calls:

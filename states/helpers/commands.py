@@ -16,7 +16,7 @@ from typing import Any
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH
 from holdfast.states.helpers.table import looking
-from holdfast.states.template.host_view import Forbidden, HostView
+from holdfast.states.view.host_view import Forbidden, HostView
 
 TIMEOUT = 30.0
 """Default limit for the duration of a command of a template, in seconds."""

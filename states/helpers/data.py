@@ -15,13 +15,13 @@ import string
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.states.declare.values import merge, traverse
 from holdfast.states.filters.formats import load_yaml, to_yaml
 from holdfast.states.filters.text import hexdigest, hmac_compute, hmac_holds
 from holdfast.states.helpers.table import TABLE, helper, looking, plain
 from holdfast.states.source import hostfiles
-from holdfast.states.template.budget import check, check_data
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.budget import check, check_data
+from holdfast.states.view.host_view import HostView
+from holdfast.states.view.values import merge, traverse
 
 
 def laid(base: Any, over: Any, strategy: str = "smart", renderer: str = "yaml", merge_lists: bool = False) -> Any:

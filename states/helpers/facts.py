@@ -8,11 +8,11 @@ import functools
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from holdfast.states.declare.match import TargetHost, matches
-from holdfast.states.declare.values import MISSING, merge, traverse
 from holdfast.states.filters.formats import refuse_undefined
 from holdfast.states.helpers.table import TABLE, helper
-from holdfast.states.template.host_view import Helper, HostView
+from holdfast.states.view.host_view import Helper, HostView
+from holdfast.states.view.match import TargetHost, matches
+from holdfast.states.view.values import MISSING, merge, traverse
 
 
 @helper("grains.get", "grains.fetch")

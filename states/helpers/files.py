@@ -19,7 +19,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.expressions import expression
 from holdfast.states.helpers.table import helper, looking, plain
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 ACCESS = {"f": os.F_OK, "r": os.R_OK, "w": os.W_OK, "x": os.X_OK}
 """Mode of `file.access` -> constant of the system."""

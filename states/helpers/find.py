@@ -18,7 +18,7 @@ from holdfast.resources import paths
 from holdfast.resources.expressions import expression
 from holdfast.states.helpers.table import looking
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 TYPES = {
     "b": stat.S_ISBLK,

@@ -17,7 +17,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.table import looking, plain
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 STATUS = Path("/var/lib/dpkg/status")
 """The database of dpkg."""

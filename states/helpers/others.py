@@ -14,7 +14,7 @@ from holdfast.states.filters.files import which
 from holdfast.states.helpers.host import in_subnet
 from holdfast.states.helpers.table import helper, looking
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import Forbidden, HostView
+from holdfast.states.view.host_view import Forbidden, HostView
 
 HOSTS = "/etc/hosts"
 ALTERNATIVES = "/etc/alternatives"

@@ -18,7 +18,7 @@ from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
 from holdfast.states.helpers.table import helper, looking
 from holdfast.states.source import hostfiles
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 LOCALTIME, TIMEZONE = Path("/etc/localtime"), Path("/etc/timezone")
 """Files that name the time zone of the host."""

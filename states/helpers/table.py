@@ -12,7 +12,7 @@ import importlib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from holdfast.states.template.host_view import Helper, HostView
+from holdfast.states.view.host_view import Helper, HostView
 
 MODULES: Mapping[str, Mapping[str, str]] = {
     "commands": {"cmd": "exec_code exec_code_all retcode run run_all run_stderr run_stdout script shell"},

@@ -9,10 +9,10 @@ from typing import Any
 from jinja2 import pass_context
 from jinja2.runtime import Context
 
-from holdfast.states.declare.match import TargetHost, matches
 from holdfast.states.helpers.calls import Calls
 from holdfast.states.helpers.table import TABLE
-from holdfast.states.template.host_view import HostView, TemplateStop
+from holdfast.states.view.host_view import HostView, TemplateStop
+from holdfast.states.view.match import TargetHost, matches
 
 
 def variables(view: HostView) -> dict[str, Any]:

@@ -9,9 +9,9 @@ from pathlib import Path, PurePosixPath
 
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import EXPRESSION
 from holdfast.states.source.extensions import INSTEAD, REST, modules
 from holdfast.states.source.files import TOP, Tree, display, exists
+from holdfast.states.template.analysis import EXPRESSION
 
 INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
 ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")

@@ -10,11 +10,11 @@ from jinja2 import nodes
 
 from holdfast.resources.lookup import near_key
 from holdfast.states.compile.check import spot_of
-from holdfast.states.declare.values import MISSING, traverse
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import ASKING, DEFAULTING, Template, called
 from holdfast.states.source.extensions import grain_of
+from holdfast.states.template.analysis import ASKING, DEFAULTING, Template, called
+from holdfast.states.view.values import MISSING, traverse
 
 
 class Asking(NamedTuple):

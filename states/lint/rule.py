@@ -11,8 +11,8 @@ from holdfast.states.compile.check import Checked
 from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.data import Call, Request
 from holdfast.states.errors import Problem
-from holdfast.states.lint.template import Template, read_template
 from holdfast.states.source.files import Text, Tree
+from holdfast.states.template.analysis import Template, read_template
 
 
 @dataclass(frozen=True)

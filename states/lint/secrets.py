@@ -10,8 +10,8 @@ from holdfast.states.compile.check import shape_of
 from holdfast.states.compile.low import CONTROL
 from holdfast.states.errors import Location, Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import literals
 from holdfast.states.lint.values import stands_there, texts
+from holdfast.states.template.analysis import literals
 
 HINT = "move it to the pillar, and write {{ pillar['...'] }}"
 NO_SECRET = re.compile(

@@ -14,11 +14,11 @@ from holdfast.states.compile.source_checks import placed
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lint.keys import mistyped_in
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import HANDED, NameFinder, Template, jinja, names_of, read_template
 from holdfast.states.lint.templates import unknown_in
 from holdfast.states.source.files import Text, Tree
-from holdfast.states.template.host_view import HostView
+from holdfast.states.template.analysis import HANDED, NameFinder, Template, jinja, names_of, read_template
 from holdfast.states.template.jinja import names_for
+from holdfast.states.view.host_view import HostView
 
 SCHEMES = ("salt://", "tree://")
 ONE_OF = frozenset({"file.managed", "file.recurse"})

@@ -11,7 +11,7 @@ from holdfast.resources.spelling import nearest
 from holdfast.states.errors import Problem
 from holdfast.states.helpers.table import TABLE
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import (
+from holdfast.states.template.analysis import (
     Template,
     asked_calls,
     asked_words,

@@ -10,8 +10,8 @@ from holdfast.states.compile.low import CONTROL
 from holdfast.states.declare.high import Item
 from holdfast.states.errors import Problem
 from holdfast.states.lint.rule import Subject, rule
-from holdfast.states.lint.template import EXPRESSION
 from holdfast.states.parse.marks import Map, Mark, Seq
+from holdfast.states.template.analysis import EXPRESSION
 
 NOTHING = re.compile(r"(?:\S*[/=:@])?None(?:[/:@]\S*)?")
 """A value with the text of a missing value: `None`, `/srv/None`, `None:staff`."""

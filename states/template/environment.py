@@ -26,12 +26,13 @@ from holdfast.states.helpers.calls import NoSuchCall
 from holdfast.states.parse.line_masking import mask_line
 from holdfast.states.source.extensions import grain_of
 from holdfast.states.source.files import Tree
-from holdfast.states.template.budget import BoundedEnvironment, Spent, check_data
-from holdfast.states.template.grains import Grains
-from holdfast.states.template.host_view import Forbidden, TemplateStop
+from holdfast.states.template.bounded import BoundedEnvironment
 from holdfast.states.template.imports import Imports
-from holdfast.states.template.lines import DataTags, LineMarks
+from holdfast.states.template.tags import DataTags, LineMarks
 from holdfast.states.template.unclosed_tags import unclosed_tag
+from holdfast.states.view.budget import Spent, check_data
+from holdfast.states.view.grains import Grains
+from holdfast.states.view.host_view import Forbidden, TemplateStop
 
 _READER = jinja2.Environment()  # noqa: S701 - it only splits a text into words
 CACHED = 2000

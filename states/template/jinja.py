@@ -16,9 +16,9 @@ import jinja2
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.helpers.template_names import variables as given
 from holdfast.states.parse.line_breaks import by_yaml_lines, has_odd_breaks
+from holdfast.states.parse.line_marks import split_marks
 from holdfast.states.parse.marks import Document
 from holdfast.states.source.files import Text, Tree
-from holdfast.states.template.budget import METER
 from holdfast.states.template.environment import (
     GIVEN,
     StateEnvironment,
@@ -28,9 +28,9 @@ from holdfast.states.template.environment import (
     file_variables,
 )
 from holdfast.states.template.firstline import template_options
-from holdfast.states.template.host_view import HostView
 from holdfast.states.template.imports import Imports
-from holdfast.states.template.lines import split_marks
+from holdfast.states.view.budget import METER
+from holdfast.states.view.host_view import HostView
 
 
 def names_for(view: HostView) -> dict[str, Any]:

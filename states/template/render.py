@@ -18,9 +18,9 @@ from holdfast.states.parse.loader import parse_json, parse_yaml
 from holdfast.states.parse.marks import Document
 from holdfast.states.source.files import Text, Tree
 from holdfast.states.template.firstline import OPTIONS, split_shebang
-from holdfast.states.template.grains import seen
-from holdfast.states.template.host_view import HostView
 from holdfast.states.template.imports import Imports
+from holdfast.states.view.grains import seen
+from holdfast.states.view.host_view import HostView
 
 if TYPE_CHECKING:
     from holdfast.states.template.jinja import StateTemplates

@@ -12,7 +12,7 @@ from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.facts import Parts
 from holdfast.agent.grain_watch import GrainWatch, topics
 from holdfast.agent.host.system_events import Topic
-from holdfast.states.template.grains import ALL
+from holdfast.states.view.grains import ALL
 
 GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"]}
 RECHECK = Notice("debug", "recheck", "", "")

@@ -22,7 +22,7 @@ EXCEPTIONS = {
     "resources/fields.py: shaped": "the patterns are literals of the kinds",
     "agent/cli/options.py: span": "the units are literals",
     "resources/providers/_homes.py: default": "the name is a literal of the callers",
-    "states/template/lines.py: <module>": "the marks are literals",
+    "states/parse/line_marks.py: <module>": "the marks are literals",
     "states/lint/secrets.py: <module>": "the shapes are literals",
     "states/parse/marks.py: sought": "the word is escaped",
     "states/template/environment.py: _pinned": "a name, escaped",

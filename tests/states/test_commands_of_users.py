@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.helpers.commands import _run
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 NAME = "nobody"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.helpers.commands import _run
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.host_view import HostView
 
 
 def test_the_process_group_is_ended(tmp_path: Path):

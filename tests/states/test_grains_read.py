@@ -10,8 +10,8 @@ import pytest
 
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
-from holdfast.states.template.grains import ALL, CALLS, Grains, seen
-from holdfast.states.template.host_view import HostView
+from holdfast.states.view.grains import ALL, CALLS, Grains, seen
+from holdfast.states.view.host_view import HostView
 
 GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"], "mem": {"total": 4}}
 

@@ -238,7 +238,7 @@ def test_a_call_loads_its_own_module_alone(tmp_path):
     code = (
         "import sys; from pathlib import Path; from holdfast.states.template.render import "
         "Renderer; from holdfast.states.source.files import Tree\n"
-        "from holdfast.states.template.host_view import HostView\n"
+        "from holdfast.states.view.host_view import HostView\n"
         "root = Path(sys.argv[1]); renderer = Renderer(root); renderer.begin(Tree(root), HostView({'os': 'Debian'}))\n"
         "plain = renderer.render(root / 'plain.sls', 'plain').data; print(plain, 'jinja2' in sys.modules)\n"
         "grain = renderer.render(root / 'grain.sls', 'grain').data; print(grain, "

@@ -14,8 +14,8 @@ from holdfast.resources import expressions
 from holdfast.states.errors import CompileError
 from holdfast.states.filters.collections import Ordered
 from holdfast.states.parse import loader as parse
-from holdfast.states.template import budget
 from holdfast.states.template.jinja import render_text
+from holdfast.states.view import budget
 
 TWICE = "{% macro m(n) %}{% if n %}{{ m(n - 1) }}{{ m(n - 1) }}{% endif %}{% endmacro %}{{ m(100) }}"
 INNER = "{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}"
@@ -355,7 +355,7 @@ def test_many_values_that_are_not_large_are_stopped_when_they_are_together(made)
     text += f"{{% for i in range(2000) %}}{{% do all.append({made}) %}}{{% endfor %}}"
     program = f"""
 import resource
-from holdfast.states.template import budget
+from holdfast.states.view import budget
 from holdfast.states.errors import CompileError
 from holdfast.states.template.jinja import render_text
 budget.MEMORY = 24 << 20

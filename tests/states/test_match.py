@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdfast.states.declare.match import BadExpression, TargetHost, matches
+from holdfast.states.view.match import BadExpression, TargetHost, matches
 
 HOST = TargetHost(
     "web1.example.org",

@@ -16,8 +16,8 @@ from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text
 from holdfast.states.template.environment import StateEnvironment, environment
 from holdfast.states.template.firstline import split_shebang
-from holdfast.states.template.host_view import HostView
 from holdfast.states.template.jinja import names_for, sls_variables
+from holdfast.states.view.host_view import HostView
 
 EXPRESSION = re.compile(r"\{\{.*?\}\}")
 """Pattern of Jinja in a line."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from holdfast.states.source.files import Tree
-from holdfast.states.template.grains import Grains, unnoted
+from holdfast.states.view.grains import Grains, unnoted
 
 
 @dataclass(slots=True)

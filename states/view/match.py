@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.expressions import Expression, Unbounded
 from holdfast.resources.expressions import expression as compiled
-from holdfast.states.declare.values import MISSING, traverse
+from holdfast.states.view.values import MISSING, traverse
 
 
 class BadExpression(ValueError):

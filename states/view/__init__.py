@@ -1,0 +1,1 @@
+"""The host as templates see it: its data, matching and lookup in them, and what a template may use."""
