@@ -1,11 +1,13 @@
 """Safe resolution of all paths: no unprivileged user can exploit what root does with a path.
 
 `trust` says who may write a file, `mounts` which file systems users have mounted, `place` what may be done with one
-entry of a directory, `walk` how a path leads there. docs/security.md has the rules.
+entry of a directory, `attributes` how its owner, mode, times and label are changed, and `walk` how a path leads there.
+docs/security.md has the rules.
 
 Each module calls the system through its own name `os`: a test replaces it by an adversary that acts before each call.
 """
 
+from holdfast.resources.paths.attributes import change, touch
 from holdfast.resources.paths.handle import Unsafe
 from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.paths.trust import trusted_uids
@@ -27,6 +29,7 @@ __all__ = [
     "SafeDirectory",
     "Unsafe",
     "at",
+    "change",
     "demand_trusted",
     "directory",
     "exists",
@@ -36,5 +39,6 @@ __all__ = [
     "read",
     "read_trusted",
     "resolve",
+    "touch",
     "trusted_uids",
 ]

@@ -33,9 +33,6 @@ from holdfast.resources.paths.handle import (
 from holdfast.resources.paths.mounts import careful
 from holdfast.resources.paths.trust import Weakness, called, trusted_uids, weakness
 
-LABEL = "security.selinux"
-"""The extended attribute of SELinux labels (selinux(8))."""
-
 
 @dataclass(slots=True)
 class SafeDirectory:
@@ -238,7 +235,7 @@ class Place:
         if not self.readable(info):
             raise Unsafe(
                 f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, "
-                f"but {self._reason(info)}"
+                f"but {self.reason(info)}"
             )
 
     def demand_followed(self, info: os.stat_result) -> None:
@@ -250,7 +247,8 @@ class Place:
                 f"{called(info.st_uid)}"
             )
 
-    def _reason(self, info: os.stat_result) -> str:
+    def reason(self, info: os.stat_result) -> str:
+        """Return why an untrusted user may have put an entry with this status there, for a message."""
         return (
             self.directory.reason or f"others may have put it there, because {self.directory.path} is open to all users"
         )
@@ -265,9 +263,9 @@ class Place:
         """
         who = self.who(info)
         if who and not mine(info, who):
-            return f"it belongs to {called(info.st_uid)}, but {self._reason(info)}"
+            return f"it belongs to {called(info.st_uid)}, but {self.reason(info)}"
         if (who or self.directory.shared) and info.st_nlink > 1 and not stat.S_ISDIR(info.st_mode):
-            return f"it has more than one link, and {self._reason(info)}"
+            return f"it has more than one link, and {self.reason(info)}"
         return ""
 
     def demand_own(self, info: os.stat_result, doing: str) -> None:
@@ -291,65 +289,6 @@ class Place:
         """
         suspect = bool(self.who(info)) or self.directory.shared or info.st_uid not in trusted_uids()
         return suspect and uid not in {-1, info.st_uid}
-
-    def change(self, seen: os.stat_result, uid: int = -1, gid: int = -1, mode: int | None = None) -> None:
-        """Set owner, group and mode of the entry, as far as they are given and differ. Links have no mode.
-
-        `seen` is the status read before: an entry of another type is not changed. Raises `OSError`, and `Unsafe` if the
-        entry may belong to another user.
-        """
-        handle, info = self.pin()
-        link = stat.S_ISLNK(info.st_mode)
-        if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
-            number = errno.ELOOP if link else errno.ESTALE
-            raise OSError(number, os.strerror(number), self.path)
-        uid, gid = (-1 if uid == info.st_uid else uid), (-1 if gid == info.st_gid else gid)
-        if uid < 0 and gid < 0 and (link or mode is None or mode == stat.S_IMODE(info.st_mode)):
-            return
-        self.demand_own(info, "change owner or mode of")
-        self._demand_given(info, uid)
-        path = f"/proc/self/fd/{handle.fd}"
-        if not link and self.changes_hands(info, uid) and uid in trusted_uids():
-            drop_acls(path)  # by an ACL the former owner could still write the file
-            mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode
-        if uid >= 0 or gid >= 0:
-            os.chown(path, uid, gid)
-        if mode is not None and not link:  # after chown, which clears the set-uid bits
-            os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
-
-    def _demand_given(self, info: os.stat_result, uid: int) -> None:
-        """Raise `Unsafe` if the entry must not be given to `uid` (-1: the owner stays)."""
-        if uid >= 0 and self.directory.shared and self.changes_hands(info, uid) and not self._is_empty(info):
-            raise Unsafe(
-                f"cannot give {self.path} to {called(uid)}: it belongs to {called(info.st_uid)}, "
-                f"and {self._reason(info)}"
-            )
-
-    def _is_empty(self, info: os.stat_result) -> bool:
-        """Return whether the entry is an empty directory of root's."""
-        return stat.S_ISDIR(info.st_mode) and info.st_uid in trusted_uids() and next(self.enter().names(), None) is None
-
-    def label(self) -> str:
-        """Return the SELinux label; empty if there is none. Raises `OSError`."""
-        handle, _ = self.pin()
-        try:
-            return os.getxattr(f"/proc/self/fd/{handle.fd}", LABEL).rstrip(b"\0").decode(errors="replace")
-        except OSError as error:
-            if error.errno in (errno.ENODATA, errno.ENOTSUP):
-                return ""
-            raise
-
-    def relabel(self, label: str) -> None:
-        """Set the SELinux label. Raises `OSError`, and `Unsafe` if the entry may belong to another user."""
-        handle, info = self.pin()
-        self.demand_own(info, "label")
-        os.setxattr(f"/proc/self/fd/{handle.fd}", LABEL, label.encode() + b"\0")
-
-    def touch(self, times: tuple[float, float] | None) -> None:
-        """Set the times; None: now. Raises `OSError`, and `Unsafe` if the entry may belong to another user."""
-        handle, info = self.pin()
-        self.demand_own(info, "touch")
-        os.utime(f"/proc/self/fd/{handle.fd}", times)
 
     def create(self, mode: int) -> Handle:
         """Create a file and open it for writing. Raises `OSError`, as `FileExistsError` if there is an entry."""
@@ -386,7 +325,7 @@ class Place:
         self._disinherit(path)
         if uid >= 0 or gid >= 0:
             os.chown(path, uid, gid)
-        os.chmod(path, mode)  # noqa: PTH101 - the same
+        os.chmod(path, mode)  # noqa: PTH101 - fchmod refuses such a descriptor
         return made.again()
 
     def symlink(self, target: str, uid: int = -1, gid: int = -1) -> None:
@@ -427,17 +366,20 @@ class Place:
         above = self.who(info)
         acl = acl_of(handle) if info.st_mode & (stat.S_IWGRP | stat.S_IWOTH) else b""
         inside = writers_inside(info, acl)
-        reason = self.directory.reason
-        if not reason and above:
-            reason = f"{self.path} belongs to {called(info.st_uid)}"
-        elif not reason and inside:
-            reason = (
-                f"{self.path} {'belongs to' if info.st_uid in inside else 'may be written by'} {called(max(inside))}"
-            )
         holders = above | inside
         weak = self.directory.weak or (weakness(self.path, info, acl, trusted_uids()) if holders else None)
         moved = bool(above) and not mine(info, above) and not info.st_mode & stat.S_IXOTH
         closed = self.directory.closed or moved
+        reason = self.directory.reason or self._why_unsafe(info, above, inside)
         return SafeDirectory(
             self.path, self.real, handle, info, above, holders, reason, closed, weak, self.directory.follower
         )
+
+    def _why_unsafe(self, info: os.stat_result, above: frozenset[int], inside: frozenset[int]) -> str:
+        """Return why an untrusted user can replace this directory or its entries, for a message; empty if none can."""
+        if above:
+            return f"{self.path} belongs to {called(info.st_uid)}"
+        if inside:
+            verb = "belongs to" if info.st_uid in inside else "may be written by"
+            return f"{self.path} {verb} {called(max(inside))}"
+        return ""

@@ -19,7 +19,7 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file import label
-from holdfast.resources.paths.place import LABEL
+from holdfast.resources.paths.attributes import LABEL
 
 all(registry.kinds())  # now: the tests run as one who may not be able to read our own modules
 WHOLE = {"seuser": "system_u", "serole": "object_r", "setype": "etc_t", "serange": "s0-s0:c0.c1023"}

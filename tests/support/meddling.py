@@ -13,9 +13,9 @@ from unittest import mock
 from holdfast.agent.host import files
 from holdfast.resources.kinds import sysctl
 from holdfast.resources.kinds.file import disk, removal, trees
-from holdfast.resources.paths import handle, mounts, place, walk
+from holdfast.resources.paths import attributes, handle, mounts, place, walk
 
-SEAM = (files, disk, removal, sysctl, trees, handle, mounts, place, walk)
+SEAM = (files, disk, removal, sysctl, trees, attributes, handle, mounts, place, walk)
 ON_PATHS = (
     "chmod",
     "chown",

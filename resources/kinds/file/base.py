@@ -19,7 +19,7 @@ from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by, unit_behind, unit_parts
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
-from holdfast.resources.paths import Place, Unsafe
+from holdfast.resources.paths import Place, Unsafe, change
 from holdfast.resources.paths.handle import ABSENT
 from holdfast.resources.temporaries import give_back, take_name
 from holdfast.resources.traits import Edgeable, Recvable
@@ -160,7 +160,7 @@ class Ownership(NamedTuple):
 
     def put(self, place: Place, seen: os.stat_result) -> None:
         """Set owner and mode as far as they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
-        place.change(seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
+        change(place, seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
     def make(self, place: Place, mode: int) -> None:
         """Make a directory with this owner; `mode` applies if none is declared. Raises `OSError` and `Unsafe`."""

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import found, os_errors
-from holdfast.resources.paths import Place
+from holdfast.resources.paths import Place, attributes
 
 SWITCH = "/sys/fs/selinux/enforce"
 """A path that exists if SELinux is on, even if it is only permissive."""
@@ -46,17 +46,17 @@ class Label(BaseModel):
         if place is None:
             return {}
         with os_errors("read the SELinux label of", path):
-            present = place.label()
+            present = attributes.label(place)
         wanted = self._over(path, present)
         return {} if wanted == present else {"selinux": wanted}
 
     def put(self, place: Place) -> None:
         """Set the declared parts and keep the others. Raises `Permanent` or `Temporary`."""
         with os_errors("label", place.path):
-            present = place.label()
+            present = attributes.label(place)
             wanted = self._over(place.path, present)
             if wanted != present:
-                place.relabel(wanted)
+                attributes.relabel(place, wanted)
 
     def _over(self, path: str, present: str) -> str:
         """Return the present label with the declared parts. Raises `Permanent` if it is not complete."""

@@ -20,7 +20,7 @@ from holdfast.resources.kinds.file.base import (
     place_of,
     status,
 )
-from holdfast.resources.paths import Place
+from holdfast.resources.paths import Place, touch
 
 
 def reachable(path: str) -> bool:
@@ -129,4 +129,4 @@ class Touch(Placed, kind="file.touch"):
                 seen = os.fstat(made.fd)
                 os.utime(made.fd, None if self.action() else self._times(seen))
             elif seen is not None:
-                place.touch(None if self.action() else self._times(seen))
+                touch(place, None if self.action() else self._times(seen))
