@@ -1,6 +1,7 @@
-"""One-shot runs of files that are already right: the whole process, compared with Salt.
+"""Measures `holdfast apply` of files that are already as declared, from the start of the process to its end.
 
-`SALT` names the directory of Salt's programs; without it, Salt is left out. Prints one line of JSON.
+If the environment variable `SALT` names the directory of Salt's programs, `salt-call` applies the same states for
+comparison. Prints one line of JSON; times are in seconds.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ RUNS = 3
 
 
 def timed(argv: list[str]) -> float:
-    """Median seconds of a few runs after one that warms up and converges."""
+    """Return the median seconds of `RUNS` runs, after one that creates the files and fills the caches."""
     times = []
     for _ in range(RUNS + 1):
         began = time.perf_counter()
@@ -29,17 +30,17 @@ def timed(argv: list[str]) -> float:
 
 
 def ours(base: Path) -> float:
-    """Seconds of `holdfast apply`."""
+    """Return the seconds of `holdfast apply`."""
     states = ["--states", str(base / "states"), "--state-dir", str(base / "state")]
     return timed([*HOLDFAST, "apply", *states, "--format", "json"])
 
 
 def salt(base: Path, program: str) -> float:
-    """Seconds of `salt-call --local state.apply` of the same states."""
+    """Return the seconds of `salt-call --local state.apply` of the same states."""
     (base / "minion").write_text(
-        f"file_client: local\nid: bench\nroot_dir: {base}/root\ncachedir: {base}/cache\n"
-        f"pki_dir: {base}/pki\nsock_dir: {base}/sock\n"
-        f"log_file: {base}/salt.log\nfile_roots: {{base: [{base}/states]}}\npillar_roots: {{base: [{base}/pillar]}}\n"
+        f"file_client: local\nid: bench\nroot_dir: {base}/root\ncachedir: {base}/cache\npki_dir: {base}/pki\n"
+        f"sock_dir: {base}/sock\nlog_file: {base}/salt.log\n"
+        f"file_roots: {{base: [{base}/states]}}\npillar_roots: {{base: [{base}/pillar]}}\n"
     )
     return timed([program, "--local", "--config-dir", str(base), "--out", "json", "state.apply", "files"])
 

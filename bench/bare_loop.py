@@ -1,11 +1,11 @@
-"""The lower bound for drift repair: bare asyncio, one inotify descriptor, the same system calls in the same order.
+"""The baseline for drift repair: a bare asyncio loop with one inotify descriptor and the system calls of a repair.
 
     python bench/bare_loop.py DIRECTORY...
 
-reads the files of the directories, then restores each file that changes. It asks the kernel everything that a repair by
-Holdfast asks: who uses the package manager, which mounts exist, whether the directory and the file are the same as
-before. It writes as safely as Holdfast; strace shows that the calls between the event and the rename are the same. It
-has no states, no order, no journal and no log, and manages one kind of file.
+reads the files in these directories, then restores every file that changes. Before it writes, it checks what a repair
+of Holdfast checks: the locks of the package manager, the mount table, the directory and the file. It writes as safely.
+strace shows the same system calls, in the same order, between the event and the rename. There are no states, no
+requisites, no journal and no log.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def locked() -> bool:
-    """Whether somebody uses the package manager."""
+    """Return whether a process holds a lock of the package manager."""
     for path in LOCKS:
         try:
             descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -43,7 +43,7 @@ def locked() -> bool:
 
 
 def identity(info: os.stat_result) -> tuple[int, ...]:
-    """What must not change of a directory that is trusted."""
+    """Return the properties by which a trusted directory is recognised."""
     return info.st_dev, info.st_ino, info.st_mode, info.st_uid, info.st_gid
 
 
@@ -59,7 +59,7 @@ class Keeper:
         self._mounts.register(os.open("/proc/self/mountinfo", os.O_RDONLY | os.O_CLOEXEC), select.EPOLLPRI)
 
     def take_in(self, folder: str) -> None:
-        """What is there now is what is wanted."""
+        """Remember the present content of the files in a directory as the wanted content."""
         self._trusted[folder] = identity(os.stat(folder))
         for name in os.listdir(folder):
             with open(f"{folder}/{name}", "rb") as file:
@@ -76,9 +76,9 @@ class Keeper:
         return info
 
     def _read(self, folder: str, path: str) -> bytes | None:
-        """The content of a regular file in a directory that is still the same."""
+        """Return the content of a regular file, after checking that its directory is the same as before."""
         if identity(os.stat(folder)) != self._trusted[folder] or os.geteuid() != self._user:
-            raise SystemExit(f"{folder} is not trusted any more")
+            raise SystemExit(f"{folder} is no longer trusted")
         seen = self._look(path)
         descriptor = os.open(path, READ)
         info = os.fstat(descriptor)
@@ -87,7 +87,7 @@ class Keeper:
         return data
 
     def restore(self, folder: str, name: str) -> None:
-        """Put one file right."""
+        """Write the wanted content of one file, unless the file has it."""
         path = f"{folder}/{name}"
         content = self._wanted.get(path)
         if content is None:

@@ -1,9 +1,9 @@
-"""One-shot runs of files that are already right: the whole process, compared with CFEngine and with a bare Python.
+"""Compares `holdfast apply` of files that are already as declared with CFEngine, and with a minimal Python program.
 
-CFEngine has the same promises; the bare Python imports the libraries that Holdfast cannot do without. The runs
-alternate, and each ratio is one of medians. `CFENGINE` names the program cf-agent; without it, only the start of
-Holdfast is measured. CPU seconds are printed, too: on a busy machine they say more than elapsed time. Prints one line
-of JSON.
+The Python program imports the libraries that every run needs, and builds one model. The environment variable `CFENGINE`
+names the program cf-agent, which gets the same files as promises; without it, only the run with one file is measured.
+The programs take turns, and each ratio is one of medians. Elapsed and CPU seconds are printed, because elapsed time
+says little on a busy machine. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ class Model(pydantic.BaseModel):
     mode: int
 Model(name="a", mode=1)
 """
-"""What a run with one file cannot do without."""
+"""The least that a run with one file needs."""
 
 
 def promise_files(base: Path, paths: Sequence[Path]) -> Path:
-    """The same files as `declare_files`, with the same content and mode, as CFEngine's promises."""
+    """Write promises of CFEngine for the files of `declare_files`, with the same content and mode."""
     content = CONTENT.rstrip("\n")
     lines = [
         "body common control { bundlesequence => { 'files' }; }",
@@ -43,12 +43,12 @@ def promise_files(base: Path, paths: Sequence[Path]) -> Path:
     ]
     file = base / "promises.cf"
     file.write_text("\n".join(lines) + "\n")
-    file.chmod(0o600)  # it refuses what others could write
+    file.chmod(0o600)  # cf-agent refuses files that others can write
     return file
 
 
 def timed(argv: Sequence[str]) -> tuple[float, float]:
-    """Wall and CPU seconds of one run that finds all right."""
+    """Return elapsed and CPU seconds of one run. Raise SystemExit if it fails."""
     with tempfile.TemporaryFile() as output:
         began = time.perf_counter()
         process = subprocess.Popen(argv, stdout=output, stderr=output)
@@ -62,7 +62,7 @@ def timed(argv: Sequence[str]) -> tuple[float, float]:
 
 
 def alternate(commands: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, float]]:
-    """Median wall and CPU seconds of each, by turns, so that what else the machine does meets all alike."""
+    """Return median elapsed and CPU seconds of each command. They take turns, so that other load affects all equally."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(RUNS):
         for name, argv in commands.items():
@@ -73,11 +73,11 @@ def alternate(commands: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, f
 
 
 def compare(files: int, program: str | None) -> dict[str, float]:
-    """All runs with so many files."""
+    """Return all figures for this number of files."""
     with private_directory() as base:
         paths = declare_files(base, files, min(files, 10))
         ours = [*HOLDFAST, "apply", "--states", str(base / "states"), "--state-dir", str(base / "state")]
-        subprocess.run(ours, stdout=subprocess.DEVNULL, check=False)  # makes the files
+        subprocess.run(ours, stdout=subprocess.DEVNULL, check=False)  # creates the files
         commands = {"holdfast": ours}
         if files == 1:
             commands["floor"] = [sys.executable, "-c", FLOOR]

@@ -1,8 +1,8 @@
-"""What a change of one state file costs the agent: 10 000 files declared in 1 000 state files. Prints one line of JSON.
+"""Measures what an edit of one state file costs the agent, with 10 000 files declared in 1 000 state files.
 
-It runs in one process, with the agent's own parts: the compiler with its caches, as the daemon keeps it, and the
-engine with its watches. Each figure is the median of a few changes. Each `ratio_*` is relative to the first
-compilation, so that it is comparable between machines.
+The compiler (which keeps its results, as in the daemon) and the engine with its watches run in this process. Each
+figure is the median of several edits. `ratio_edit` is relative to the first compilation, and so does not depend on the
+machine. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ FILES, EACH, REPEAT = 1000, 10, 7
 
 
 def write(base: Path, number: int, *, mode: str = "0644", each: int = EACH) -> None:
-    """One state file, which manages files of its own; all but the first require one that came before."""
+    """Write one state file, with files of its own. All but the first state file require a file of an earlier one."""
     folder = base / "managed" / f"d{number:04}"
     folder.mkdir(parents=True, exist_ok=True)
     lines = []
@@ -48,7 +48,7 @@ def write(base: Path, number: int, *, mode: str = "0644", each: int = EACH) -> N
 
 
 class Agent:
-    """The parts of an agent that a change passes through."""
+    """The parts of an agent that handle an edit."""
 
     def __init__(self, config: Settings) -> None:
         self.config, self.compiler = config, ConfigurationCompiler()
@@ -56,16 +56,16 @@ class Agent:
         self.engine = Engine(self.host, config.engine, Journal(), self._hear)
 
     def _hear(self, event: Event) -> None:
-        """Nobody listens."""
+        """Drop the event."""
 
     def compile(self) -> tuple[float, Compiled]:
-        """(seconds, what was compiled)."""
+        """Return the seconds of a compilation, and its result."""
         began = time.perf_counter()
         compiled = self.compiler.compile(self.config)
         return time.perf_counter() - began, compiled
 
     async def take_over(self, compiled: Compiled) -> float:
-        """Seconds of the swap."""
+        """Return the seconds of the swap to these states."""
         began = time.perf_counter()
         self.host.update(facts=compiled.grains, pillar=compiled.pillar, managed=compiled.managed)
         await self.engine.swap(compiled.compilation, options=self.config.engine)
@@ -74,7 +74,7 @@ class Agent:
         return seconds
 
     async def changes(self, change: Callable[[int], None]) -> tuple[float, float]:
-        """Median seconds to compile, and to swap, after each of some changes."""
+        """Return the median seconds of compilations, and of swaps, after several edits."""
         both = []
         for attempt in range(REPEAT):
             change(attempt)
@@ -84,7 +84,7 @@ class Agent:
 
 
 async def measure(base: Path) -> dict[str, float]:
-    """All figures."""
+    """Return all figures."""
     for number in range(FILES):
         write(base, number)
     agent = Agent(load(settings(base), {}))

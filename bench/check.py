@@ -1,8 +1,8 @@
-"""How long `holdfast check` takes, from its start to its end: 5 000 states in one file, and made by 500 templates.
+"""Measures `holdfast check`, from the start of the process to its end: 5 000 states in one file, and in 500 templates.
 
     python bench/check.py [--repeat 3]
 
-prints one line of JSON: seconds, the best of the repetitions.
+prints one line of JSON: the seconds of the fastest repetition.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TEMPLATE = """\
 
 
 def main() -> None:
-    """Measure, and print the figures."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure how long a check takes.")
     parser.add_argument("--repeat", type=int, default=3)
     repeat = parser.parse_args().repeat
@@ -46,7 +46,7 @@ def main() -> None:
 
 
 def check(states: Path) -> None:
-    """Check a tree that is clean."""
+    """Check a states directory without errors or warnings."""
     subprocess.run([*HOLDFAST, "check", "--strict", "--states", str(states)], check=True, stdout=subprocess.DEVNULL)
 
 

@@ -1,12 +1,17 @@
-"""How long states take to compile, against PyYAML's own C loading of the same text.
+"""Measures the compiler, relative to PyYAML's C loader on the same text, and relative to Salt's compiler.
 
     python bench/compile.py [--states 5000] [--repeat 5]
 
-prints one line of JSON: seconds (the best of the repetitions) to load the text with PyYAML, to compile it, to compile
-it again unchanged, and to compile twice as many states; and the ratios with limits: `ratio` (compile / load) below 2,
-`growth` near 2. If `SALT` names the directory of Salt's programs, it also prints the seconds in which Salt compiles
-twice as many states, and `ratio_to_salt`, which must be below 1. `short_ratio` is the `ratio` of 10 000 states of one
-line each.
+prints one line of JSON. Times are the seconds of the fastest repetition:
+
+- `yaml_s`: PyYAML loads the text;
+- `compile_s`: the compiler compiles it; `unchanged_s`: compiles it again, unchanged;
+- `double_s`: compiles twice as many states; `short_s`: compiles 10 000 states of one line each;
+- `salt_double_s`: Salt compiles twice as many states; only if the environment variable `SALT` names the directory of
+  Salt's programs.
+
+The ratios divide by the time of PyYAML (`ratio`, `unchanged_ratio`, `short_ratio`), by `compile_s` (`growth`, about 2)
+or by Salt's time (`ratio_to_salt`).
 """
 
 from __future__ import annotations
@@ -27,24 +32,24 @@ from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Request
 
 SHORT = 10_000
-"""States of one line."""
+"""The number of states that have one line each."""
 
 
 def tree(count: int, state: str) -> str:
-    """A state file of so many files, each but the first with a requisite."""
+    """Return a state file that manages `count` files, all but the first with a requisite."""
     return "".join(
         f"/srv/data/file-{number}.conf:\n  {state}:\n    - contents: setting number {number}\n"
-        "    - user: root\n    - group: root\n    - mode: '0644'\n"
+        f"    - user: root\n    - group: root\n    - mode: '0644'\n"
         + (f"    - require:\n      - {state.partition('.')[0]}: /srv/data/file-{number // 2}.conf\n" if number else "")
         for number in range(count)
     )
 
 
 def best(repeat: int, call: Callable[[], object]) -> float:
-    """Seconds of the fastest of some calls."""
+    """Return the seconds of the fastest of `repeat` calls."""
     seconds = []
     gc.collect()
-    gc.freeze()  # what others keep alive is not to slow this one down
+    gc.freeze()  # objects of earlier measurements must not slow this one down
     for _ in range(repeat):
         start = time.perf_counter()
         call()
@@ -53,7 +58,7 @@ def best(repeat: int, call: Callable[[], object]) -> float:
 
 
 def salts(file: Path, repeat: int) -> float:
-    """Seconds of Salt's own compile of a state file."""
+    """Return the seconds in which Salt compiles a state file."""
     argv = [
         f"{os.environ['SALT']}/python",
         "-W",
@@ -66,7 +71,7 @@ def salts(file: Path, repeat: int) -> float:
 
 
 def main() -> None:
-    """Measure, and print the figures."""
+    """Measure and print."""
     parser = argparse.ArgumentParser(description="Measure how long states take to compile.")
     parser.add_argument("--states", type=int, default=5000)
     parser.add_argument("--repeat", type=int, default=5)

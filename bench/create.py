@@ -1,8 +1,9 @@
-"""One-shot runs that create all files, flushed or not: the whole process, compared with ten lines of Python.
+"""Compares `holdfast apply`, when it creates all files, with ten lines of Python that create the same files.
 
-Both flush the same: each file before it is renamed, each directory once. Runs without flushing write to a tmpfs; for
-these, `CFENGINE` may name cf-agent, which flushes nothing. Prints one line of JSON. The runs alternate; each time is
-the shortest of a few, because other programs on the machine can only add to it.
+Both are measured with and without flushing to the disk, from the start of the process to its end. They flush alike:
+each file before its rename, and each directory once. Without flushing, the files are on a tmpfs, and the environment
+variable `CFENGINE` may name the program cf-agent, which never flushes, for comparison. The programs take turns, and the
+fastest run counts, because other load only adds to the time. Prints one line of JSON; times are in seconds.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ for directory in {os.path.dirname(path) for path in paths} if durable == "true" 
 
 
 def timed(argv: list[str], paths: list[Path]) -> float:
-    """Seconds of one run that finds none of the files."""
+    """Remove the files, and return the seconds of one run that creates them."""
     for path in paths:
         path.unlink(missing_ok=True)
     began = time.perf_counter()
@@ -46,10 +47,7 @@ def timed(argv: list[str], paths: list[Path]) -> float:
 
 
 def compared(count: int, *, durable: bool) -> dict[str, float]:
-    """Seconds of `holdfast apply` ("create"), of the ten lines of Python, and of CFEngine if it is installed.
-
-    CFEngine is left out if files are flushed.
-    """
+    """Return the seconds of `holdfast apply` ("create"), of the ten lines, and of CFEngine if it takes part."""
     flag, program = str(durable).lower(), os.environ.get("CFENGINE")
     with private_directory(on_disk=durable) as base:
         paths = declare_files(base, count, 10)

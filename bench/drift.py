@@ -1,4 +1,7 @@
-"""How long a drift lasts: the agent against a bare loop, and many files against few. Prints one line of JSON."""
+"""Measures how long a drift lasts: the agent against a bare asyncio loop, and many files against few.
+
+Prints one line of JSON; each latency is a median of the quietest round, in microseconds.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +20,10 @@ FLAT, LARGE, SMALL = (1000, 1), (10_000, 1000), (100, 10)
 MINE, *OTHERS = sorted(os.sched_getaffinity(0))
 
 
-def apart(process: int) -> None:
-    """Give those who are measured the CPUs that the one who measures, and spins meanwhile, leaves them.
+def pin(process: int) -> None:
+    """Keep the measured process off the CPU of this process, which busy-waits for the repair.
 
-    Where the kernel happens to put them would make a difference of three times.
+    Otherwise the placement by the kernel changes the result by a factor of up to three.
     """
     for task in os.listdir(f"/proc/{process}/task"):
         os.sched_setaffinity(int(task), OTHERS or [MINE])
@@ -29,18 +32,18 @@ def apart(process: int) -> None:
 
 @contextlib.contextmanager
 def managed(files: int, directories: int) -> Iterator[tuple[list[Path], int]]:
-    """(files that an agent keeps, its process)."""
+    """Run an agent; yield the files that it manages, and its process ID."""
     with private_directory() as base:
         paths = declare_files(base, files, directories)
         with agent(base) as process:
-            apart(process.pid)
+            pin(process.pid)
             drifts(paths, 50)
             yield paths, process.pid
 
 
 @contextlib.contextmanager
 def bare(files: int) -> Iterator[list[Path]]:
-    """Files in one directory that the bare loop keeps."""
+    """Run the bare loop; yield the files in one directory that it restores."""
     with private_directory() as base:
         paths = declare_files(base, files, 1)
         for path in paths:
@@ -50,16 +53,19 @@ def bare(files: int) -> Iterator[list[Path]]:
         ) as process:
             assert process.stdout is not None
             process.stdout.readline()
-            apart(process.pid)
+            pin(process.pid)
             try:
                 yield paths
             finally:
                 process.kill()
 
 
-def latencies(*kept: list[Path]) -> list[float]:
-    """Median latency of each program in its fastest round, in seconds. The programs alternate, to cancel out noise."""
-    rounds = [[median(drifts(paths, COUNT)) for paths in kept] for _ in range(ROUNDS)]
+def latencies(*managed_files: list[Path]) -> list[float]:
+    """Return for each list of files the median seconds of a repair, in the round with the least other load.
+
+    The lists take turns.
+    """
+    rounds = [[median(drifts(paths, COUNT)) for paths in managed_files] for _ in range(ROUNDS)]
     return [min(times) for times in zip(*rounds, strict=True)]
 
 

@@ -1,9 +1,9 @@
-"""What the engine itself costs, on resources that cost nothing: graphs of 100 to 100 000. Prints one line of JSON.
+"""Measures the cost of the engine itself, with resources that do nothing, in graphs of 100 to 100 000 resources.
 
-Each resource has a watch of its own. A tenth of the resources have no requisites, the others form chains of nine.
-`event_us` is the time for one event: from the report of the watch, through the check that finds no change, to the end
-of the pass. `chain_us` is the same for the last resource of a graph that is one chain. Neither may depend on the size
-of the graph.
+Each resource has a watch of its own. A tenth of the resources have no requisites; the others form chains of nine.
+`event_us` is the time of one event: the watch reports it, a check finds the resource as declared, the pass ends.
+`chain_us` is the same at the end of one chain that contains all resources. Neither should depend on the size of the
+graph. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -33,26 +33,26 @@ CHAIN, EVENTS, REPEAT = 10, 300, 5
 
 
 class Thing(Resource, kind="zbench.thing"):
-    """Always right; its watch speaks when it is told to."""
+    """A resource that is always as declared; its watch reports each event that the benchmark sets."""
 
-    bells: ClassVar[dict[str, asyncio.Event]] = {}
+    events: ClassVar[dict[str, asyncio.Event]] = {}
 
-    async def check_apply(self, ctx: Context, apply: bool) -> bool:  # noqa: ARG002 - the contract's
-        """Right."""
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:  # noqa: ARG002 - the signature of the contract
+        """Report that the resource is as declared."""
         return True
 
-    async def watch(self, ctx: Context) -> Watch:  # noqa: ARG002 - the contract's
-        """Tell of each ring."""
-        bell = self.bells[self.name] = asyncio.Event()
+    async def watch(self, ctx: Context) -> Watch:  # noqa: ARG002 - the signature of the contract
+        """Report each event."""
+        event = self.events[self.name] = asyncio.Event()
         yield None
         while True:
-            await bell.wait()
-            bell.clear()
+            await event.wait()
+            event.clear()
             yield None
 
 
-class Place0:
-    """The least of a context."""
+class MinimalContext:
+    """The part of a context that the engine needs."""
 
     __slots__ = ("identity", "report")
 
@@ -61,16 +61,16 @@ class Place0:
         self.report = Report()
 
 
-class Nowhere:
-    """The least of a host."""
+class MinimalHost:
+    """The part of a host that the engine needs."""
 
     def context(self, identity: str) -> Any:
-        """A context."""
-        return Place0(identity)
+        """Return a context."""
+        return MinimalContext(identity)
 
 
 def calls(size: int, *, chain: int) -> Iterator[Call]:
-    """So many, in chains of so many; the first of each chain requires nothing."""
+    """Yield `size` calls in chains of `chain`; the first call of each chain has no requisites."""
     meta, spot = Meta(), Spot(Document("bench.sls", ""))
     for i in range(size):
         low = {
@@ -87,37 +87,37 @@ def calls(size: int, *, chain: int) -> Iterator[Call]:
 
 
 class Bench:
-    """An engine, and when its last pass ended."""
+    """An engine, with an event for the end of each pass."""
 
     def __init__(self) -> None:
-        self.engine = Engine(Nowhere(), EngineOptions(recheck=0), Journal(), self._hear)
-        self.over = asyncio.Event()
+        self.engine = Engine(MinimalHost(), EngineOptions(recheck=0), Journal(), self._hear)
+        self.pass_ended = asyncio.Event()
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, PassEnded):
-            self.over.set()
+            self.pass_ended.set()
 
     async def converge(self, graph: list[Call]) -> float:
-        """Seconds of the first pass."""
+        """Return the seconds of the first pass."""
         began = time.perf_counter()
         await self.engine.swap(Compilation(tuple(graph)), "start")
         await self.engine.settle()
         return time.perf_counter() - began
 
-    async def ring(self, names: list[str]) -> float:
-        """Median seconds from an event to the end of the pass that it starts."""
+    async def report_events(self, names: list[str]) -> float:
+        """Return the median seconds from an event to the end of the pass that it starts."""
         taken = []
         for name in names:
-            self.over.clear()
+            self.pass_ended.clear()
             began = time.perf_counter()
-            Thing.bells[name].set()
-            await self.over.wait()
+            Thing.events[name].set()
+            await self.pass_ended.wait()
             taken.append(time.perf_counter() - began)
         return median(taken)
 
 
 async def measure(size: int) -> dict[str, float]:
-    """All figures of one size."""
+    """Return all figures for one size."""
     graph = list(calls(size, chain=CHAIN))
     gc.collect()
     before = process_figures()["rss_mib"]
@@ -125,7 +125,7 @@ async def measure(size: int) -> dict[str, float]:
     first = await bench.converge(graph)
     gc.collect()
     memory = process_figures()["rss_mib"] - before
-    event = min([await bench.ring([f"t{i * size // EVENTS}" for i in range(EVENTS)]) for _ in range(REPEAT)])
+    event = min([await bench.report_events([f"t{i * size // EVENTS}" for i in range(EVENTS)]) for _ in range(REPEAT)])
     again = []
     for _ in range(REPEAT):
         same = list(calls(size, chain=CHAIN))
@@ -135,7 +135,7 @@ async def measure(size: int) -> dict[str, float]:
     await bench.engine.stop(1)
     bench = Bench()
     await bench.converge(list(calls(size, chain=size)))
-    chain = min([await bench.ring([f"t{size - 1}"] * EVENTS) for _ in range(REPEAT)])
+    chain = min([await bench.report_events([f"t{size - 1}"] * EVENTS) for _ in range(REPEAT)])
     await bench.engine.stop(1)
     return {
         "first_us": 1e6 * first / size,
@@ -147,7 +147,7 @@ async def measure(size: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure and print; sizes may be given as arguments."""
+    """Measure and print. Arguments replace the default sizes."""
     sizes = tuple(map(int, sys.argv[1:])) or SIZES
     found = {size: asyncio.run(measure(size)) for size in sizes}
     row = {f"{key}_{size}": round(value, 2) for size, figures in found.items() for key, value in figures.items()}

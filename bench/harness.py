@@ -1,4 +1,4 @@
-"""What the benchmarks share: a private agent, files to manage, medians."""
+"""What the benchmarks share: a private agent, managed files, and readings of time and memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 
 @contextlib.contextmanager
 def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
-    """A directory on a tmpfs if there is one, so that the disk is not measured; otherwise in /var/tmp."""
+    """Create a directory on a tmpfs, if there is one, so that the disk is not measured; or in /var/tmp, if `on_disk`."""
     shm = Path("/dev/shm")
     path = Path(
         tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None)
@@ -33,11 +33,11 @@ def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
 
 
 IN_ONE = 10_000
-"""States in one state file: a much longer one would be refused."""
+"""States in one state file: a much longer file would be refused."""
 
 
 def declare_files(base: Path, files: int, directories: int) -> list[Path]:
-    """State files that manage so many files in so many directories; the files themselves are made by the first run."""
+    """Write state files that manage `files` files in `directories` directories; the first run creates the files."""
     paths = []
     per = max(1, files // directories)
     lines: list[str] = []
@@ -55,7 +55,7 @@ def declare_files(base: Path, files: int, directories: int) -> list[Path]:
 
 
 def settings(base: Path, extra: str = "") -> Path:
-    """An agent.yaml for a private agent that never calls a benchmark a fight."""
+    """Write the agent.yaml of a private agent, for which repeated drift is never flapping."""
     file = base / "agent.yaml"
     file.write_text(
         f"state_dir: {base}/state\ndurable: false\nlog: {{format: console}}\n"
@@ -66,7 +66,7 @@ def settings(base: Path, extra: str = "") -> Path:
 
 @contextlib.contextmanager
 def agent(base: Path, timeout: float = 120) -> Iterator[subprocess.Popen[bytes]]:
-    """A running agent that has converged once; its log is in `base`/log."""
+    """Run an agent that has converged once; its log is in `base`/log."""
     log = base / "log"
     with log.open("wb") as output:
         process = subprocess.Popen([*HOLDFAST, "run", "--config", str(settings(base))], stdout=output, stderr=output)
@@ -83,10 +83,10 @@ def agent(base: Path, timeout: float = 120) -> Iterator[subprocess.Popen[bytes]]
 
 
 def corrupt_and_wait(path: Path, give_up: float = 10.0) -> float:
-    """Spoil one file as an editor would; seconds until its declared content can be read again."""
+    """Overwrite one file, and return the seconds until its declared content can be read again."""
     wanted = path.read_bytes()
     descriptor = os.open(path, os.O_WRONLY | os.O_TRUNC)
-    os.write(descriptor, b"spoilt\n")
+    os.write(descriptor, b"damaged\n")
     began = time.perf_counter()
     os.close(descriptor)
     while True:
@@ -98,7 +98,7 @@ def corrupt_and_wait(path: Path, give_up: float = 10.0) -> float:
 
 
 def drifts(paths: list[Path], count: int, pause: float = 0.002) -> list[float]:
-    """Latencies of so many drifts, spread over the files, a little apart."""
+    """Overwrite `count` files, one after the other, with a pause between; return the seconds that each repair took."""
     times = []
     for index in range(count):
         times.append(corrupt_and_wait(paths[index * 7919 % len(paths)]))
@@ -107,12 +107,12 @@ def drifts(paths: list[Path], count: int, pause: float = 0.002) -> list[float]:
 
 
 def median(values: list[float]) -> float:
-    """The middle value."""
+    """Return the median."""
     return statistics.median(values)
 
 
 def process_figures(pid: int | str = "self") -> dict[str, float]:
-    """Resident and proportional memory in MiB, threads, inotify descriptors, CPU seconds so far."""
+    """Return resident and proportional memory in MiB, numbers of threads and inotify descriptors, CPU seconds so far."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in rollup.splitlines() if line.endswith("kB")}
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

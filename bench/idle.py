@@ -1,4 +1,4 @@
-"""What an agent with 1 000 resources costs while nothing happens. Prints one line of JSON."""
+"""Measures CPU and memory of an agent with 1 000 files while nothing happens. Prints one line of JSON."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""How long callbacks block the event loop of an agent with many files, and how fast the agent answers.
+"""Measures how long callbacks block the event loop of an agent with many files, and how fast the agent answers.
 
-Prints one line of JSON. The agent is the real one, in this process; requests come through its control socket from
-another thread. Every callback of its loop is timed in CPU time of its thread, garbage collection included. With
-`--names`, the longest callbacks of each phase are printed to standard error.
+The agent runs in this process; another thread sends requests through its control socket. Every callback of the event
+loop is timed by the CPU time of its thread, garbage collection included. With `--names` the longest callbacks of each
+phase are printed to stderr. Prints one line of JSON.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.daemon import run
 
 FILES, DIRECTORIES = 5000, 50
-PATIENCE = 120.0
-"""Seconds that an answer may take."""
+TIMEOUT = 120.0
+"""Seconds after which an unanswered request is an error."""
 AGAIN = ("_2", "_3")
 """Further rechecks. The cheapest one counts, because other processes use the same CPUs."""
 LONGEST = 8
-"""Callbacks that are printed for each phase."""
+"""The number of callbacks that `--names` prints for each phase."""
 
 
 class Timer:
@@ -44,7 +44,7 @@ class Timer:
     def __init__(self) -> None:
         self.phase = "start"
         self.found: dict[str, list[tuple[float, float, str]]] = {}
-        """Phase -> (CPU seconds, of these garbage collection, which callback) of those that took long."""
+        """Phase -> its longest callbacks: CPU seconds, the share of garbage collection in them, name of the callback."""
         self.spent: dict[str, float] = {}
         """Phase -> CPU seconds of all callbacks."""
         self._loop_thread = threading.get_ident()
@@ -52,8 +52,8 @@ class Timer:
 
     @contextmanager
     def installed(self) -> Iterator[None]:
-        """Time what runs meanwhile."""
-        original = asyncio.events.Handle._run  # noqa: SLF001 - there is no public place
+        """Time all callbacks within this context."""
+        original = asyncio.events.Handle._run  # noqa: SLF001 - asyncio has no public hook
 
         def timed(handle: asyncio.Handle) -> None:
             name = describe(handle)
@@ -86,12 +86,12 @@ class Timer:
             del longest[LONGEST:]
 
     def longest(self, phase: str) -> float:
-        """CPU milliseconds of the longest callback of a phase."""
+        """Return the CPU milliseconds of the longest callback of a phase."""
         return round(1000 * self.found.get(phase, [(0.0,)])[0][0], 2)
 
 
 def describe(handle: asyncio.Handle) -> str:
-    """The task whose step this is, and what it waits for; or the function that is called."""
+    """Return the coroutines of the task that this callback resumes, or the name of the function that it calls."""
     callback = handle._callback  # type: ignore[attr-defined]  # noqa: SLF001
     task = getattr(callback, "__self__", None)
     if not isinstance(task, asyncio.Task):
@@ -106,7 +106,7 @@ def describe(handle: asyncio.Handle) -> str:
 
 
 class Driver:
-    """Has the agent do one thing after the other."""
+    """Sends the requests of all phases, one after the other."""
 
     def __init__(self, timer: Timer, base: Path, middle: Path) -> None:
         self.timer, self.base, self.middle = timer, base, middle
@@ -114,7 +114,7 @@ class Driver:
         self.socket = base / "state" / "control.sock"
 
     def drive(self) -> None:
-        """Everything, then end the agent; whatever goes wrong ends it as well."""
+        """Run all phases, then end the agent, also after an error."""
         try:
             self._drive()
         finally:
@@ -138,31 +138,31 @@ class Driver:
             self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
         self._timed("why", lambda: self._ask("why", identity=identity))
         self._timed("why_name", lambda: self._ask("why", identity=middle.name))
-        self._timed("watch", lambda: next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE))))
+        self._timed("watch", lambda: next(iter(converse(self.socket, ControlRequest("watch"), TIMEOUT))))
         self._timed("pause", lambda: self._ask("pause"))
         self._timed("resume", lambda: self._ask("resume"))
         self._timed("edit", self._edit)
         self._timed("equal", lambda: self._ask("reload"))
 
     def _ask(self, verb: Any, **more: Any) -> Any:
-        return ask(self.socket, ControlRequest(verb, **more), PATIENCE)
+        return ask(self.socket, ControlRequest(verb, **more), TIMEOUT)
 
     def _last_pass(self) -> float:
-        """Seconds that the last pass took."""
+        """Return the seconds that the last pass took."""
         lines = str(self._ask("metrics")).splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith("holdfast_last_pass_duration_seconds "))
 
     def _until_converged(self) -> None:
-        until = time.monotonic() + PATIENCE
+        until = time.monotonic() + TIMEOUT
         while time.monotonic() < until:
-            with suppress(ControlError):  # it does not listen yet
-                if next(iter(converse(self.socket, ControlRequest("watch"), PATIENCE)))["frame"]["converged"]:
+            with suppress(ControlError):  # the socket does not exist yet
+                if next(iter(converse(self.socket, ControlRequest("watch"), TIMEOUT)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
-        raise TimeoutError("the agent does not converge")
+        raise TimeoutError("the agent has not converged")
 
     def _drift_in_recheck(self, path: Path) -> None:
-        """From another process: threads of this one would wait for the loop's thread."""
+        """Cause the drift from another process: a thread of this one would compete with the event loop for the GIL."""
         code = "import sys, pathlib, harness; input(); print(harness.corrupt_and_wait(pathlib.Path(sys.argv[1])))"
         command = [sys.executable, "-c", code, str(path)]
         with subprocess.Popen(
@@ -191,7 +191,7 @@ class Driver:
 
 
 def applied(base: Path) -> float:
-    """CPU seconds of the faster of two runs of `holdfast apply` that find all files as declared."""
+    """Return the CPU seconds of the faster of two runs of `holdfast apply` that find all files as declared."""
     found = []
     for _ in range(3):
         before = os.times()
@@ -202,9 +202,9 @@ def applied(base: Path) -> float:
 
 
 def declare(base: Path, files: int, directories: int, *, right: bool) -> Path:
-    """Declare this many files, and create them if `right`; return the one in the middle.
+    """Declare this many files, and create them if `right`. Return the path of the one in the middle.
 
-    The other paths are not kept: the agent runs in this process, and its memory is measured.
+    The other paths are dropped, because the memory of this process is measured.
     """
     paths = declare_files(base, files, directories)
     for path in paths if right else ():
@@ -218,8 +218,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("files", type=int, nargs="?", default=FILES)
     parser.add_argument("directories", type=int, nargs="?", default=DIRECTORIES)
-    parser.add_argument("--right", action="store_true", help="the files are right when the agent starts")
-    parser.add_argument("--names", action="store_true")
+    parser.add_argument("--right", action="store_true", help="create the files as declared before the agent starts")
+    parser.add_argument("--names", action="store_true", help="print the longest callbacks of each phase")
     arguments = parser.parse_args()
     with private_directory() as base:
         middle = declare(base, arguments.files, arguments.directories, right=arguments.right)

@@ -1,7 +1,7 @@
-"""The latency of path watches: a callback and an async iterator of the path watcher, compared with a bare asyncio loop.
+"""Measures how soon the path watcher reports a write, to a callback and to an async iterator, against a bare loop.
 
-Another process writes one of the files every two milliseconds and records the time just before close(2); the watcher
-records the time at which it is called. Both use CLOCK_MONOTONIC. Prints one line of JSON, in microseconds.
+Another process writes one of the files every two milliseconds, and takes the time before close(2); this process takes
+the time when it is notified. Both use CLOCK_MONOTONIC. Prints one line of JSON; latencies are in microseconds.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Arm = Callable[[list[str], Callable[[], None]], Callable[[], None]]
 
 
 def bare(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
-    """The least that can be done: one descriptor, one watch for each directory, events counted and no more."""
+    """Watch with one descriptor and one watch for each directory, and do nothing else."""
     libc = ctypes.CDLL(None, use_errno=True)
     descriptor = libc.inotify_init1(os.O_NONBLOCK | os.O_CLOEXEC)
     for folder in {path.rpartition("/")[0] for path in paths}:
@@ -58,7 +58,7 @@ def bare(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
 
 
 def callbacks(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
-    """The path watcher, a callback for each file."""
+    """Watch with the path watcher and a callback for each file."""
     watcher = PathWatcher()
     for path in paths:
         watcher.subscribe([path], event)
@@ -66,7 +66,7 @@ def callbacks(paths: list[str], event: Callable[[], None]) -> Callable[[], None]
 
 
 def iterators(paths: list[str], event: Callable[[], None]) -> Callable[[], None]:
-    """The path watcher, a task for each file, as the engine has it."""
+    """Watch with the path watcher and a task for each file, as the engine does."""
     watcher = PathWatcher()
 
     async def follow(path: str) -> None:
@@ -86,14 +86,14 @@ def iterators(paths: list[str], event: Callable[[], None]) -> Callable[[], None]
 
 
 async def measure(arm: Arm, paths: list[str]) -> dict[str, float]:
-    """Latencies of one way, and what arming it costs."""
-    heard = asyncio.Event()
+    """Return the latencies of one watcher, and the time that arming it takes."""
+    notified = asyncio.Event()
     stamp = 0
 
     def event() -> None:
         nonlocal stamp
         stamp = stamp or time.perf_counter_ns()
-        heard.set()
+        notified.set()
 
     began = time.perf_counter()
     close = arm(paths, event)
@@ -106,11 +106,11 @@ async def measure(arm: Arm, paths: list[str]) -> dict[str, float]:
     latencies = []
     for path in random.choices(paths, k=COUNT):
         await asyncio.sleep(0.002)
-        heard.clear()
+        notified.clear()
         stamp = 0
         other.stdin.write(f"{path}\n".encode())
         damaged = int(await other.stdout.readline())
-        await asyncio.wait_for(heard.wait(), 5)
+        await asyncio.wait_for(notified.wait(), 5)
         latencies.append((stamp - damaged) / 1000)
     other.stdin.close()
     await other.wait()
@@ -120,8 +120,8 @@ async def measure(arm: Arm, paths: list[str]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Measure all ways at all sizes, side by side."""
-    ways: dict[str, Arm] = {"bare": bare, "callback": callbacks, "iterator": iterators}
+    """Measure all watchers at all sizes."""
+    watchers: dict[str, Arm] = {"bare": bare, "callback": callbacks, "iterator": iterators}
     result = {}
     for size, (files, directories) in SIZES.items():
         with tempfile.TemporaryDirectory(dir="/dev/shm" if Path("/dev/shm").is_dir() else None) as top:
@@ -131,7 +131,7 @@ def main() -> None:
                 folder.mkdir(exist_ok=True)
                 (folder / f"f{number}").write_text("right!")
                 paths.append(str(folder / f"f{number}"))
-            result[size] = {name: asyncio.run(measure(arm, paths)) for name, arm in ways.items()}
+            result[size] = {name: asyncio.run(measure(arm, paths)) for name, arm in watchers.items()}
     print(json.dumps({"unit": "us", "drifts": COUNT, "results": result}))
 
 

@@ -1,9 +1,9 @@
-"""How long Salt takes to compile a state file: run by Salt's interpreter.
+"""Measures how long Salt takes to compile a state file. Salt's interpreter runs this script.
 
     python bench/salt_compile.py FILE REPEAT
 
 prints the seconds of the fastest repetition: rendering, high data, requisites, low data and order, without Salt's
-start. Nothing is applied.
+start. No state is run.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ import salt.state  # noqa: E402 - the same
 
 
 class Compiled(Exception):
-    """Ends a run before the first state."""
+    """Ends a run before its first state."""
 
 
 def minion(base: Path) -> Any:
-    """A minion without a master, whose directories are all below `base`."""
+    """Return the compiler of a minion without a master, with all directories below `base`."""
     directories = {"root_dir": "root", "pki_dir": "pki", "cachedir": "cache", "sock_dir": "sock", "log_file": "log"}
     config = {"id": "bench", "file_client": "local", "file_roots": {"base": [str(base / "states")]}}
     (base / "minion").write_text(json.dumps(config | {key: str(base / name) for key, name in directories.items()}))
@@ -41,7 +41,7 @@ def minion(base: Path) -> Any:
 
 
 def compile_once(highstate: Any, sls: str) -> None:
-    """As `state.apply` begins."""
+    """Compile one SLS, as `state.apply` does before it runs states."""
     high, errors = highstate.render_highstate({"base": [sls]})
     try:
         problems: list[str] = errors or highstate.state.call_high(high)
@@ -59,7 +59,7 @@ def main() -> None:
         (base / "states/small.sls").write_text("/small:\n  file.absent: []\n")
         seconds = []
         for _ in range(int(sys.argv[2])):
-            highstate = minion(base)  # what one has compiled once it takes for a second declaration of the same
+            highstate = minion(base)  # one minion would refuse the same IDs a second time
             compile_once(highstate, "small")
             began = time.perf_counter()
             compile_once(highstate, "big")
