@@ -10,11 +10,11 @@ from typing import Any
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 
-class Commit(BuildHookInterface):  # type: ignore[type-arg] # the builder's configuration is not looked at
-    """Adds one file to the package."""
+class Commit(BuildHookInterface):  # type: ignore[type-arg] # the configuration of the builder is not used
+    """Adds a file with the commit to the package."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
-        """Write the record, unless this is a checkout that is installed as it stands: its commit changes."""
+        """Write the file, but not for an editable installation, because the commit of a clone changes."""
         package = Path(self.root, "src/holdfast")
         module = runpy.run_path(str(package / "agent/version.py"))
         if version == "editable" or (package / module["RECORD"]).exists():
@@ -25,7 +25,7 @@ class Commit(BuildHookInterface):  # type: ignore[type-arg] # the builder's conf
         within = "holdfast" if self.target_name == "wheel" else "src/holdfast"
         build_data["force_include"][record.name] = f"{within}/{module['RECORD']}"
 
-    # the parameters are hatchling's
+    # hatchling requires these parameters
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:  # noqa: ARG002
         """Remove the temporary file."""
         if hasattr(self, "_record"):

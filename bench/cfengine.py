@@ -62,7 +62,7 @@ def timed(argv: Sequence[str]) -> tuple[float, float]:
 
 
 def alternate(commands: Mapping[str, Sequence[str]]) -> dict[str, tuple[float, float]]:
-    """Return median elapsed and CPU seconds of each command. They take turns, so that other load affects all equally."""
+    """Return median elapsed and CPU seconds of each command. The commands take turns, so other load affects all."""
     runs: dict[str, list[tuple[float, float]]] = {name: [] for name in commands}
     for _ in range(RUNS):
         for name, argv in commands.items():

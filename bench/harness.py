@@ -19,7 +19,7 @@ CONTENT = "the content that is declared, sixty-four bytes long with newline\n"
 
 @contextlib.contextmanager
 def private_directory(*, on_disk: bool = False) -> Iterator[Path]:
-    """Create a directory on a tmpfs, if there is one, so that the disk is not measured; or in /var/tmp, if `on_disk`."""
+    """Create a directory on a tmpfs (if there is one), so that the disk is not measured; or in /var/tmp."""
     shm = Path("/dev/shm")
     path = Path(
         tempfile.mkdtemp(prefix="holdfast-bench-", dir="/var/tmp" if on_disk else shm if shm.is_dir() else None)
@@ -112,7 +112,7 @@ def median(values: list[float]) -> float:
 
 
 def process_figures(pid: int | str = "self") -> dict[str, float]:
-    """Return resident and proportional memory in MiB, numbers of threads and inotify descriptors, CPU seconds so far."""
+    """Return resident and proportional memory in MiB, counts of threads and inotify descriptors, CPU seconds."""
     rollup = Path(f"/proc/{pid}/smaps_rollup").read_text()
     kib = {line.split(":")[0]: int(line.split()[1]) for line in rollup.splitlines() if line.endswith("kB")}
     stat = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()

@@ -44,7 +44,7 @@ class Timer:
     def __init__(self) -> None:
         self.phase = "start"
         self.found: dict[str, list[tuple[float, float, str]]] = {}
-        """Phase -> its longest callbacks: CPU seconds, the share of garbage collection in them, name of the callback."""
+        """Phase -> its longest callbacks: CPU seconds, CPU seconds of garbage collection in them, name."""
         self.spent: dict[str, float] = {}
         """Phase -> CPU seconds of all callbacks."""
         self._loop_thread = threading.get_ident()

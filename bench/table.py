@@ -88,7 +88,7 @@ ROWS = (
 
 
 def figures(script: str) -> dict[str, Any] | None:
-    """Run one benchmark, given with its arguments; return its figures, or None if it failed and printed why on stderr."""
+    """Run one benchmark, given with its arguments. Return its figures; None if it failed, with the reason on stderr."""
     name, *arguments = script.split()
     done = subprocess.run(
         [sys.executable, str(Path(__file__).with_name(f"{name}.py")), *arguments],
