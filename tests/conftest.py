@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-# A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was changed;
-# looking for new ones is the work of every other run, and of scripts/fuzz.
+# A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
+# changed; looking for new ones is the work of every other run, and of scripts/fuzz.
 settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("holdfast")
 

@@ -1,7 +1,8 @@
 """Throw strange trees at the compiler for a while: `scripts/fuzz --minutes 10`.
 
-Prints each find, as small as it could be made, once for each place that it comes from; its files are kept below `--keep`, one
-directory each. Exit code 1 when something was found. A find belongs into tests/states/test_fuzz_finds.py.
+Prints each find, as small as it could be made, once for each place that it comes from; its files are kept below
+`--keep`, one directory each. Exit code 1 when something was found. A find belongs into
+tests/states/test_fuzz_finds.py.
 """
 
 from __future__ import annotations

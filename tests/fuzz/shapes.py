@@ -1,4 +1,7 @@
-"""Documents of every shape for a while: `python tests/fuzz/shapes.py --cases 200000`. Prints each find once, with the documents that gave it."""
+"""Try documents of every shape: `python tests/fuzz/shapes.py --cases 200000`.
+
+Prints each failure once, with the documents that caused it.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +45,8 @@ def main() -> int:
                     print(f"{number}: {where}: {error!s:.200}\n    {str(examiner.written)[:3000]}", flush=True)
                 finds[where] = finds.get(where, 0) + 1
     print(
-        f"{options.cases} documents in {time.monotonic() - began:.0f} s, {len(finds)} finds (seed {options.seed}): {finds}"
+        f"{options.cases} documents in {time.monotonic() - began:.0f} s, "
+        f"{len(finds)} finds (seed {options.seed}): {finds}"
     )
     return int(bool(finds))
 

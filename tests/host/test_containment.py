@@ -225,7 +225,10 @@ async def test_kill_all_leaves_alone_what_an_ended_command_has_left(hold, out):
 
 async def test_what_forks_all_the_time_is_ended(hold, out):
     """Descendants that replace themselves, each in a session of its own, cannot run away."""
-    chain = "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
+    chain = (
+        "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)\n"
+        "    os.setsid()\n"
+    )
     with pytest.raises(Overdue):
         await sh(f"python3 -c '{chain}' & sleep 32", out, timeout=0.5)
 
@@ -270,7 +273,10 @@ async def test_what_cannot_be_started_says_why(hold, out, user):
 
 async def test_those_who_are_asked_have_time_to_end(hold, out):
     """Not only the command itself: what it has started may tidy up, too."""
-    tidy = "setsid sh -c 'trap \"sleep 0.1; echo 1 >$OUT; exit\" TERM; echo $$ >>$OUT; while :; do sleep 0.01; done' & sleep 32"
+    tidy = (
+        'setsid sh -c \'trap "sleep 0.1; echo 1 >$OUT; exit" TERM; echo $$ >>$OUT; while :; do sleep 0.01; '
+        "done' & sleep 32"
+    )
     task = asyncio.create_task(sh(tidy, out))
     await started(out, 1)
     task.cancel()
@@ -280,7 +286,7 @@ async def test_those_who_are_asked_have_time_to_end(hold, out):
 
 
 async def test_groups_are_removed(directory, monkeypatch, out):
-    """When a command ends, and those in which something lives on, once that has ended: thousands of commands leave no group behind."""
+    """Groups are removed when their command ends, or later if processes remain: thousands of commands leave none."""
     groups = cgroups.Cgroups(directory)
     monkeypatch.setattr(containment, "new", lambda: containment.Cgroup(groups))
     for _ in range(20):
@@ -324,7 +330,7 @@ async def test_without_a_control_group_a_subreaper_holds(directory, monkeypatch,
 
 
 async def test_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
-    """Not that of a directory which a user could exchange, either: its file system could not be unmounted while the command runs."""
+    """Also not that of a directory that a user can replace, which would keep its file system from being unmounted."""
     monkeypatch.setattr(containment, "new", containment.Subreaper)
     os.chown(tmp_path, 65534, -1)
     empty = 'for i in $(seq 500); do [ -n "$(ls /proc/$PPID/fd)" ] || exit 0; done; ls -l /proc/$PPID/fd; exit 1'

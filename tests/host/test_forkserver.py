@@ -1,4 +1,7 @@
-"""Commands are started by a small process beside the agent, which costs the event loop next to nothing and depends on nothing that a user can hold up."""
+"""Commands are started by a small process beside the agent.
+
+This costs the event loop next to nothing, and depends on nothing that a user can delay.
+"""
 
 from __future__ import annotations
 
@@ -86,7 +89,7 @@ async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch
 
 @pytest.mark.parametrize("hold", [containment.Subreaper, containment.ProcessGroup])
 async def test_a_program_that_cannot_be_executed_yet_holds_up_nothing(monkeypatch, tmp_path, hold):
-    """A lease on the program, a file system that does not answer: also where the agent's own user runs it, with and without a subreaper."""
+    """A lease on the program or a file system that hangs; also as the agent's own user, and with a subreaper."""
     monkeypatch.setattr(containment, "new", hold)
     program, asked = tmp_path / "program", asyncio.Event()
     program.write_text("#!/bin/sh\n")
@@ -127,7 +130,7 @@ async def test_a_fork_server_that_was_killed_is_replaced():
 
 
 async def test_a_command_that_was_cancelled_does_not_begin_when_the_fork_server_wakes_up(tmp_path):
-    """A fork server that somebody has stopped is given up after a second, so that what it was asked for never happens."""
+    """A fork server that was stopped (SIGSTOP) is abandoned after a second, so that its pending requests never run."""
     await sh("true")
     stopped = pid_of_server()
     os.kill(stopped, signal.SIGSTOP)
@@ -178,7 +181,7 @@ asyncio.run(run(CommandSpec(("sleep", "60"), on_start=begun), Blocking()))
 
 
 async def test_the_fork_server_is_small_and_knows_no_secret():
-    """It has no library but Python's, nothing of the agent's environment, and nothing of a command that it has started."""
+    """The fork server has only Python's own libraries, and nothing of the agent's environment or of commands."""
     word = "hidden-in-a-command"
     await sh("true", env={"WORD": word}, stdin=word)
     process = Path(f"/proc/{pid_of_server()}")

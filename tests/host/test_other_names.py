@@ -244,7 +244,7 @@ def untold(path: Path, text: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [Managed, Append])
 async def test_a_recheck_compares_content(tmp_path, kind):
-    """What was written through a memory map is found when everything is looked at, though size and modification time are as before."""
+    """The sweep finds what was written through a memory map, although size and modification time are unchanged."""
     path = tmp_path / "f"
     given = {"contents": "right"} if kind is Managed else {"text": "right"}
     resource = kind.declare(str(path), **given)

@@ -1,4 +1,7 @@
-"""Path watching where an untrusted user can write: his links, trees and file systems cost nobody else events, memory or time."""
+"""Path watching where an untrusted user can write.
+
+The user's links, trees and file systems cost others no events, memory or time.
+"""
 
 from __future__ import annotations
 
@@ -222,7 +225,7 @@ async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypa
 
 
 async def test_directories_of_root_are_not_bounded(watcher, health, tmp_path, monkeypatch):
-    """Where only root can make directories, all of them are watched, however many and wherever there are others' directories."""
+    """Where only root can create directories, all of them are watched, even if others' directories are many."""
     monkeypatch.setattr(path_tree, "WATCHES", 3)
     monkeypatch.setattr(path_tree, "ENTRIES", 3)
     for n in range(10):
@@ -297,7 +300,7 @@ async def test_trees_beyond_the_longest_path(watcher, health, home):
 
 
 async def test_names_that_are_no_text(watcher, health, home, monkeypatch):
-    """Directories with names that are no UTF-8 are watched like others, and health names them in characters that can be printed."""
+    """Directories whose names are not UTF-8 are watched like others, and health shows them in printable characters."""
     monkeypatch.setattr(path_tree, "WATCHES", 1)
     odd = given(home / os.fsdecode(b"\xff\x1b[31m\n"))
     given(odd / "a")

@@ -33,7 +33,7 @@ async def sh(script: str, **options):
 
 @pytest.fixture(autouse=True)
 async def _fork_server():
-    """The fork server is there, as it is for any command but the first: its socket is no descriptor that is left behind."""
+    """Start the fork server before the test, as for any command but the first: its socket does not count as leaked."""
     await sh("true")
 
 

@@ -83,7 +83,7 @@ def test_nobody_waits_for_a_copy_that_is_being_written(store: SourceStore, monke
 
 
 def test_a_large_source_is_told_from_a_changed_one(store: SourceStore, tmp_path: Path) -> None:
-    """What is too large for a copy is compared by what it looks like, and so is no change of the states when it is first seen."""
+    """A file too large to copy is compared by its status; its first reading is no change of the states."""
     large = tmp_path / "large"
     large.write_bytes(b"")
     os.truncate(large, source_store.FILE + 1)

@@ -80,7 +80,7 @@ async def test_what_lacks_descriptors_is_tried_again(tree):
 
 
 async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch):
-    """Also of small sources: that of one which is read for the first time, and that which is used in place of what has changed."""
+    """Also for small sources: one that is read for the first time, and one that replaces changed content."""
     threads = {"put": [], "get": []}
 
     def note(name):
@@ -105,7 +105,7 @@ async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch)
 
 
 async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
-    """A state that runs meanwhile, and reads what it has not read before, does not keep the states from being taken over."""
+    """A state that runs meanwhile and reads a new source does not prevent the swap."""
     store = SourceStore(str(tmp_path))
     async with tree.taken_over((), tree.states, store) as first:
         await tree.read("salt://app/conf", user="a")

@@ -70,7 +70,10 @@ async def test_a_change_of_another_process_is_seen(host: LocalHost, tmp_path: Pa
     waiting = asyncio.ensure_future(anext(watch))
     content = json.loads((tmp_path / "world.json").read_text())
     content["strings"]["color"] = "blue"
-    script = "import sys, os; open(sys.argv[1] + '.new', 'w').write(sys.argv[2]); os.rename(sys.argv[1] + '.new', sys.argv[1])"
+    script = (
+        "import sys, os; open(sys.argv[1] + '.new', 'w').write(sys.argv[2]); os.rename(sys.argv[1] + '.new', "
+        "sys.argv[1])"
+    )
     await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", script, str(tmp_path / "world.json"), json.dumps(content)], check=True
     )

@@ -146,7 +146,7 @@ UNITS = ("_ms", "_milliseconds", "_minutes", "_hours", "_kb", "_kilobytes", "_pe
 
 
 def complaints(text: str) -> list[str]:
-    """What the rules of `promtool check metrics` say against the families of a text, those of them that a name and a type can break."""
+    """Violations of the rules of `promtool check metrics`, as far as names and types can violate them."""
     wrong = []
     for family in text_string_to_metric_families(text):
         names = {sample.name for sample in family.samples}

@@ -107,7 +107,7 @@ def ran(kept: Traces, number: int, count: int) -> None:
 
 @in_virtual_time
 async def test_rounded_times_still_fit_into_each_other(bench: Watched) -> None:
-    """Viewers drop a run that begins before the one before it has ended, and an arrow that begins outside of its run."""
+    """Viewers drop overlapping runs, and arrows that begin outside their run."""
     names = [f"n{place}" for place in range(40)]
     engine = await bench.converged(*(state(name, require=names[place - 1 : place]) for place, name in enumerate(names)))
     kept = Traces(lambda: 1 / 3)

@@ -1,10 +1,11 @@
 """A local user at work: exchanges what is on managed paths for links to root's files, as fast as the system lets him.
 
-Run as `adversary.py HOME UID COUNTER` by root; it becomes the user at once, and goes on until its standard input ends. COUNTER is
-a file in which the number of exchanges stands, so that others see that there were some.
+Run as `adversary.py HOME UID COUNTER` by root; it becomes the user at once, and goes on until its standard input
+ends. COUNTER is a file in which the number of exchanges stands, so that others see that there were some.
 
-In the home, `d` is a directory that the states manage things in and `f` a file that they manage. `d.x` and `f.x` are links to root's
-directory of victims and to a victim in it; `inner` and `inner-file` are root's own, which the user has in his home and may move.
+In the home, `d` is a directory that the states manage things in and `f` a file that they manage. `d.x` and `f.x` are
+links to root's directory of victims and to a victim in it; `inner` and `inner-file` are root's own, which the user
+has in his home and may move.
 """
 
 from __future__ import annotations
@@ -23,10 +24,12 @@ import sys
 EXCHANGE = 2
 AT_FDCWD = -100
 PAIRS = [
-    (b"d", b"d.x"), (b"f", b"f.x"), (b"d", b"inner"), (b"f", b"inner-file"), (b"d/t", b"d/t.x"), (b"d/f", b"d/f.x"), (b"d/t/b", b"d/t.x"),
+    (b"d", b"d.x"), (b"f", b"f.x"), (b"d", b"inner"), (b"f", b"inner-file"), (b"d/t", b"d/t.x"), (b"d/f", b"d/f.x"), (
+        b"d/t/b", b"d/t.x",
+    ),
 ]  # fmt: skip
 PAUSES = (0, 0, 0, 10, 100, 1000, 10_000)
-"""Turns of an empty loop between two exchanges: the faster ones meet neighbouring system calls, the slower ones the rest."""
+"""Iterations of an empty loop between two exchanges: few hit neighbouring system calls, many hit distant ones."""
 TEXT = b"key=1\n# old=1\n#-- start\n#-- end\nanchor\n"
 
 

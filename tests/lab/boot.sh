@@ -1,4 +1,4 @@
-# Becomes PID 1 of a guest: run in fresh namespaces, it builds the guest's root file system and network, then starts systemd.
+# Becomes PID 1 of a guest: in new namespaces, it builds the guest's root file system and network, then starts systemd.
 #
 # STATE   the guest's directory outside: upper, work, root, binds
 # LOWER   layers of the disk, top one first, joined by colons
@@ -75,4 +75,5 @@ cd "$root"
 pivot_root . .outside
 umount -l /.outside
 rmdir /.outside
-exec env -i container=holdfast-lab PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --bounding-set "$DROP" /lib/systemd/systemd
+exec env -i container=holdfast-lab PATH=/usr/sbin:/usr/bin:/sbin:/bin \
+    setpriv --bounding-set "$DROP" /lib/systemd/systemd

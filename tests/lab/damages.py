@@ -25,7 +25,10 @@ class Damage(NamedTuple):
 
     do: Callable[[Site], object]
     repairs: tuple[str, ...]
-    """Identities of the resources that must tell of a repair: none where the machine helps itself, or one may not be needed any more."""
+    """Identities of the resources that must report a repair.
+
+    Empty if the machine recovers by itself, or if the repair may have become unnecessary.
+    """
     restarts: bool = False
     """It ends the agent."""
 

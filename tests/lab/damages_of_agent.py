@@ -54,7 +54,8 @@ def events_flooded(site: Site) -> None:
     """More than the kernel keeps for one reader; the last one matters."""
     flood = "import os\nfor n in range(30000): open('/srv/chaos/flood', 'w').close(); os.unlink('/srv/chaos/flood')"
     site.hurt(
-        f'systemctl kill -s STOP holdfast || true; python3 -c "{flood}" || true; systemctl kill -s CONT holdfast || true; echo x >>{LARGE}'
+        f'systemctl kill -s STOP holdfast || true; python3 -c "{flood}" || true; '
+        f"systemctl kill -s CONT holdfast || true; echo x >>{LARGE}"
     )
 
 
@@ -68,7 +69,8 @@ def states_reloaded_in_the_middle(site: Site) -> None:
 def states_broken_for_a_while(site: Site) -> None:
     """The running graph goes on."""
     site.hurt(
-        f"echo 'x: [' >/etc/holdfast/states/broken.sls; sleep 0.3; echo x >{SETTINGS}; sleep 0.3; rm -f /etc/holdfast/states/broken.sls"
+        f"echo 'x: [' >/etc/holdfast/states/broken.sls; sleep 0.3; echo x >{SETTINGS}; sleep 0.3; "
+        "rm -f /etc/holdfast/states/broken.sls"
     )
 
 
@@ -76,14 +78,16 @@ def states_broken_for_a_while(site: Site) -> None:
 def state_taken_away_and_put_back(site: Site) -> None:
     """What it managed is damaged meanwhile, and found when it is back."""
     site.hurt(
-        f"mv /etc/holdfast/states/extra.sls /root/; sleep 0.4; echo x >{LARGE}; rm -f {LINK}; mv /root/extra.sls /etc/holdfast/states/ || true"
+        f"mv /etc/holdfast/states/extra.sls /root/; sleep 0.4; echo x >{LARGE}; rm -f {LINK}; "
+        "mv /root/extra.sls /etc/holdfast/states/ || true"
     )
 
 
 @damage(managed(SETTINGS))
 def damaged_while_paused(site: Site) -> None:
     """Noticed at once, repaired when it goes on."""
-    resume = "for _ in $(seq 100); do holdfast resume && break; sleep 0.1; done"  # a pause outlives the agent, which may be dead just now
+    # a pause outlives the agent, which may be dead at this moment
+    resume = "for _ in $(seq 100); do holdfast resume && break; sleep 0.1; done"
     site.hurt(f"holdfast pause || true; echo x >{SETTINGS}; sleep 0.2; {resume}")
 
 
@@ -140,7 +144,8 @@ def damaged_while_it_only_looks(site: Site) -> None:
     """Repaired when noop is over."""
     settings = "/etc/holdfast/agent.yaml"
     site.hurt(
-        f"sed -i 's/recheck: 0.*}}/recheck: 0, noop: true}}/' {settings}; sleep 0.3; echo x >{SETTINGS}; sleep 0.5; sed -i 's/, noop: true//' {settings}"
+        f"sed -i 's/recheck: 0.*}}/recheck: 0, noop: true}}/' {settings}; sleep 0.3; echo x >{SETTINGS}; sleep 0.5; "
+        f"sed -i 's/, noop: true//' {settings}"
     )
 
 
@@ -148,7 +153,8 @@ def damaged_while_it_only_looks(site: Site) -> None:
 def reloaded_again_and_again(site: Site) -> None:
     """By a script without patience."""
     site.hurt(
-        f"echo x >{LARGE}; for n in $(seq 20); do systemctl kill -s HUP --kill-whom=main holdfast || true; done; echo x >{SETTINGS}"
+        f"echo x >{LARGE}; for n in $(seq 20); do systemctl kill -s HUP --kill-whom=main holdfast || true; done; "
+        f"echo x >{SETTINGS}"
     )
 
 
@@ -156,7 +162,8 @@ def reloaded_again_and_again(site: Site) -> None:
 def no_room_for_its_memory(site: Site) -> None:
     """The agent's own disk is full: what it may not forget cannot be written down, so nothing may be changed."""
     site.hurt(
-        f"dd if=/dev/zero of=/var/lib/holdfast/fill bs=4k 2>/dev/null || true; echo x >{LARGE}; sleep 1; rm -f /var/lib/holdfast/fill"
+        f"dd if=/dev/zero of=/var/lib/holdfast/fill bs=4k 2>/dev/null || true; echo x >{LARGE}; sleep 1; "
+        "rm -f /var/lib/holdfast/fill"
     )
 
 
@@ -171,7 +178,8 @@ def no_descriptors_for_a_moment(site: Site) -> None:
 def memory_damaged(site: Site) -> None:
     """It is put aside: an agent that does not start repairs nothing."""
     site.hurt(
-        f"systemctl stop holdfast; for file in /var/lib/holdfast/*.db*; do echo nonsense >$file; done; echo x >{LARGE}; systemctl start holdfast"
+        "systemctl stop holdfast; for file in /var/lib/holdfast/*.db*; do echo nonsense >$file; done; "
+        f"echo x >{LARGE}; systemctl start holdfast"
     )
 
 
@@ -179,5 +187,6 @@ def memory_damaged(site: Site) -> None:
 def killed_again_and_again(site: Site) -> None:
     """Before it is quite up."""
     site.hurt(
-        f"echo x >{SETTINGS}; for n in 1 2 3 4 5 6 7; do systemctl kill -s KILL holdfast || true; sleep 0.$n; done; echo x >{LARGE}"
+        f"echo x >{SETTINGS}; for n in 1 2 3 4 5 6 7; do systemctl kill -s KILL holdfast || true; sleep 0.$n; done; "
+        f"echo x >{LARGE}"
     )

@@ -9,7 +9,10 @@ from damages import FRONT, LARGE, LEAF, LINK, PROGRAM, SETTINGS, damage, managed
 if TYPE_CHECKING:
     from site_under_test import Site
 
-EXCHANGE = """python3 -c 'import ctypes, os, sys; a, b = map(os.fsencode, sys.argv[1:]); sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) != 0)'"""
+EXCHANGE = (
+    "python3 -c 'import ctypes, os, sys; a, b = map(os.fsencode, sys.argv[1:]); "
+    "sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) != 0)'"
+)
 """A command that exchanges two paths at once: between a removal and a move the agent would repair what was removed."""
 
 
@@ -153,7 +156,10 @@ def link_removed(site: Site) -> None:
 
 @damage("file.symlink[/srv/chaos/link]")
 def link_replaced_by_directory(site: Site) -> None:
-    """With something in it; the state says `force`. Two programs one after the other would be too slow: the link is back by then."""
+    """A directory with content in place of the link; the state sets `force`.
+
+    One program must do both steps: with two, the link is repaired in between.
+    """
     swap = f"import os; os.path.islink('{LINK}') and os.unlink('{LINK}'); os.rename('{LINK}.new', '{LINK}')"
     site.hurt(f'rm -rf {LINK}.new; mkdir {LINK}.new; echo x >{LINK}.new/x; python3 -c "{swap}"')
 
@@ -181,7 +187,8 @@ def tree_moved_away_and_back(site: Site) -> None:
     """What was made in its place meanwhile is removed; the watches are those of the tree that is back."""
     site.hurt(
         "test -e /srv/moved || mv -T /srv/chaos /srv/moved; sleep 0.1;"
-        f"{EXCHANGE} /srv/moved /srv/chaos || mv -T /srv/moved /srv/chaos; rm -rf /srv/moved; sleep 0.1; echo x >{LARGE}"
+        f"{EXCHANGE} /srv/moved /srv/chaos || mv -T /srv/moved /srv/chaos; rm -rf /srv/moved; sleep 0.1; "
+        f"echo x >{LARGE}"
     )
 
 
@@ -189,7 +196,8 @@ def tree_moved_away_and_back(site: Site) -> None:
 def mounted_over(site: Site) -> None:
     """Another file system hides what was right; then it is gone again."""
     site.hurt(
-        f"mount -t tmpfs tmpfs /opt/guestbook; for n in $(seq 100); do test -s {PROGRAM} && break; sleep 0.1; done; umount -l /opt/guestbook"
+        f"mount -t tmpfs tmpfs /opt/guestbook; for n in $(seq 100); do test -s {PROGRAM} && break; sleep 0.1; done; "
+        "umount -l /opt/guestbook"
     )
 
 

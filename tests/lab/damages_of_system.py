@@ -122,7 +122,8 @@ def package_half_configured(site: Site) -> None:
 def dpkg_interrupted(site: Site) -> None:
     """Killed in the middle: it left a journal, and wants `dpkg --configure -a` before anything else."""
     site.hurt(
-        "dpkg --unpack /srv/apt/tiny_2.0_all.deb >/dev/null; dpkg-query -s tiny >/var/lib/dpkg/updates/0000; echo >>/var/lib/dpkg/updates/0000"
+        "dpkg --unpack /srv/apt/tiny_2.0_all.deb >/dev/null; dpkg-query -s tiny >/var/lib/dpkg/updates/0000; "
+        "echo >>/var/lib/dpkg/updates/0000"
     )
 
 
@@ -206,7 +207,8 @@ def user_removed_at_work(site: Site) -> None:
 def user_removed_while_accounts_are_locked(site: Site) -> None:
     """Somebody edits them for a while, as vipw does."""
     site.hurt(
-        "userdel visitor 2>&1 || ! getent passwd visitor; set -C; echo $$ >/etc/passwd.lock; sleep 2; rm /etc/passwd.lock"
+        "userdel visitor 2>&1 || ! getent passwd visitor; set -C; echo $$ >/etc/passwd.lock; sleep 2; "
+        "rm /etc/passwd.lock"
     )
 
 

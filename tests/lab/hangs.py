@@ -1,7 +1,7 @@
 """A user who mounts a file system that never answers, again and again, while root looks at what is below.
 
-Run as `unshare --mount hangs.py BASE`: below BASE there are `home/d` of the user's, `states` and `var`. Every kind is called in turn;
-the longest call, in seconds, is printed, and how many mounts and calls there were.
+Run as `unshare --mount hangs.py BASE`: below BASE there are `home/d` of the user's, `states` and `var`. Every kind is
+called in turn; the longest call, in seconds, is printed, and how many mounts and calls there were.
 """
 
 from __future__ import annotations

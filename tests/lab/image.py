@@ -25,8 +25,9 @@ SUITE = os.environ.get("HOLDFAST_LAB_SUITE", "bookworm")
 GUEST_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
 """Version of the `python3` that each suite ships."""
 PACKAGES = (
-    "apt", "usr-is-merged", "systemd", "systemd-sysv", "dbus", "libpam-systemd", "libnss-systemd", "python3", "python3-venv", "cron",
-    "iproute2", "iputils-ping", "nftables", "procps", "ca-certificates", "adduser", "login", "passwd", "sudo", "curl",
+    "apt", "usr-is-merged", "systemd", "systemd-sysv", "dbus", "libpam-systemd", "libnss-systemd", "python3",
+    "python3-venv", "cron", "iproute2", "iputils-ping", "nftables", "procps", "ca-certificates", "adduser", "login",
+    "passwd", "sudo", "curl",
 )  # fmt: skip
 OFFERED = ("nginx-light",)
 """Not installed: their packages, with all they depend on, are in the guest's own repository."""
@@ -75,7 +76,7 @@ def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
 
 
 def root() -> Path:
-    """The root file system: minimal Debian with systemd, and a repository below `ARCHIVE` as its only package source."""
+    """The root file system: minimal Debian with systemd; its only package source is a repository below `ARCHIVE`."""
     makers = [inspect.getsource(maker) for maker in (make_root, make_package, index)]
     return cached(SUITE, (PACKAGES, OFFERED, TUNE, TINY, makers), make_root)
 
@@ -91,7 +92,8 @@ def make_root(path: Path) -> None:
         if line.startswith(("Acquire::http", "Acquire::Check", "Acquire::Retries"))
     ]
     call(
-        "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase", "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", *reach,
+        "mmdebstrap", "--quiet", "--mode=root", "--variant=minbase",
+        "--hook-dir=/usr/share/mmdebstrap/hooks/merged-usr", *reach,
         *(f"--dpkgopt=path-exclude=/usr/share/{folder}/*" for folder in ("man", "doc", "locale", "info")),
         f"--include={','.join(PACKAGES)}", f"--customize-hook={TUNE}", SUITE, str(path), *source,
     )  # fmt: skip
@@ -110,8 +112,11 @@ def make_package(archive: Path, name: str, version: str, control: str) -> None:
     tree = archive / f"{name}.tree"
     scripts = tree / "DEBIAN"
     command, settings = tree / "usr/bin" / name, tree / "etc" / f"{name}.conf"
+    head = (
+        f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: Lab <lab@example.org>\nDescription: tiny"
+    )
     for file, text in (
-        (scripts / "control", f"Package: {name}\nVersion: {version}\nArchitecture: all\nMaintainer: Lab <lab@example.org>\nDescription: tiny\n{control}".rstrip() + "\n"),
+        (scripts / "control", f"{head}\n{control}".rstrip() + "\n"),
         (scripts / "conffiles", f"/etc/{name}.conf\n"),
         (settings, f"version = {version}\n"),
         (command, f"#!/bin/sh\necho {version}\n"),
@@ -134,7 +139,8 @@ def index(archive: Path) -> None:
     for deb in sorted(archive.glob("*.deb")):
         digest = hashlib.sha256(deb.read_bytes()).hexdigest()
         entries.append(
-            f"{call('dpkg-deb', '--field', str(deb))}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
+            f"{call('dpkg-deb', '--field', str(deb))}Filename: ./{deb.name}\nSize: {deb.stat().st_size}\n"
+            f"SHA256: {digest}\n"
         )
     (archive / "Packages").write_text("\n".join(entries))
 
@@ -153,7 +159,9 @@ def download(wanted: list[str], path: Path) -> None:
         f"manylinux2014_{platform.machine()}"
     ]
     call(
-        sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(path), "--only-binary=:all:", "--implementation=cp",
+        sys.executable, "-m", "pip", "download", "--quiet", "--dest", str(
+            path,
+        ), "--only-binary=:all:", "--implementation=cp",
         f"--python-version={version}", f"--abi=cp{version.replace('.', '')}", "--abi=abi3", "--abi=none",
         *(f"--platform={tag}" for tag in tags), *wanted,
     )  # fmt: skip

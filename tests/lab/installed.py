@@ -1,8 +1,8 @@
-"""Layers with Holdfast installed, as a user would install it: a virtual environment of the guest's own Python, and a wheel.
+"""Layers with Holdfast installed as a user installs it: in a virtual environment of the guest's Python, from a wheel.
 
-What Holdfast depends on makes one layer, kept while the list stays the same. Its own wheel, built from the checkout, makes a
-second one on top, kept while its sources stay the same: each process of a test run finds it there. Both are made by booting a host and running
-pip in it, without a network.
+What Holdfast depends on makes one layer, kept while the list stays the same. Its own wheel, built from the checkout,
+makes a second one on top, kept while its sources stay the same: each process of a test run finds it there. Both are
+made by booting a host and running pip in it, without a network.
 """
 
 from __future__ import annotations
@@ -49,7 +49,8 @@ def install_own(run: Run, base: Path, path: Path) -> None:
         wheel = image.own_wheel(Path(directory))
         host = run.host("own", binds=[f"{directory}:{WHEELS}"], layers=[base])
         host.sh(
-            f"{ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/{wheel.name}; ln -s {ENVIRONMENT}/bin/holdfast {COMMAND}"
+            f"{ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/{wheel.name}; "
+            f"ln -s {ENVIRONMENT}/bin/holdfast {COMMAND}"
         )
         host.save(path, ENVIRONMENT, COMMAND)
         host.down()

@@ -1,10 +1,11 @@
 """Throw-away Debian hosts for tests: systemd as PID 1, real apt, services and users, up in less than half a second.
 
-A guest is a copy-on-write view (overlay on a tmpfs) of one cached root file system, in pid, mount, network, uts, ipc and
-cgroup namespaces of its own. Nothing is mounted outside. It is no security boundary: its root is the machine's root.
+A guest is a copy-on-write view (overlay on a tmpfs) of one cached root file system, in pid, mount, network, uts, ipc
+and cgroup namespaces of its own. Nothing is mounted outside. It is no security boundary: its root is the machine's
+root.
 
-All guests of one test process belong to one `Run`: a number, of which network, bridge and cgroups take their names, held by a
-file lock. What a killed test process left behind is cleared by the next one that takes the number.
+All guests of one test process belong to one `Run`: a number, of which network, bridge and cgroups take their names,
+held by a file lock. What a killed test process left behind is cleared by the next one that takes the number.
 """
 
 from __future__ import annotations
@@ -106,7 +107,8 @@ class Host:
     def up(self, binds: Iterable[str] = (), layers: Iterable[Path] = (), timeout: float = 30.0) -> None:
         """Boot and wait until systemd says that the system runs.
 
-        `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top one first.
+        `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top
+        one first.
         """
         self._options = (tuple(binds), tuple(map(str, layers)))
         for directory in ("upper/etc", "work", "root"):
@@ -157,7 +159,7 @@ class Host:
         return 0
 
     def wait(self, timeout: float = 30.0, *, after: int = 0) -> None:
-        """Wait for the end of the boot; `after` is the PID 1 of the boot before. Raises `TimeoutError` with the console."""
+        """Wait for the end of the boot; `after` is the previous PID 1. Raises `TimeoutError` with the console."""
 
         def running() -> bool:
             if self.pid in (0, after):

@@ -1,4 +1,4 @@
-"""What the lab does on the machine outside its guests: numbers of test runs, cgroups, bridges, and clearing all of it away."""
+"""The lab's work on the machine outside the guests: numbers of test runs, cgroups, bridges, and their removal."""
 
 from __future__ import annotations
 

@@ -21,7 +21,10 @@ def offer(
 ) -> None:
     """Build version 1.0 of a package in the guest, from files by path and scripts by name, and have apt know it."""
     tree = f"/root/{name}"
-    head = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: Lab <lab@example.org>\nDescription: made for a test\n{control}"
+    head = (
+        f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: Lab <lab@example.org>\n"
+        f"Description: made for a test\n{control}"
+    )
     host.write(f"{tree}/DEBIAN/control", head.rstrip() + "\n")
     for path, text in files.items():
         host.write(f"{tree}{path}", text)

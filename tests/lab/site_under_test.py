@@ -1,4 +1,7 @@
-"""A host that keeps the three-tier example and a little more, to be damaged: what is done to it, what it looks like, what it tells."""
+"""A host with the three-tier example and some more states, to be damaged.
+
+Here are the host, its expected content, and what the agent must report.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +68,7 @@ class Site:
     # -- damage ------------------------------------------------------------------------------------------------------
 
     def hurt(self, script: str) -> None:
-        """Do some damage. Whoever works on the host at the same time, the agent above all, may be in the way: then once more."""
+        """Do some damage; try again if the agent or another program interferes."""
         end = time.monotonic() + 15
         while True:
             done = self.host.run("bash", "-uc", f"set -e; {script}", check=False)
@@ -80,7 +83,10 @@ class Site:
         self.host.sh(f"mkdir -p /srv/clock; printf %-19s {offset} >/srv/clock/offset")
 
     def failing(self, identity: str) -> None:
-        """Wait until the agent has said in this round that it cannot repair this; or has done so, for it came before all of the damage was done."""
+        """Wait until the agent has reported in this round that it cannot repair a resource.
+
+        It may also have repaired the resource before the damage was complete.
+        """
 
         def told() -> bool:
             failed = (
@@ -127,7 +133,10 @@ class Site:
     # -- one round ---------------------------------------------------------------------------------------------------
 
     def suffer(self, *damages: Damage, kill: float | None = None) -> None:
-        """Take this damage, all at the same time, be repaired, and tell of it; the agent is killed so many seconds after the beginning."""
+        """Do all this damage at once, and wait for the repairs and their reports.
+
+        If given, the agent is killed so many seconds after the beginning.
+        """
         what = " and ".join(damage.name for damage in damages) + (
             f", killed after {kill:.2f} s" if kill is not None else ""
         )
@@ -170,7 +179,10 @@ class Site:
         self.kill()
 
     def check_record(self, what: str, damages: tuple[Damage, ...], entries: list[Entry]) -> None:
-        """Each repair is in the journal with its fields; no traceback there is the agent's: it may quote that of the guest book."""
+        """Each repair is in the system journal with its fields; no traceback there is the agent's.
+
+        The agent may quote a traceback of the guest book.
+        """
         changed = [entry for entry in entries if entry.get("RESULT") == "changed"]
         assert all({"RESOURCE", "CAUSE", "PASS", "DURATION_MS"} <= entry.keys() for entry in changed), (
             f"{what}: fields are missing"
@@ -207,7 +219,7 @@ class Site:
         sys.stdout.flush()
 
     def account(self, damages: Sequence[Damage]) -> str:
-        """All that helps to understand a failure: what the agent says it is at, why, and what it has told since shortly before this round."""
+        """Information about a failure: the status, `why`, and the log since shortly before this round."""
         told = [
             f"{int(entry['__REALTIME_TIMESTAMP']) / 1e6 - self._mark:+8.3f} s  {entry.get('MESSAGE')}"
             for entry in self.entries(self._mark - 5)
@@ -230,7 +242,10 @@ class Site:
 
     def footprint(self) -> dict[str, int]:
         """Memory in KB, descriptors and threads of the agent at rest."""
-        script = "pid=$(systemctl show -P MainPID holdfast); grep -E '^(VmRSS|Threads)' /proc/$pid/status | tr -d kB; echo fds: $(ls /proc/$pid/fd | wc -l)"
+        script = (
+            "pid=$(systemctl show -P MainPID holdfast); grep -E '^(VmRSS|Threads)' /proc/$pid/status | tr -d kB; "
+            "echo fds: $(ls /proc/$pid/fd | wc -l)"
+        )
         return {
             word.rstrip(":"): int(number)
             for word, number in (line.split() for line in self.host.sh(script).splitlines())
@@ -244,5 +259,6 @@ class Site:
     def leftovers(self) -> str:
         """Temporaries that lie about."""
         return self.host.sh(
-            "find / -xdev -name '.*.holdfast-*' -not -path '/proc/*' 2>/dev/null || true; find /srv/small -name '.*.holdfast-*'"
+            "find / -xdev -name '.*.holdfast-*' -not -path '/proc/*' 2>/dev/null || true; "
+            "find /srv/small -name '.*.holdfast-*'"
         )

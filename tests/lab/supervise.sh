@@ -1,4 +1,4 @@
-# Runs outside, once for each guest: boots it, boots it again when it asks for a reboot, and kills it when the tests are gone.
+# Runs outside, once for each guest: boots it, boots it again if it asks for a reboot, and kills it after the tests.
 #
 # Standard input is a pipe that only the test process holds open. Expects in the environment what boot.sh expects.
 set -u

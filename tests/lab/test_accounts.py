@@ -14,7 +14,9 @@ HASH = "$6$salt$Fm4lSRJGsUfLMLbS5ZsZZh9OeGUYtmeQTqBJqTqlNNm5iyOWjMgrVJUZzCGeMbI3
 def test_present_creates_and_repairs(host: Host, driver: Driver):
     """A user is planned, created with every field, found right the second time, and put right after drift of each."""
     wanted = {
-        "uid": 2001, "gid": "users", "groups": ["sudo", "adm"], "home": "/srv/alice", "shell": "/bin/bash", "fullname": "Alice Ä.",
+        "uid": 2001, "gid": "users", "groups": [
+            "sudo", "adm",
+        ], "home": "/srv/alice", "shell": "/bin/bash", "fullname": "Alice Ä.",
         "workphone": 123, "password": HASH, "expire": 30000, "maxdays": 90,
     }  # fmt: skip
 
@@ -47,7 +49,7 @@ def test_present_creates_and_repairs(host: Host, driver: Driver):
 
 
 def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
-    """With a hash that is declared and without; drift of either is put right without unlocking; an empty password is not let out."""
+    """With and without a declared hash: drift is repaired without unlocking; an empty password gives no access."""
 
     def shadow() -> str:
         return host.sh("getent shadow alice").split(":")[1]
@@ -80,7 +82,8 @@ def test_the_home_of_a_user_at_work_is_put_right(host: Host, driver: Driver):
     driver.apply("user.present", "alice", home="/srv/alice")
     with host.spawn("setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "sleep", "1000") as process:
         host.sh(
-            "for n in $(seq 100); do pgrep -u alice sleep >/dev/null && break; sleep 0.02; done; sed -i s#/srv/alice:#/tmp:# /etc/passwd"
+            "for n in $(seq 100); do pgrep -u alice sleep >/dev/null && break; sleep 0.02; done; "
+            "sed -i s#/srv/alice:#/tmp:# /etc/passwd"
         )
 
         assert driver.apply("user.present", "alice", home="/srv/alice", shell="/bin/bash").changes == {
@@ -221,7 +224,8 @@ def test_files_of_a_user_who_was_made_anew_are_given_to_him(host: Host):
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write(
         "/etc/holdfast/states/site.sls",
-        "app:\n  user.present: []\n/srv/f:\n  file.managed: [{contents: x}, {user: app}]\n/srv/d:\n  file.directory: [{user: app}, {require: [{user: app}]}]\n",
+        "app:\n  user.present: []\n/srv/f:\n  file.managed: [{contents: x}, {user: app}]\n/srv/d:\n"
+        "  file.directory: [{user: app}, {require: [{user: app}]}]\n",
     )
     host.run("holdfast", "install")
     wait_for(

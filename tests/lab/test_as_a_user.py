@@ -1,4 +1,4 @@
-"""An ordinary user of a host whose states and pillar only root may read: what `plan`, `check` and their like do for him, and what they say."""
+"""`plan`, `check` and similar verbs for an ordinary user, if only root may read the host's states and pillar."""
 
 from __future__ import annotations
 

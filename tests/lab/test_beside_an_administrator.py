@@ -1,4 +1,4 @@
-"""An administrator's apt beside a running agent: what he has in his hands is left alone, and put right when he is done."""
+"""An administrator runs apt beside the agent: the packages of apt are left alone, and repaired when apt has ended."""
 
 from __future__ import annotations
 
@@ -26,13 +26,18 @@ toyd:
     - contents: other
 """
 FILES = {
-    "/lib/systemd/system/toyd.service": "[Service]\nExecStart=/bin/sleep 100000\n[Install]\nWantedBy=multi-user.target\n",
+    "/lib/systemd/system/toyd.service": (
+        "[Service]\nExecStart=/bin/sleep 100000\n[Install]\nWantedBy=multi-user.target\n"
+    ),
     "/etc/toy.conf": "theirs\n",
     "/DEBIAN/conffiles": "/etc/toy.conf\n",
 }
 SCRIPTS = {
     "postinst": "systemctl daemon-reload\n",
-    "prerm": "systemctl stop toyd\nif [ -e /srv/slow ]; then echo x >/srv/begun; while [ -e /srv/slow ]; do sleep 0.05; done; fi\n",
+    "prerm": (
+        "systemctl stop toyd\nif [ -e /srv/slow ]; then echo x >/srv/begun; while [ -e /srv/slow ]; do sleep 0.05; "
+        "done; fi\n"
+    ),
 }
 HOLD_LOCK = """
 import fcntl, os, sys
@@ -78,7 +83,7 @@ def repaired(host: lab.Host) -> bool:
 
 
 def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
-    """The service stays stopped, the file stays as it is, everything else is repaired; afterwards all is put right at once."""
+    """The service and the file are left alone while everything else is repaired; then both are repaired at once."""
     agent.write("/srv/slow", "")
     with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
         lab.wait_for(
@@ -113,7 +118,10 @@ def why(host: lab.Host, identity: str) -> str:
 
 @pytest.mark.parametrize("locks", [["lock-frontend"], ["lock-frontend", "lock"]])
 def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> None:
-    """Somebody sits in aptitude, or thinks about a question of apt's: he has no package in his hands yet. What has to be installed takes up no worker."""
+    """An aptitude that is open, or a question of apt's, does not hold any package yet.
+
+    States that install packages wait without a worker.
+    """
     agent.write("/etc/holdfast/agent.yaml", "engine: {workers: 1}\n")
     with agent.spawn(
         "/usr/bin/python3", "-c", HOLD_LOCK, *[f"/var/lib/dpkg/{name}" for name in locks], stdin=-1, stdout=-1
@@ -136,7 +144,10 @@ def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> N
 
 
 def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> None:
-    """Also one that a command of a state runs. The service does not require the package here, whose state has to wait for the lock."""
+    """Also a package manager that a command of a state runs.
+
+    The service does not require the package here, whose state has to wait for the lock.
+    """
     agent.write("/etc/holdfast/states/toy.sls", STATES.replace("    - require:\n      - pkg: toy\n", ""))
     agent.run("holdfast", "reload")
     agent.write(

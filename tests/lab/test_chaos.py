@@ -1,8 +1,8 @@
-"""An application under random drift, with the agent killed at random moments: it ends converged, and nothing was lost on the way.
+"""An application under random drift, whose agent is killed at random moments: it converges, and nothing is lost.
 
-`HOLDFAST_CHAOS_SECONDS` says for how long (default: 30, on CI 600). `HOLDFAST_CHAOS_SEED` makes the same choices again, as many of them as
-fit into the time; by default it is chosen by chance and printed, on CI it is always the same. `HOLDFAST_CHAOS_ONLY` names the damages to choose
-from.
+`HOLDFAST_CHAOS_SECONDS` says for how long (default: 30, on CI 600). `HOLDFAST_CHAOS_SEED` makes the same choices
+again, as many of them as fit into the time; by default it is chosen by chance and printed, on CI it is always the
+same. `HOLDFAST_CHAOS_ONLY` names the damages to choose from.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def test_there_are_fifty_kinds_of_damage() -> None:
 
 @pytest.mark.timeout(SECONDS + 600)
 def test_an_application_under_random_drift_ends_as_declared(host: lab.Host) -> None:
-    """Repaired after each damage; in the journal, told to those who watch, never half written, and at no cost that grows."""
+    """Each damage is repaired, logged and delivered; no file is half written, and costs do not grow."""
     site = Site(host)
     site.say(f"HOLDFAST_CHAOS_SEED={SEED}")
     began = time.monotonic()

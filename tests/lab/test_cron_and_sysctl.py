@@ -19,7 +19,7 @@ def crontab(host: Host, user: str = "root") -> str:
 
 
 def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
-    """In the crontab of its user, behind its mark; each time right the second time, and nothing is touched without apply."""
+    """A job is written to its user's crontab, below its mark; a second apply changes nothing, and plan never does."""
     host.sh("useradd -m app; echo 'MAILTO=ops' | crontab -u app -")
     job = {"user": "app", "identifier": "night", "hour": 3, "minute": 5, "comment": "each night"}
 
@@ -39,7 +39,7 @@ def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
 
 
 def test_what_cron_refuses_is_the_error(host: Host, driver: Driver):
-    """A user that does not exist; the crontab stays as it was. Fields that cannot be are told when states are compiled."""
+    """For a missing user the crontab stays unchanged. Invalid fields are reported by the compiler."""
     driver.apply("cron.present", "/bin/true", minute=1)
     before = crontab(host)
     with pytest.raises(Failed, match=r"cannot read the crontab of nobody-here: .*unknown"):

@@ -1,4 +1,4 @@
-"""Automatic edges and a composite on a real host: what belongs together is put right in order, though no state says so."""
+"""Automatic edges and a composite on a real host: related resources are repaired in order without any requisite."""
 
 from __future__ import annotations
 
@@ -93,7 +93,10 @@ def of(entries: list[lab.Entry], *results: str) -> list[str]:
 
 def test_a_package_that_is_purged_comes_back_before_what_belongs_to_it(kept: lab.Host) -> None:
     """Paused, so that all of it is found at once: then the package is first, and nothing fails for want of it."""
-    purge = "holdfast pause; apt-get -qq purge -y nginx-light nginx-common >/dev/null 2>&1; rm -rf /etc/nginx; holdfast resume"
+    purge = (
+        "holdfast pause; apt-get -qq purge -y nginx-light nginx-common >/dev/null 2>&1; rm -rf /etc/nginx; "
+        "holdfast resume"
+    )
     entries = damaged(kept, purge, "file.managed[/etc/nginx/conf.d/site.conf]")
 
     assert of(entries, "failed") == []

@@ -40,7 +40,7 @@ def told(host: lab.Host) -> list[str]:
 
 
 def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) -> None:
-    """By the states and templates that have read them; the others are not looked at, and what has failed is not tried again."""
+    """A changed grain affects the states and templates that read it; no others are checked or retried."""
     looks = sum("/srv/other" in line for line in told(agent))
     agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
     lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"), 10)

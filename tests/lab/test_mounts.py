@@ -24,7 +24,7 @@ def page(host: lab.Host) -> str:
 
 
 def test_what_is_hidden_by_a_mount_is_made_in_it_and_left_alone_when_it_is_gone(host: lab.Host) -> None:
-    """Over the directory itself, over one on the way to it, and where it can only be read at first; the path may have blanks."""
+    """A mount over the directory, over one of its parents, or at first read-only; the path may contain blanks."""
     host.run("holdfast", "install")
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write("/etc/holdfast/states/site.sls", STATES + STATES.replace("/srv/www", "/srv/a b"))

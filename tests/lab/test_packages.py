@@ -28,7 +28,7 @@ def version(host: Host, name: str) -> str:
 
 
 def test_installed_installs_and_repairs(host: Host, driver: Driver):
-    """A package is planned, installed, found right the second time, and installed again after it was removed by hand."""
+    """A package is planned, installed, unchanged on the second run, and installed again after a removal by hand."""
     before = host.changed()
     planned = driver.plan("pkg.installed", "tiny")
 
@@ -302,7 +302,7 @@ def transactions(host: Host) -> list[str]:
 
 
 def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
-    """Each has its own result and changes; one that cannot be had fails alone, and the others are installed all the same."""
+    """Each state has its own result and changes; a missing package fails alone, and the others are installed."""
     host.sh("rm -f /var/log/apt/history.log")
     good = PACKAGES.replace("no-such-package", "tiny")
     host.write("/srv/states/good.sls", good)

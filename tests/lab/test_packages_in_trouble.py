@@ -1,4 +1,4 @@
-"""Packages whose configuration fails or hangs, under a running agent: attempts are spaced, and everything else is repaired."""
+"""Packages whose configuration fails or hangs under an agent: retries are spaced, and everything else is repaired."""
 
 from __future__ import annotations
 
@@ -36,7 +36,10 @@ def content(host: lab.Host) -> str:
 
 
 def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent: lab.Host) -> None:
-    """Its attempts do not wake it; what stands behind it is there, and repaired; it is told as failed. It takes some seconds to see that nothing comes."""
+    """Its own attempts do not wake the resource, later resources are repaired, and it is reported as failed.
+
+    Takes some seconds, to see that nothing else is reported.
+    """
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\necho 'not today' >&2\nexit 1\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[]"))
     lab.wait_for("the file", lambda: content(agent) == "behind", 20)
@@ -47,7 +50,10 @@ def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent
     agent.sh("for n in $(seq 40); do sleep 0.1; done")
 
     assert attempts(agent) - before <= 2
-    said = "not today; dpkg: error processing package sulky (--configure): installed sulky package post-installation script subprocess returned error"
+    said = (
+        "not today; dpkg: error processing package sulky (--configure): installed sulky package post-installation "
+        "script subprocess returned error"
+    )
     for verb in ("log", "apply", "status"):
         told = " ".join(agent.run("holdfast", verb, check=False).stdout.split())
         assert said in told, verb

@@ -10,10 +10,14 @@ from installed import PYTHON
 
 pytestmark = pytest.mark.lab
 
-UNIT = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nRuntimeDirectory={name}\n[Install]\nWantedBy=multi-user.target\n"
+UNIT = (
+    "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\nRuntimeDirectory={name}\n[Install]\n"
+    "WantedBy=multi-user.target\n"
+)
 NAMES = [f"toy{number}" for number in range(12)]
 STATES = "".join(
-    f"{name}:\n  service.running:\n    - enable: true\n/run/{name}/made:\n  file.managed:\n    - contents: made\n    - require:\n      - service: {name}\n"
+    f"{name}:\n  service.running:\n    - enable: true\n/run/{name}/made:\n  file.managed:\n    - contents: made\n"
+    f"    - require:\n      - service: {name}\n"
     for name in NAMES
 )
 """Services that a shutdown stops, and files that go with them: each is a drift."""
@@ -24,11 +28,17 @@ from dbus_fast.aio import MessageBus
 
 async def main():
     bus = await MessageBus(bus_type=BusType.SYSTEM).connect()
-    await bus.call(Message("org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName", signature="su", body=["org.freedesktop.login1", 0]))
+    await bus.call(
+        Message(
+            "org.freedesktop.DBus", "/org/freedesktop/DBus", "org.freedesktop.DBus", "RequestName",
+            signature="su", body=["org.freedesktop.login1", 0],
+        )
+    )
     print("ready", flush=True)
     while line := await asyncio.to_thread(sys.stdin.readline):
         member, begins = line.split()
-        await bus.send(Message.new_signal("/org/freedesktop/login1", "org.freedesktop.login1.Manager", member, "b", [begins == "true"]))
+        interface = "org.freedesktop.login1.Manager"
+        await bus.send(Message.new_signal("/org/freedesktop/login1", interface, member, "b", [begins == "true"]))
 
 asyncio.run(main())
 """
@@ -58,7 +68,7 @@ def agent(host: lab.Host) -> lab.Host:
 
 
 def test_nothing_is_repaired_while_the_system_goes_down(agent: lab.Host) -> None:
-    """Three reboots in a row: no repair after the shutdown began, none that failed, and none is held up. Each takes a second."""
+    """Three reboots, of a second each: once a shutdown begins, no repair starts or fails, and the agent delays none."""
     for _ in range(3):
         asked = time.time()
         down = _reboot(agent)

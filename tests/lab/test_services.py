@@ -46,7 +46,7 @@ def test_running_starts_enables_and_repairs(host: Host, driver: Driver):
 
 
 def test_dead_stops_disables_and_repairs(host: Host, driver: Driver):
-    """A running service is stopped and disabled; started by hand, it is stopped again; one that does not exist is right."""
+    """A running service is stopped and disabled; started by hand, it is stopped again; a missing one is as declared."""
     add_unit(host, "toy")
     host.sh("systemctl daemon-reload; systemctl enable -q --now toy")
 
@@ -88,7 +88,7 @@ def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
 
 
 def test_watch_tells_of_links_that_systemd_is_not_told_of(host: Host, driver: Driver):
-    """A service whose link is removed with rm would not come up at the next boot; the same for one that is linked by hand."""
+    """A service whose link was removed with rm would not start at the next boot; likewise for a link made by hand."""
     add_unit(host, "toy")
     driver.apply("service.running", "toy", enable=True)
     watch = driver.watch("service.running", "toy")
@@ -146,7 +146,7 @@ def test_service_that_dies_at_once_is_an_error_with_its_last_words(host: Host, d
 
 
 def test_failed_start_is_explained(host: Host, driver: Driver):
-    """A start that fails, one that ends by itself, a masked unit, one without reload, and a mistyped name each say what is wrong."""
+    """A failed start, a service that exits, a masked unit, a missing reload, and a mistyped name give clear errors."""
     add_unit(host, "fails", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo no such luck; exit 4'\n")
     add_unit(host, "once", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
     add_unit(host, "toy")
@@ -212,7 +212,8 @@ def test_one_that_failed_too_often_for_systemd_is_started(host: Host, driver: Dr
     """Killed so often that systemd gives up, and refuses its start by hand for a while."""
     add_unit(host, "toy", SLEEPER.replace("[Install]", "Restart=on-failure\n[Install]"))
     host.sh(
-        "systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; sleep 0.2; done || true"
+        "systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; "
+        "sleep 0.2; done || true"
     )
     assert host.run("systemctl", "start", "toy", check=False).returncode
 

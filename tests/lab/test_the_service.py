@@ -110,7 +110,8 @@ def test_a_hung_loop_is_ended_by_the_watchdog_and_started_again(agent: lab.Host)
         "/etc/holdfast/resources/hang.py",
         "import os, time\nfrom holdfast import Resource\n\n\nclass Hang(Resource, kind='hang.once'):\n"
         "    async def check_apply(self, ctx, apply):\n"
-        "        if not os.path.exists('/tmp/hung'):\n            open('/tmp/hung', 'w').close()\n            time.sleep(1000)\n        return True\n",
+        "        if not os.path.exists('/tmp/hung'):\n            open('/tmp/hung', 'w').close()\n"
+        "            time.sleep(1000)\n        return True\n",
     )
     drop(agent, "hang", "x:\n  hang.once\n")
     agent.run("systemctl", "restart", "holdfast", check=False, timeout=30)
@@ -178,11 +179,14 @@ SLEEPER = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.
 
 
 def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent: lab.Host) -> None:
-    """What was started is stopped, what was stopped is started, the account that was made is removed, the other has its old shell."""
+    """Services are stopped or started again, the new account is removed, and the other gets its old shell back."""
     for name in ("toy", "busy"):
         agent.write(f"/etc/systemd/system/{name}.service", SLEEPER)
     agent.sh("systemctl daemon-reload; systemctl start busy")
-    look = "systemctl is-active toy busy; systemctl is-enabled toy busy; getent passwd newcomer games; getent shadow games; id -Gn games"
+    look = (
+        "systemctl is-active toy busy; systemctl is-enabled toy busy; getent passwd newcomer games; "
+        "getent shadow games; id -Gn games"
+    )
     before = agent.run("sh", "-c", look, check=False).stdout
     drop(agent, "other", "another state:\n  test.nop: []\n")  # a directory without any would not be believed
     drop(agent, "mine", REVERSED)
@@ -215,7 +219,11 @@ def groups(host: lab.Host) -> list[str]:
 
 
 def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
-    """With a control group delegated by systemd: what has left the session, or moved to a session of logind, ends with its command. One that ends itself keeps it."""
+    """With a delegated control group, all processes of a command end with it.
+
+    Also those that have left its session, or that moved to a session of logind. A process that ends itself keeps its
+    group.
+    """
     agent.write("/srv/escape", ESCAPING.lstrip(), 0o755)
     agent.sh("touch /run/left; chmod 666 /run/left")
     assert shown(agent, "Delegate") == "yes"

@@ -1,4 +1,4 @@
-"""What a local user plants on managed paths gains him nothing: a real second user, the real agent as root, all that was ever seen."""
+"""A local user gains nothing by what he plants on managed paths: a real second user, and the real agent as root."""
 
 from __future__ import annotations
 
@@ -42,7 +42,10 @@ acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in e
 os.setxattr(sys.argv[-1], "system.posix_acl_" + ("default" if "default" in sys.argv else "access"), acl)
 """
 """An ACL that names the user: the file, or the word `default` and the directory."""
-NO_ACL = '#!/usr/bin/python3\nimport os, sys\nsys.exit(str([n for n in os.listxattr(sys.argv[1]) if "acl" in n] or "") or 0)\n'
+NO_ACL = (
+    '#!/usr/bin/python3\nimport os, sys\nsys.exit(str([n for n in os.listxattr(sys.argv[1]) if "acl" in n] or "") or '
+    "0)\n"
+)
 DEEP = """\
 #!/usr/bin/python3
 import os, sys
@@ -127,7 +130,7 @@ def different(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
 
 
 def test_nothing_that_a_user_plants_gains_him_anything(site: Site) -> None:
-    """Every kind, every trap, in one tree: nothing outside is changed, read or left behind, and all the rest is applied."""
+    """All kinds and traps in one tree: nothing outside is changed, read or left behind; everything else is applied."""
     host = site.host
     host.write("/etc/holdfast/states/tree/inner", "salt\n")
     host.write("/etc/holdfast/states/tree/sub/inner", "salt\n")
@@ -201,27 +204,99 @@ TRUST = [
     Trust("state", f"mkdir states; echo '{STATE}' >$T/s.sls; ln -s $T/s.sls states/"),
     Trust("state-moved", f"mkdir states; echo '{STATE}' >$T/s.sls; chown root $T/s.sls; ln -s $T/s.sls states/"),
     Trust("state-owned", f"mkdir states; echo '{STATE}' >states/s.sls; chown u states/s.sls", names="states/s.sls"),
-    Trust("state-writable", f"mkdir states; echo '{STATE}' >states/s.sls; chmod 666 states/s.sls", names="states/s.sls"),
-    Trust("state-acl", f"mkdir states; echo '{STATE}' >states/s.sls; acl states/s.sls; chmod g+w states/s.sls", names="states/s.sls"),
+    Trust(
+        "state-writable", f"mkdir states; echo '{STATE}' >states/s.sls; chmod 666 states/s.sls", names="states/s.sls",
+    ),
+    Trust(
+        "state-acl", f"mkdir states; echo '{STATE}' >states/s.sls; acl states/s.sls; chmod g+w states/s.sls",
+        names="states/s.sls",
+    ),
     Trust("state-directory", f"mkdir $T/states; echo '{STATE}' >$T/states/s.sls; ln -s $T/states states"),
-    Trust("state-directory-given", f"mkdir $T/states; echo '{STATE}' >$T/states/s.sls", "holdfast apply --states $T/states --state-dir $D/state"),
-    Trust("state-parent", f"mkdir -p states $T/a/b; echo '{STATE}' >$T/a/b/s.sls; chown -R root $T/a; ln -s $T/a/b states/b", "holdfast apply b.s --states $D/states --state-dir $D/state"),
-    Trust("state-include", f"mkdir states; echo 'include: [b.s]' >states/t.sls; mkdir $T/b; echo '{STATE}' >$T/b/s.sls; ln -s $T/b states/b"),
-    Trust("state-import", f"mkdir states; echo '{{% import_text \"i.txt\" as i %}}{{{{ i }}}}' >states/t.sls; echo '{STATE}' >$T/i; ln -s $T/i states/i.txt"),
-    Trust("pillar", f"mkdir states pillar; echo '{{% if pillar.get(\"go\") %}}{STATE}{{% endif %}}' >states/s.sls; echo 'base: {{\"*\": [p]}}' >pillar/top.sls; echo 'go: 1' >$T/p.sls; ln -s $T/p.sls pillar/", "holdfast apply --states $D/states --pillar $D/pillar --state-dir $D/state"),
-    Trust("pillar-secret", "mkdir states pillar; echo 'base: {\"*\": [p]}' >pillar/top.sls; runuser -u u -- ln -s " + SECRET + " $T/p.sls; ln -s $T/p.sls pillar/", "holdfast apply --states $D/states --pillar $D/pillar --state-dir $D/state"),
-    Trust("config", f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml", "holdfast apply --config $T/agent.yaml --state-dir $D/state"),
-    Trust("config-link", f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml; ln -s $T/agent.yaml .", "holdfast apply --config $D/agent.yaml --state-dir $D/state"),
-    Trust("config-environment", f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml", "HOLDFAST_CONFIG=$T/agent.yaml holdfast apply --state-dir $D/state"),
-    Trust("grains", f"mkdir states; echo '{{% if grains.get(\"go\") %}}{STATE}{{% endif %}}' >states/s.sls; echo 'go: 1' >$T/grains; echo 'grains_file: $T/grains' >agent.yaml", "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state"),
-    Trust("kind", f"mkdir states resources; cat >$T/kind.py <<'END'\n{KIND}END\nchown root $T/kind.py; ln -s $T/kind.py resources/kind.py; echo 'x: {{test.nop: []}}' >states/s.sls; echo 'resources: $D/resources' >agent.yaml", "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state"),
-    Trust("kind-directory", f"mkdir states; mkdir $T/resources; cat >$T/resources/kind.py <<'END'\n{KIND}END\nchown -R root $T/resources; ln -s $T/resources resources; echo 'x: {{test.nop: []}}' >states/s.sls; echo 'resources: $D/resources' >agent.yaml", "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state"),
-    Trust("kind-moved", f"mkdir states; mkdir $T/a; mkdir $T/a/resources; cat >$T/a/resources/kind.py <<'END'\n{KIND}END\nchown -R root $T/a; echo 'x: {{test.nop: []}}' >states/s.sls; echo 'resources: $T/a/resources' >agent.yaml", "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state"),
-    Trust("state-dir", f"mkdir states; echo '{STATE}' >states/s.sls", "holdfast apply --states $D/states --state-dir $T/state"),
-    Trust("state-dir-roots", f"mkdir states; echo '{STATE}' >states/s.sls; mkdir $T/state; chown root $T/state; chmod 700 $T/state", "holdfast apply --states $D/states --state-dir $T/state"),
+    Trust(
+        "state-directory-given", f"mkdir $T/states; echo '{STATE}' >$T/states/s.sls",
+        "holdfast apply --states $T/states --state-dir $D/state",
+    ),
+    Trust(
+        "state-parent",
+        f"mkdir -p states $T/a/b; echo '{STATE}' >$T/a/b/s.sls; chown -R root $T/a; ln -s $T/a/b states/b",
+        "holdfast apply b.s --states $D/states --state-dir $D/state",
+    ),
+    Trust(
+        "state-include",
+        f"mkdir states; echo 'include: [b.s]' >states/t.sls; mkdir $T/b; echo '{STATE}' >$T/b/s.sls; "
+        "ln -s $T/b states/b",
+    ),
+    Trust(
+        "state-import",
+        f"mkdir states; echo '{{% import_text \"i.txt\" as i %}}{{{{ i }}}}' >states/t.sls; echo '{STATE}' >$T/i; "
+        "ln -s $T/i states/i.txt",
+    ),
+    Trust(
+        "pillar",
+        f"mkdir states pillar; echo '{{% if pillar.get(\"go\") %}}{STATE}{{% endif %}}' >states/s.sls; "
+        f"echo 'base: {{\"*\": [p]}}' >pillar/top.sls; echo 'go: 1' >$T/p.sls; ln -s $T/p.sls pillar/",
+        "holdfast apply --states $D/states --pillar $D/pillar --state-dir $D/state",
+    ),
+    Trust(
+        "pillar-secret",
+        "mkdir states pillar; echo 'base: {\"*\": [p]}' >pillar/top.sls; "
+        f"runuser -u u -- ln -s {SECRET} $T/p.sls; ln -s $T/p.sls pillar/",
+        "holdfast apply --states $D/states --pillar $D/pillar --state-dir $D/state",
+    ),
+    Trust(
+        "config", f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml",
+        "holdfast apply --config $T/agent.yaml --state-dir $D/state",
+    ),
+    Trust(
+        "config-link",
+        f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml; ln -s $T/agent.yaml .",
+        "holdfast apply --config $D/agent.yaml --state-dir $D/state",
+    ),
+    Trust(
+        "config-environment", f"mkdir states; echo '{STATE}' >states/s.sls; echo 'states: $D/states' >$T/agent.yaml",
+        "HOLDFAST_CONFIG=$T/agent.yaml holdfast apply --state-dir $D/state",
+    ),
+    Trust(
+        "grains",
+        f"mkdir states; echo '{{% if grains.get(\"go\") %}}{STATE}{{% endif %}}' >states/s.sls; "
+        "echo 'go: 1' >$T/grains; echo 'grains_file: $T/grains' >agent.yaml",
+        "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state",
+    ),
+    Trust(
+        "kind",
+        f"mkdir states resources; cat >$T/kind.py <<'END'\n{KIND}END\n"
+        f"chown root $T/kind.py; ln -s $T/kind.py resources/kind.py; echo 'x: {{test.nop: []}}' >states/s.sls; "
+        "echo 'resources: $D/resources' >agent.yaml",
+        "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state",
+    ),
+    Trust(
+        "kind-directory",
+        f"mkdir states; mkdir $T/resources; cat >$T/resources/kind.py <<'END'\n{KIND}END\n"
+        f"chown -R root $T/resources; ln -s $T/resources resources; echo 'x: {{test.nop: []}}' >states/s.sls; "
+        "echo 'resources: $D/resources' >agent.yaml",
+        "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state",
+    ),
+    Trust(
+        "kind-moved",
+        f"mkdir states; mkdir $T/a; mkdir $T/a/resources; cat >$T/a/resources/kind.py <<'END'\n{KIND}END\n"
+        f"chown -R root $T/a; echo 'x: {{test.nop: []}}' >states/s.sls; echo 'resources: $T/a/resources' >agent.yaml",
+        "holdfast apply --config $D/agent.yaml --states $D/states --state-dir $D/state",
+    ),
+    Trust(
+        "state-dir", f"mkdir states; echo '{STATE}' >states/s.sls",
+        "holdfast apply --states $D/states --state-dir $T/state",
+    ),
+    Trust(
+        "state-dir-roots",
+        f"mkdir states; echo '{STATE}' >states/s.sls; mkdir $T/state; chown root $T/state; chmod 700 $T/state",
+        "holdfast apply --states $D/states --state-dir $T/state",
+    ),
     Trust("state-dir-link", f"mkdir states; echo '{STATE}' >states/s.sls; mkdir $T/state; ln -s $T/state state"),
     Trust("state-dir-users", f"mkdir states state; echo '{STATE}' >states/s.sls; chown u state", names="$D/state"),
-    Trust("state-dir-world", f"mkdir states; mkdir -m 777 state; echo '{STATE}' >states/s.sls", names="$D/state", refused=False),
+    Trust(
+        "state-dir-world", f"mkdir states; mkdir -m 777 state; echo '{STATE}' >states/s.sls", names="$D/state",
+        refused=False,
+    ),
     Trust("run", f"mkdir states; echo '{STATE}' >states/s.sls", "holdfast run --states $D/states --state-dir $T/state"),
     Trust("read", reads("['file.read']('$T/l')")),
     Trust("read-parent", reads("['file.read']('$T/d/secret')")),
@@ -243,17 +318,29 @@ TRUST = [
     Trust("grep", reads("['file.grep']('$T/l', 'secret of')"), refused=False),
     Trust("list-states", reads("['cp.list_master']()") + "ln -s $T/p states/p", refused=False),
     Trust("slsutil", reads("['slsutil.renderer']('$T/l')"), refused=False),
-    Trust("source-kind", "mkdir states; echo '{/srv/out/$N: {file.managed: [{source: salt://leak}]}}' >states/s.sls; ln -s $T/l states/leak"),
-    Trust("source-tree", "mkdir states; echo '{/srv/out/$N: {file.recurse: [{source: salt://leak}]}}' >states/s.sls; ln -s $T/d states/leak"),
+    Trust(
+        "source-kind",
+        "mkdir states; echo '{/srv/out/$N: {file.managed: [{source: salt://leak}]}}' >states/s.sls; "
+        "ln -s $T/l states/leak",
+    ),
+    Trust(
+        "source-tree",
+        "mkdir states; echo '{/srv/out/$N: {file.recurse: [{source: salt://leak}]}}' >states/s.sls; "
+        "ln -s $T/d states/leak",
+    ),
 ]  # fmt: skip
 
 
 @pytest.mark.timeout(560)
 def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None:
-    """States, pillar, settings, grains, kinds, the state directory; and what root's templates read on the user's paths is the user's."""
+    """A user's states, pillar, settings, grains, kinds and state directory are refused.
+
+    What root's templates read on the user's paths is the user's own data.
+    """
     host = site.host
     host.sh(
-        "mkdir -p /srv/victims/trust/private /srv/trust; chmod 700 /srv/victims/trust/private; touch /srv/victims/trust/private/hidden"
+        "mkdir -p /srv/victims/trust/private /srv/trust; chmod 700 /srv/victims/trust/private; "
+        "touch /srv/victims/trust/private/hidden"
     )
     host.write(SECRET, "secret of trust\n", 0o600)
     script = ""
@@ -270,7 +357,8 @@ def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None
             {given}
             ) || echo 'failed: {case.name}'
             while [ $(jobs -rp | wc -l) -ge 4 ]; do wait -n; done
-            (cd {place}; ulimit -v 4000000; timeout 150 bash -c '{command}' >{place}.said 2>&1; echo $? >{place}.status) &
+            (cd {place}; ulimit -v 4000000
+            timeout 150 bash -c '{command}' >{place}.said 2>&1; echo $? >{place}.status) &
         """
     before = site.snapshot()
     laid = host.run("bash", "-s", stdin=f"{textwrap.dedent(script)}\nwait", timeout=500).stdout
@@ -292,7 +380,7 @@ def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None
 
 
 def test_what_the_agent_itself_writes_is_not_led_astray(site: Site) -> None:
-    """The file of its metrics, its socket, and what a command is told to write: all in a directory that a user leads elsewhere."""
+    """The file of the metrics, the socket, and the output of a command, all in a directory that a user redirects."""
     host = site.host
     host.sh(f"mkdir {VICTIMS}/own; echo secret >{VICTIMS}/own/secret")
     site.as_user(
@@ -409,11 +497,12 @@ KEPT = """\
 
 
 def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site) -> None:
-    """Hundreds of thousands of entries and directories, a tree beyond every path, huge and growing files, a file system that hangs."""
+    """Huge directories, trees and files, growing files, a tree too deep for any path, and a file system that hangs."""
     host = site.host
     host.write("/etc/holdfast/agent.yaml", "durable: false\n")
     host.sh(
-        "install -d -o u -g u /dev/shm/u; cd /dev/shm/u; install -d -o u -g u many wide odd deep deep/deep hung storm storm/in"
+        "install -d -o u -g u /dev/shm/u; cd /dev/shm/u; "
+        "install -d -o u -g u many wide odd deep deep/deep hung storm storm/in"
     )
     host.write("/etc/holdfast/states/tree/f", "salt\n")
     host.write("/etc/holdfast/states/site.sls", KEPT.replace("/dev/shm/u/many-cleaned:", "cleaned:"))
@@ -464,7 +553,7 @@ def resident(host: lab.Host, pid: str) -> int:
 
 
 def repaired(host: lab.Host, number: int) -> float:
-    """Damage what has nothing to do with the user, another file each time, and wait until it is right; the seconds that took."""
+    """Damage a file that has nothing to do with the user, wait for its repair, and return the seconds it took."""
     host.sh(f"echo damaged >/srv/kept{number}")
     start = time.monotonic()
     lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n", 30)

@@ -1,8 +1,8 @@
-"""A user who exchanges components of managed paths in a tight loop, while each kind of file is applied thousands of times.
+"""A user exchanges components of managed paths in a tight loop; each kind of file is applied thousands of times.
 
-It runs on the machine itself, in a directory of its own: a real second user needs a uid and no host. It takes about a minute, for
-each kind is called `CALLS` times: a window of a few microseconds is met by chance, and the exhaustive tests of the path module do not
-have the kernel's own timing.
+It runs on the machine itself, in a directory of its own: a real second user needs a uid and no host. It takes about a
+minute, for each kind is called `CALLS` times: a window of a few microseconds is met by chance, and the exhaustive
+tests of the path module do not have the kernel's own timing.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Ground:
         return info.st_ino, info.st_uid, info.st_gid, oct(info.st_mode), info.st_mtime_ns, info.st_nlink, content
 
     def inner(self) -> dict[str, tuple[Any, ...]]:
-        """Root's own in the user's home, which he may have moved: owner, mode, content; and of what no resource names, that it is there."""
+        """Root's own files in the user's home, which he may move: owner, mode, content; existence, if unmanaged."""
         found = {}
         for name, descriptor in self.held.items():
             info = os.fstat(descriptor)
@@ -131,7 +131,10 @@ class Ground:
     @contextmanager
     def attacked(self) -> Iterator[None]:
         """The user is at it while this is held."""
-        argv = [sys.executable, str(HERE / "adversary.py"), str(self.base / "home"), str(UID), str(self.base / "count"), str(self.base / "victims")]  # fmt: skip
+        argv = [
+            sys.executable, str(HERE / "adversary.py"), str(self.base / "home"), str(UID), str(self.base / "count"),
+            str(self.base / "victims"),
+        ]  # fmt: skip
         with subprocess.Popen(argv, stdin=subprocess.PIPE) as process:
             try:
                 while self.exchanges() == 0:
@@ -162,7 +165,7 @@ def alternate(number: int, *choices: Any) -> Any:
 
 
 def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
-    """Arguments of the resources of one kind: where the user's components are on the way, and where they are the end of it."""
+    """Arguments of the resources of one kind: with the user's components in the middle, and at the end, of the path."""
     home, out = f"{base}/home", f"{base}/out"
     inside, leaf, tree, user = f"{home}/d/f", f"{home}/f", f"{home}/d/t", str(UID)
     both = {"append": lambda n: {"text": f"line {n}"}, "prepend": lambda n: {"text": f"line {n}"}}
@@ -186,24 +189,37 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
         "managed": [
             lambda n: {"name": inside, "contents": str(n), "user": user},
             lambda n: {"name": leaf, "contents": str(n), "user": user, "backup": "minion"},
-            lambda n: {"name": leaf, "replace": False, "user": alternate(n, user, "0"), "mode": alternate(n, "0644", "0666")},
-            lambda n: {"name": inside, "contents": str(n), "mode": alternate(n, "0644", "4755"), "follow_symlinks": alternate(n, True, False)},
+            lambda n: {
+                "name": leaf, "replace": False, "user": alternate(n, user, "0"), "mode": alternate(n, "0644", "0666"),
+            },
+            lambda n: {
+                "name": inside, "contents": str(n), "mode": alternate(n, "0644", "4755"),
+                "follow_symlinks": alternate(n, True, False),
+            },
             lambda n: {"name": f"{home}/d/m/a/f{n}", "contents": str(n), "makedirs": True, "user": user},
             lambda n: {"name": f"{out}/copy{n % 100}", "source": leaf, "mode": "0644"},
             lambda n: {"name": f"{out}/inside{n % 100}", "source": inside, "mode": "0644"},
             lambda n: {"name": f"{tree}/b/c", "source": f"salt://given{n % 2}", "user": user},
         ],
         "directory": [
-            lambda n: {"name": tree, "user": user, "mode": alternate(n, "0755", "0750"), "file_mode": alternate(n, "0644", "0640"), "recurse": ["user", "mode"]},
+            lambda n: {
+                "name": tree, "user": user, "mode": alternate(n, "0755", "0750"),
+                "file_mode": alternate(n, "0644", "0640"), "recurse": ["user", "mode"],
+            },
             lambda n: {"name": f"{home}/d/n/{n}", "user": user, "makedirs": True},
-            lambda n: {"name": f"{home}/d", "user": user, "mode": alternate(n, "0755", "0711"), "follow_symlinks": alternate(n, True, False)},
+            lambda n: {
+                "name": f"{home}/d", "user": user, "mode": alternate(n, "0755", "0711"),
+                "follow_symlinks": alternate(n, True, False),
+            },
             lambda n: {"name": tree, "clean": True},
             lambda n: {"name": leaf, "force": True},
             lambda n: {"name": inside, "backupname": f"{home}/d/taken"},
             lambda n: {"name": tree, "user": "0", "mode": "0755", "recurse": ["user", "mode"]},
         ],
         "recurse": [
-            lambda n: {"name": f"{home}/d/r", "source": "salt://tree", "user": user, "file_mode": alternate(n, "0644", "0640")},
+            lambda n: {
+                "name": f"{home}/d/r", "source": "salt://tree", "user": user, "file_mode": alternate(n, "0644", "0640"),
+            },
             lambda n: {"name": tree, "source": "salt://tree", "clean": True, "user": user},
             lambda n: {"name": f"{home}/d/m/{n}", "source": "salt://tree", "user": user},
             lambda n: {"name": f"{out}/tree", "source": tree, "clean": True},
@@ -238,7 +254,9 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
             lambda n: {"name": f"{home}/d/n", "source": tree, "force": True},
             lambda n: {"name": leaf, "source": inside, "force": True},
         ],
-        "pruned": [lambda _: {"name": tree}, lambda _: {"name": inside}, lambda _: {"name": f"{tree}/b", "if_empty": True}],
+        "pruned": [
+            lambda _: {"name": tree}, lambda _: {"name": inside}, lambda _: {"name": f"{tree}/b", "if_empty": True},
+        ],
         "exists": [lambda _: {"name": inside}, lambda _: {"name": leaf}],
         "missing": [lambda _: {"name": inside}, lambda _: {"name": f"{home}/d/none"}],
     }  # fmt: skip
@@ -246,8 +264,8 @@ def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
 
 
 KINDS = (
-    "managed", "directory", "recurse", "symlink", "absent", "touch", "copy", "rename", "pruned", "exists", "missing", "append", "prepend",
-    "replace", "line", "blockreplace", "keyvalue", "comment", "uncomment",
+    "managed", "directory", "recurse", "symlink", "absent", "touch", "copy", "rename", "pruned", "exists",
+    "missing", "append", "prepend", "replace", "line", "blockreplace", "keyvalue", "comment", "uncomment",
 )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""The whole main job, on a real host: drop a state file in, a web server comes up, and whatever is done to it is put right.
+"""The main use on a real host: add a state file, a web server starts, and whatever is done to it is repaired.
 
 One host for the module: the tests follow each other as damage does, each starting from a server that works.
 """

@@ -65,7 +65,10 @@ def test_a_key_whose_value_is_the_content_of_a_file_is_told(warnings):
 
 def test_a_template_in_the_state_itself_is_looked_at(warnings):
     """For keys, for names that nothing gives a value, and for calls that there are not; each in its own line."""
-    lines = "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
+    lines = (
+        "        {{ salt['pillar.get']('nginx:prot') }}\n        {{ colour }}\n"
+        "        {% if false %}{{ salt['no.such']() }}{% endif %}\n"
+    )
 
     found = warnings(f"#!yaml\n/x:\n  file.managed:\n    - template: jinja\n    - contents: |\n{lines}", pillar=PILLAR)
     assert [(warning.code, warning.location.line) for warning in found] == [

@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```yaml\n# (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILIN
 
 
 def sections() -> Iterator[tuple[str, dict[str, str]]]:
-    """(page and heading, files) of each section that shows files: YAML blocks whose first line is a comment with their path."""
+    """(page and heading, files) of each section with files: YAML blocks whose first line is a comment with the path."""
     for page in sorted(DOCS.glob("*.md")):
         for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]:
             files = {match["path"]: match["text"] for match in BLOCK.finditer(section)}
@@ -70,7 +70,9 @@ def test_every_command_that_is_shown_is_understood(page: str, words: str) -> Non
 AT_HAND = {
     "common.sls": "{}",
     "debian.sls": "{}",
-    "web/nginx.sls": "nginx:\n  service.running\ndefault site:\n  file.absent:\n    - name: /etc/nginx/sites-enabled/default\n",
+    "web/nginx.sls": (
+        "nginx:\n  service.running\ndefault site:\n  file.absent:\n    - name: /etc/nginx/sites-enabled/default\n"
+    ),
     "web/certificates.sls": "{}",
     "nginx.conf": "",
 }

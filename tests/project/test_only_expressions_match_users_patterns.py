@@ -1,4 +1,4 @@
-"""A pattern of a user is matched by `resources/expressions` alone, which no pattern can hold up; other patterns are literals of the code."""
+"""Only `resources/expressions` matches patterns of users, with a time limit; other patterns are literals in code."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ EXCEPTIONS = {
     "states/parse/marks.py: sought": "the word is escaped",
     "states/template/environment.py: _pinned": "a name, escaped",
 }
-"""Module and function where a pattern is neither a literal nor an `Expression` -> why no user's pattern can take long there."""
+"""Module and function with a pattern that is neither a literal nor an `Expression` -> why it cannot take long."""
 
 
 def patterns() -> Iterator[str]:
-    """Module and function of each call of `re` that matches or compiles something that is not made of literals and `re.escape`."""
+    """Module and function of each call of `re` whose pattern is not made of literals and `re.escape`."""
     for path in sorted(path for folder in COVERED for path in (ROOT / folder).rglob("*.py")):
         tree = ast.parse(path.read_text())
         constants = {

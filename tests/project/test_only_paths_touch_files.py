@@ -1,4 +1,4 @@
-"""Only `resources/paths` turns a path into a file: everywhere else a call that does so is an exception, named here with its reason."""
+"""Only `resources/paths` turns a path into a file: every other call that does so is listed here with its reason."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def named(node: ast.Attribute | ast.Name, *, uses_path: bool) -> str | None:
 
 
 def test_files_are_reached_through_the_path_module_alone():
-    """Kinds, providers, the host and what templates call: each other way is an exception of a function, with its reason."""
+    """Kinds, providers, the host and helpers of templates: each other access is a listed function with its reason."""
     found: dict[str, list[str]] = {}
     for top in COVERED:
         for module in sorted((ROOT / top).rglob("*.py")):

@@ -90,7 +90,7 @@ def test_sdist_and_wheel_hold_the_whole_package(built: Path) -> None:
 
 
 def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> None:
-    """From a wheel of the sdist, without the checkout: `install --root`, then the agent runs with what that wrote, until it has repaired a file.
+    """A wheel of the sdist works without the checkout: `install --root`, then an agent that repairs a file.
 
     It takes some seconds: sdist and wheel are built, installed in an environment of their own, and an agent is started.
     """
@@ -145,7 +145,7 @@ def test_an_installed_holdfast_never_runs_git(installed: Path, built: Path, tmp_
 
 @pytest.mark.skipif(GIT is None, reason="there is no git")
 def test_a_record_is_kept_from_sdist_to_wheel(built: Path, tmp_path: Path) -> None:
-    """Whatever repository the sdist is unpacked in; also where the commit was not known. Two wheels are built: some seconds."""
+    """In whatever repository the sdist is unpacked, also if the commit is unknown. Builds two wheels: some seconds."""
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         sdist.extractall(tmp_path, filter="data")
     source = next(tmp_path.glob("holdfast-*"))

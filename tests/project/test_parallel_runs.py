@@ -26,7 +26,7 @@ def test_third(): pytest.skip("something is missing")
 
 
 def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tmp_path: Path) -> None:
-    """With the options of `scripts/test`, here for two modules. It starts three interpreters with pytest: two seconds."""
+    """With the options of `scripts/test`, for two modules. Starts three interpreters with pytest, in two seconds."""
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(MODULE)
     (tmp_path / "test_b.py").write_text(SKIPPED)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Answer = Mapping[str, Any]
-"""`errors`, or `low` and, for each mode, its rows in order of execution and, under "MODE disk", what the disk held afterwards."""
+"""`errors`; or `low`, the rows of each mode in order of execution, and under "MODE disk" what is on the disk."""
 Row = Mapping[str, Any]
 """id, state, fun, name, result, ran, why (it did not run), changes (their keys), comment."""
 Found = tuple[str, str]

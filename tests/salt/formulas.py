@@ -1,11 +1,11 @@
-"""Compiles public formulas with Salt and with Holdfast, and counts what keeps those that Salt compiles from being applied here.
+"""Compile public formulas with Salt and with Holdfast, and count what prevents Holdfast from applying them.
 
     scripts/formulas DIRECTORY [NAME...]
 
-The directory holds a git repository for each formula of `formulas.yaml`, under its name; a bare one will do. Formulas that are not there
-are left out. Each is read at its commit and compiled twice, without a pillar and with its `pillar.example`, for the same host everywhere and
-leniently, as states of others are.
-Without Salt's environment (`scripts/test --salt` makes it) only Holdfast is asked.
+The directory holds a git repository for each formula of `formulas.yaml`, under its name; a bare one will do. Formulas
+that are not there are left out. Each is read at its commit and compiled twice, without a pillar and with its
+`pillar.example`, for the same host everywhere and leniently, as states of others are. Without Salt's environment
+(`scripts/test --salt` makes it) only Holdfast is asked.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class Verdict:
 
 
 def read(repository: Path, commit: str) -> dict[str, str]:
-    """The files of a formula, what is no text made text: path -> text. Raises `subprocess.CalledProcessError` when git cannot read that commit."""
+    """The files of a formula as text: path -> text. Raises `CalledProcessError` if git cannot read that commit."""
     archive = subprocess.run(["git", "-C", repository, "archive", commit], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         files = [(member.name, members.extractfile(member)) for member in members if member.isfile()]
@@ -138,7 +138,7 @@ def verdicts(jobs: Sequence[Job], directory: Path) -> Iterator[Verdict]:
 
 
 def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
-    """Compare Salt's answer about a tree with ours. Low data that differ by chance (a random number) are not compared."""
+    """Compare Salt's answer about a tree with Holdfast's. Low data that differ at random are not compared."""
     own = ours.answer(base, job)
     differs = None
     if salt and "low" in salt and "low" in own:
@@ -158,12 +158,13 @@ def general(message: str, base: Path) -> str:
 
 
 def report(judged: Sequence[Verdict]) -> Iterator[str]:
-    """The counts, then the reasons by code, most frequent first. What Salt refuses says nothing about Holdfast and is not counted."""
+    """The counts, then the reasons by code, most frequent first. Formulas that Salt refuses are not counted."""
     counted = [verdict for verdict in judged if verdict.salt is not False]
     compared = [verdict for verdict in counted if verdict.differs is not None]
     yield f"{len(judged)} trees; {sum(bool(verdict.salt) for verdict in counted)} compile with Salt"
     yield f"{sum(not verdict.differs for verdict in compared)} of {len(compared)} compared have the same low data"
-    yield f"{sum(not verdict.reasons for verdict in counted)} of {len(counted)} are ready to apply with Holdfast; in how many trees what stops the others:"
+    ready = sum(not verdict.reasons for verdict in counted)
+    yield f"{ready} of {len(counted)} are ready to apply with Holdfast; the others are stopped by (number of trees):"
     messages = Counter(reason for verdict in counted for reason in verdict.reasons)
     codes = [frozenset(code for code, _ in verdict.reasons) for verdict in counted]
     for code, count in Counter(code for several in codes for code in several).most_common():

@@ -1,6 +1,7 @@
-"""Trees made at random, always the same ones: states that pretend, in a few files, with requisites of every kind between them.
+"""Random trees, the same in each run: states that pretend, in a few files, with requisites of all kinds.
 
-Requisites follow a hidden order, so that there are no loops. What differs on purpose (`differences.yaml`) is left to the designed trees.
+Requisites follow a hidden order, so that there are no loops. What differs on purpose (`differences.yaml`) is left to
+the designed trees.
 """
 
 from __future__ import annotations

@@ -13,7 +13,9 @@ from formulas import LIST, SALT, found, general, read, report, verdicts
 
 FILES = {
     "web/init.sls": "include: [web.map]\n",
-    "web/map.sls": "{% if pillar.get('strict') %}x: {nowhere.present: []}{% else %}{{ grains.osfinger }}: test.nop{% endif %}\n",
+    "web/map.sls": (
+        "{% if pillar.get('strict') %}x: {nowhere.present: []}{% else %}{{ grains.osfinger }}: test.nop{% endif %}\n"
+    ),
     "test/kitchen.yml": "not: read",
     "pillar.example": "strict: true\n",
     "web/files/logo.png": b"\x89PNG\xff",
@@ -53,7 +55,7 @@ def test_the_list_names_formulas_by_commit() -> None:
 
 
 def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Not as it lies there; one without that commit is left out with the reason, one that is not there without a word."""
+    """A formula is read at its commit. Without that commit it is left out with a reason; if it is missing, silently."""
     plain, with_pillar = found(shelf, [])
 
     assert plain.name == "web-formula"
@@ -83,7 +85,7 @@ def test_what_stops_a_formula_is_counted(shelf: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
 def test_both_sides_are_asked(shelf: Path, tmp_path: Path) -> None:
-    """Salt compiles what names a state that does not exist, and the low data are the same. It starts Salt: some seconds."""
+    """Salt compiles a state that does not exist, and the low data are equal. Starts Salt, which takes some seconds."""
     (tmp_path / "work").mkdir()
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
 

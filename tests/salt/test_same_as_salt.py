@@ -1,4 +1,4 @@
-"""Each tree, designed or generated, means to Holdfast what it means to Salt, but for the differences that are on purpose."""
+"""Each tree, designed or generated, means the same to Holdfast as to Salt, except for intended differences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def excused(tree, salt):
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
 def test_low_data_order_and_outcome_are_those_of_salt_3007(tree, salt_3007, holdfast):
-    """Applied for real and in test mode: numbers, order of execution, results, why not, changes, and what is on the disk."""
+    """Applied for real and in test mode: numbers, order, results, reasons, changes, content of the disk."""
     found = differences(salt_3007(tree.name), holdfast(tree.job()), tree.modes)
 
     unexpected = [f"{aspect}: {what}" for aspect, what in found if aspect not in excused(tree, 3007)]

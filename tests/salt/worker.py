@@ -2,8 +2,8 @@
 
     python worker.py DIRECTORY < jobs
 
-reads one JSON job a line and prints one JSON answer a line: what `trees.Tree` and `answers.Answer` say. All of Salt's own directories
-are below DIRECTORY. Nothing here knows of Holdfast.
+reads one JSON job a line and prints one JSON answer a line: what `trees.Tree` and `answers.Answer` say. All of Salt's
+own directories are below DIRECTORY. Nothing here knows of Holdfast.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class CompiledOnly(Exception):
 class Host:
     """One Salt minion without a master, configured below a directory.
 
-    Its loaders load each module at its first use, which takes most of the time of a run. So two minions, one for each mode, load all of
-    them once, and each run is a child process with a copy of one: it finds everything loaded, and leaves nothing behind.
+    Its loaders load each module at its first use, which takes most of the time of a run. So two minions, one for each
+    mode, load all of them once, and each run is a child process with a copy of one: it finds everything loaded, and
+    leaves nothing behind.
     """
 
     def __init__(self, base: Path) -> None:
@@ -135,7 +136,7 @@ class Host:
 
     @staticmethod
     def _apply(highstate: Any, job: Job) -> Any:
-        """As `state.apply` does: the names given, else what the top file says. A list of errors, or a dictionary of rows."""
+        """As `state.apply` does: the given names, or the top file. A list of errors, or a dictionary of rows."""
         errors = highstate.state.opts["pillar"].get("_errors")
         if errors:
             return list(errors)

@@ -97,7 +97,7 @@ def request(root: Path, *sls: str, **more: Any) -> Request:
 
 @pytest.fixture
 def compile_tree(tmp_path: Path) -> Callable[..., Compilation]:
-    """Compile a mapping of file names to texts (or one text, as `site.sls`), with a new compiler or the one that is given."""
+    """Compile a mapping of file names to texts, or one text as `site.sls`, with a new or the given compiler."""
 
     def run(files: Mapping[str, str] | str, *sls: str, compiler: Compiler | None = None, **more: Any) -> Compilation:
         write(tmp_path / "states", {"site.sls": files} if isinstance(files, str) else files)

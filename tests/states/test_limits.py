@@ -257,7 +257,8 @@ def test_rendering_gives_the_same_in_every_process(expression):
     """Neither the seed of Python's hashes nor chance changes a file for no reason."""
     script = (
         "from holdfast.states.template.jinja import render_text\n"
-        f"print(render_text({'{{ ' + expression + ' }}'!r}, name='x', variables={{}}, grains={{'id': 'web1'}}, pillar={{}}))"
+        f"print(render_text({'{{ ' + expression + ' }}'!r}, name='x', variables={{}}, grains={{'id': 'web1'}}, "
+        f"pillar={{}}))"
     )
     said = {
         subprocess.run(

@@ -1,17 +1,21 @@
 # What must be as it was: printed, one thing a line. Independent of what the agent thinks.
-for path in /etc/guestbook.json /opt/guestbook /opt/guestbook/serve.py /var/lib/guestbook /var/backups/guestbook /usr/local/bin/guestbook-backup \
-    /etc/systemd/system/guestbook.service /etc/nginx/sites-available/guestbook /etc/nginx/sites-enabled/default /srv/chaos/deep /srv/chaos/deep/er/leaf \
-    /srv/chaos/large /srv/chaos/link /srv/small/file /usr/lib/systemd/system/sleeper.service /etc/sysctl.d/99-holdfast.conf /etc/sysctl.d/50-chaos.conf; do
+for path in /etc/guestbook.json /opt/guestbook /opt/guestbook/serve.py /var/lib/guestbook /var/backups/guestbook \
+    /usr/local/bin/guestbook-backup /etc/systemd/system/guestbook.service /etc/nginx/sites-available/guestbook \
+    /etc/nginx/sites-enabled/default /srv/chaos/deep /srv/chaos/deep/er/leaf /srv/chaos/large /srv/chaos/link \
+    /srv/small/file /usr/lib/systemd/system/sleeper.service /etc/sysctl.d/99-holdfast.conf \
+    /etc/sysctl.d/50-chaos.conf; do
   stat -c '%n %F %a %U:%G %N' "$path"
   # Without waiting for a writer, should it be a fifo for the moment.
   [ -d "$path" ] || dd if="$path" iflag=nonblock bs=64k status=none | sha256sum
 done 2>&1
 for line in one two; do grep -cx "$line" /srv/chaos/lines; done 2>&1
 for unit in nginx guestbook cron sleeper; do
-  echo "$unit $(systemctl is-active "$unit") $(systemctl is-enabled "$unit") $(systemctl show -P NeedDaemonReload "$unit")"
+  reload=$(systemctl show -P NeedDaemonReload "$unit")
+  echo "$unit $(systemctl is-active "$unit") $(systemctl is-enabled "$unit") $reload"
 done 2>&1
 dpkg-query -W -f '${Package} ${db:Status-Status} ${db:Status-Want}\n' nginx-light tiny cron 2>&1
-getent passwd guestbook visitor; getent shadow visitor | cut -d: -f2; getent group crew guestbook; id -Gn guestbook; id -Gn visitor
+getent passwd guestbook visitor; getent shadow visitor | cut -d: -f2
+getent group crew guestbook; id -Gn guestbook; id -Gn visitor
 crontab -u guestbook -l 2>&1
 cat /proc/sys/net/core/somaxconn /proc/sys/net/ipv4/ip_default_ttl
 # With what the service was started, and what the front serves: behind the files only if a restart or a reload was lost.
