@@ -112,7 +112,7 @@ CARRIES: Mapping[str, str] = {kind.name: kind.carries for kind in TABLE if kind.
 """Requisite that carries changes (on failure: failures) to the state -> name under which its deliveries are counted."""
 EARLIER = frozenset(kind.name for kind in TABLE if kind.targets == "earlier")
 """Requisites for whose targets the state waits."""
-LATER = tuple(kind.name for kind in TABLE if kind.targets == "later")
+PROBED = tuple(kind.name for kind in TABLE if kind.targets == "later")
 """Requisites whose targets are probed before the state runs, and run after it."""
 LISTENING = frozenset(kind.name for kind in TABLE if kind.gates == "nothing")
 """Requisites, and deliveries, that refresh at the end of a pass, in a run of their own."""

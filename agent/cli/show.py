@@ -34,7 +34,7 @@ from holdfast.states.compile.automatic import automatic
 from holdfast.states.compile.order import rank
 from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused, masked
-from holdfast.states.requisite_kinds import LATER
+from holdfast.states.requisite_kinds import PROBED
 
 _source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
 
@@ -188,7 +188,7 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
         for kind, targets in call.requisites.items():
             for target in targets:
                 pair = (calls[target].identity, call.identity)
-                yield (*(reversed(pair) if kind in LATER else pair), kind)
+                yield (*(reversed(pair) if kind in PROBED else pair), kind)
 
 
 def _unwritten(calls: tuple[Call, ...], source: ConfigurationSource) -> Iterator[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from holdfast.agent.insight.traces import Traces, chrome
 from holdfast.agent.phrases import first_of
 from holdfast.resources.spelling import nearest
 from holdfast.states.data import Low
-from holdfast.states.requisite_kinds import LATER
+from holdfast.states.requisite_kinds import PROBED
 
 CANDIDATES = 5000
 """Most identities that a mistyped one is compared with: comparing takes long."""
@@ -173,7 +173,7 @@ def live_graph(view: View) -> dict[str, Any]:
     ]
     edges = [
         {"from": vertex.identity, "to": target.identity, "kind": kind}
-        if kind in LATER
+        if kind in PROBED
         else {"from": target.identity, "to": vertex.identity, "kind": kind}
         for vertex in view.present
         for kind, target in requisites(vertex)

@@ -16,13 +16,13 @@ from holdfast.resources.traits import Refreshable
 from holdfast.states.compile.check import Checker
 from holdfast.states.compile.low import CONTROL, Chunk, Verdict
 from holdfast.states.data import Call, Low
-from holdfast.states.requisite_kinds import EARLIER, KINDS, LATER, LISTENING, RECV, REQUISITES, WATCH
+from holdfast.states.requisite_kinds import EARLIER, KINDS, LISTENING, PROBED, RECV, REQUISITES, WATCH
 
 DEPTH, MOST = 8, 10_000
 """Maximum nesting of composites, and maximum number of all parts of one state."""
 OWN = frozenset({"check_cmd", "fire_event", "parallel", RECV})
 """Meta parameters that apply to the composite alone; all others are passed to its parts."""
-BETWEEN = frozenset(REQUISITES).difference(LATER)
+BETWEEN = frozenset(REQUISITES).difference(PROBED)
 """Requisites that parts may have on each other."""
 CONTROLLED = ("state", "fun", "order", "__id__", "__sls__", "__env__")
 
@@ -292,6 +292,6 @@ def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:
 
     A prereq on a composite applies to all of its parts, because only they can change.
     """
-    if kind in LATER:
+    if kind in PROBED:
         targets = [slot for target in targets for slot in target.all()]
     return tuple(dict.fromkeys(slot.position for slot in targets))

@@ -19,7 +19,7 @@ from holdfast.states.compile.requisites import ResolvedTarget
 from holdfast.states.data import Low
 from holdfast.states.declare.high import Target
 from holdfast.states.errors import Problem
-from holdfast.states.requisite_kinds import KINDS, LATER, LISTENING
+from holdfast.states.requisite_kinds import KINDS, LISTENING, PROBED
 
 CAP_STEP, LAST = 100, 1_000_000
 """First number for chunks without one, after the highest; and the distance of `last` and negative numbers from it."""
@@ -106,7 +106,7 @@ class Plan:
         """Groups whose members have all been visited."""
         for position, own in enumerate(edges):
             for edge in own:
-                if edge.kind in LATER:
+                if edge.kind in PROBED:
                     for target in edge.group:
                         self._before.setdefault(target, []).append((position, edge))
         for position in range(len(chunks)):
@@ -125,7 +125,7 @@ class Plan:
         for kind, _, group in self.edges[position]:
             if kind in LISTENING or (id(group), False) in done:
                 continue
-            if kind in LATER or not all(state.get((target, False)) for target in group):
+            if kind in PROBED or not all(state.get((target, False)) for target in group):
                 return False
             done.add((id(group), False))
         return True
@@ -134,7 +134,7 @@ class Plan:
         """The nodes that must come before a node, in order. Each is visited before the next is requested."""
         position, probe = node
         for edge in self.edges[position]:
-            look = edge.kind in LATER
+            look = edge.kind in PROBED
             if edge.kind in LISTENING or (id(edge.group), look) in self._done:
                 continue
             for target in edge.group:

@@ -9,7 +9,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.resources.spelling import nearest
 from holdfast.states.compile.automatic import automatic
 from holdfast.states.data import Call
-from holdfast.states.requisite_kinds import LATER, LISTENING, targets_of
+from holdfast.states.requisite_kinds import LISTENING, PROBED, targets_of
 
 CANDIDATES = 10_000
 """Maximum number of names that are compared to find a similar one."""
@@ -73,7 +73,7 @@ def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[in
     edges = automatic(calls).edges if autoedge else {}
     before: dict[int, list[int]] = {}
     for call in calls:
-        for target in targets_of(call.requisites, LATER):
+        for target in targets_of(call.requisites, PROBED):
             before.setdefault(target, []).append(call.position)
     todo = list(found)
     while todo:

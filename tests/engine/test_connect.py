@@ -12,8 +12,8 @@ from effort import effort
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
 from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.states.requisite_kinds import PROBED, REQUISITES
 
-KINDS = ("require", "watch", "onchanges", "onfail", "listen", "prereq", "require_any")
 SIZE = 8
 
 
@@ -23,8 +23,8 @@ def vertices(requisites: list[list[tuple[str, int]]]) -> list[Vertex]:
     for position, wanted in enumerate(requisites):
         found: dict[str, list[str]] = {}
         for kind, other in wanted:
-            there = position + 1 + other if kind == "prereq" else other
-            if there < (len(requisites) if kind == "prereq" else position):
+            there = position + 1 + other if kind in PROBED else other
+            if there < (len(requisites) if kind in PROBED else position):
                 found.setdefault(kind, []).append(f"s{there}")
         states.append(state(f"s{position}", **{kind: list(dict.fromkeys(names)) for kind, names in found.items()}))
     return [Vertex(call, None) for call in compilation(*states).calls]  # type: ignore[arg-type]  # no context is asked for
@@ -50,11 +50,11 @@ def shape(graph: Graph) -> list[Any]:
     ]
 
 
-REQUISITES = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, SIZE)), max_size=4)
+GIVEN = st.lists(st.tuples(st.sampled_from(REQUISITES), st.integers(0, SIZE)), max_size=4)
 
 
 @given(
-    st.lists(REQUISITES, min_size=SIZE, max_size=SIZE),
+    st.lists(GIVEN, min_size=SIZE, max_size=SIZE),
     st.sets(st.integers(0, SIZE - 1)),
     st.dictionaries(st.integers(1, SIZE - 1), st.just((0,)), max_size=3),
 )

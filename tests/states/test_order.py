@@ -15,21 +15,9 @@ from holdfast.states.compile.compiler import Compiler
 from holdfast.states.compile.order import LOOPS
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError
+from holdfast.states.requisite_kinds import EARLIER, REQUISITES
 
-KINDS = (
-    "require",
-    "watch",
-    "onchanges",
-    "onfail",
-    "require_any",
-    "watch_any",
-    "onchanges_any",
-    "onfail_any",
-    "onfail_all",
-    "prereq",
-    "listen",
-)
-FORWARD = tuple(kind for kind in KINDS if kind not in ("prereq", "listen"))
+FORWARD = tuple(kind for kind in REQUISITES if kind in EARLIER)
 
 
 def compile_text(text):
@@ -156,7 +144,7 @@ def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
         assert {id_.removeprefix("lamp.lit[").removesuffix("]") for id_ in ids} <= left.keys()
 
 
-@given(trees(kinds=KINDS, acyclic=False))
+@given(trees(kinds=REQUISITES, acyclic=False))
 def test_prereqs_run_before_their_targets_or_there_is_a_loop(states):
     """Every tree compiles to an order that holds, or says that there is none."""
     calls, codes = (), {"requisite-loop"}

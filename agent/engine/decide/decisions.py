@@ -18,7 +18,7 @@ from holdfast.agent.engine.model.events import Notice, Outcome, Reason
 from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.graph import Vertex
 from holdfast.resources.traits import Reactive
-from holdfast.states.requisite_kinds import CARRIES, KINDS, LATER, LISTENING, WATCH, targets_of
+from holdfast.states.requisite_kinds import CARRIES, KINDS, LISTENING, PROBED, WATCH, targets_of
 
 CLOCK = 0.05
 """Seconds by which the loop's clock and Unix time may differ when a timer fires."""
@@ -83,7 +83,7 @@ class Decisions:
                 row = KINDS[kind].effective(refreshable=vertex.refreshable is not None)
                 for target in targets:
                     outcome = None if probing and _runs_later(vertex, target) else target.outcome
-                    if kind in LATER:
+                    if kind in PROBED:
                         outcome = None  # a target that a swap has just added is probed when this vertex runs again
                         if target in probes:
                             outcome = self._expected(probes[target].outcome, target, applying=applying)
@@ -245,9 +245,9 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
 
     By the generations, the vertex does not run again for a target for which it has already run.
     """
-    if vertex.requisites.keys().isdisjoint(LATER):
+    if vertex.requisites.keys().isdisjoint(PROBED):
         return NO_TARGETS
-    return frozenset((target, target.generation) for target in targets_of(vertex.requisites, LATER))
+    return frozenset((target, target.generation) for target in targets_of(vertex.requisites, PROBED))
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:

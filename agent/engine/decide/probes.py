@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.graph import ProbeResult, Vertex
-from holdfast.states.requisite_kinds import LATER, targets_of
+from holdfast.states.requisite_kinds import PROBED, targets_of
 
 Probes = dict[Vertex, ProbeResult]
 """Target of a prereq -> the result of its probe."""
@@ -81,12 +81,12 @@ def _targets(vertex: Vertex) -> list[Vertex]:
     A target comes after its prereqs in order of execution, so each target is probed before the targets that need it.
     """
     reached: set[Vertex] = set()
-    stack = list(targets_of(vertex.requisites, LATER))
+    stack = list(targets_of(vertex.requisites, PROBED))
     while stack:
         target = stack.pop()
         if target not in reached:
             reached.add(target)
-            stack.extend(() if _kept(target) else targets_of(target.requisites, LATER))
+            stack.extend(() if _kept(target) else targets_of(target.requisites, PROBED))
     return sorted(reached, key=lambda target: -target.position)
 
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from holdfast.agent.engine.model.graph import NONE, Automatic, Graph, Requisites, Vertex
 from holdfast.states.data import Call
-from holdfast.states.requisite_kinds import CARRIES, EARLIER, LATER, targets_of
+from holdfast.states.requisite_kinds import CARRIES, EARLIER, PROBED, targets_of
 
 
 def tied_alike(graph: Graph, vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> bool:
@@ -84,7 +84,7 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
         for kind, targets in requisites.items():
             for target in targets if kind in CARRIES else ():
                 subscribers.setdefault(target, {})[vertex, CARRIES[kind]] = None
-            for target in targets if kind in LATER else ():
+            for target in targets if kind in PROBED else ():
                 prereq_owners.setdefault(target, []).append(vertex)
             if kind in EARLIER:
                 before.update(dict.fromkeys(targets))
@@ -116,7 +116,7 @@ def _put_owners_first(
     for target, owners in prereq_owners.items():
         above[target.position].update(dict.fromkeys(owners))
     for owner in reversed(vertices) if prereq_owners else ():
-        for target in targets_of(owner.requisites, LATER):
+        for target in targets_of(owner.requisites, PROBED):
             above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
 
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from engine_bench import LATER
+from holdfast.states.requisite_kinds import REQUISITES
 from simulated.life import faults
-from simulated.plan import REQUISITES, Plan, State
+from simulated.plan import Plan, State
 
 TRIES = 1500
 """Lives that may be spent on one plan: some seconds."""

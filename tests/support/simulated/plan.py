@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 from engine_bench import LATER, state
+from holdfast.states.requisite_kinds import LISTENING, PROBED, REQUISITES, TABLE, targets_of
 
 State = tuple[Any, ...]
 """As `state` makes it: name, kind, meta, and what it says with its requisites."""
@@ -15,20 +16,8 @@ Trouble = tuple[Any, ...]
 """Seconds to wait before, a method of `Life`, its arguments."""
 
 NAMES = tuple(f"s{n}" for n in range(8))
-REQUISITES = (
-    "require",
-    "watch",
-    "listen",
-    "require_any",
-    "onchanges",
-    "onfail",
-    "prereq",
-    "watch_any",
-    "onchanges_any",
-    "onfail_all",
-)
-CONDITIONAL = {"onchanges", "onchanges_any", "onfail", "onfail_all", "prereq"}
-"""Requisites for want of which a state may never run: one that sends has none of them, or whoever receives from it might never run either."""
+CONDITIONAL = {kind.name for kind in TABLE if kind.conditional}
+"""Requisites that may keep a state from running. A sender has none of them: its receivers might never run."""
 ACTIONS = {"zaction.run", "zcaller.run"}
 SENDERS = {"zspeaker.present", "zhearer.present", "zcaller.run"}
 RECEIVERS = ("zhearer.present", "zhearer.present", "zcaller.run")
@@ -109,11 +98,11 @@ def random_states(chance: random.Random) -> list[State]:
         requisites: dict[str, list[str]] = {}
         for other, target in enumerate(names):
             kind = chance.choice((*REQUISITES, *[None] * 12))
-            backwards = kind == "prereq"
+            backwards = kind in PROBED
             if (
                 kind
                 and other != position
-                and (other > position if backwards else other < earliest[position] or kind == "listen")
+                and (other > position if backwards else other < earliest[position] or kind in LISTENING)
             ):
                 if backwards:
                     earliest[other] = min(earliest[other], position)
@@ -129,7 +118,7 @@ def random_states(chance: random.Random) -> list[State]:
 
 def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
     """The same, and before one of them another state of its setting that it supersedes."""
-    targets = {name for one in states for name in one[3].get("prereq", ())}
+    targets = {name for one in states for name in targets_of(one[3], PROBED)}
     last = [
         one[0]
         for one in states

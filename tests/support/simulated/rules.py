@@ -15,6 +15,7 @@ from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
 from holdfast.agent.engine.model.graph import Graph, Vertex
 from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.workers import LONG
+from holdfast.states.requisite_kinds import EARLIER
 from simulated.active import Active
 from simulated.counts import miscounted
 from simulated.deeds import Deeds
@@ -195,7 +196,7 @@ class Rules:
         fresh = [vertex]
         while fresh:
             now = fresh.pop()
-            near = {up for kind, ups in now.requisites.items() if kind not in {"prereq", "listen"} for up in ups}
+            near = {up for kind, ups in now.requisites.items() if kind in EARLIER for up in ups}
             near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(
                 self._around(now)
             )

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from simulated.plan import ACTIONS, State
+from holdfast.states.requisite_kinds import CARRIES, ON_FAILURE, TABLE
+from simulated.plan import ACTIONS, CONDITIONAL, State
 
 Edge = tuple[str, str, str]
 """Upstream and downstream with their kinds, and `watch`, `onchanges` or `listen`."""
-WAYS = {"watch", "watch_any", "listen", "onchanges", "onchanges_any"}
+WAYS = CARRIES.keys() - ON_FAILURE
 """Requisites by which somebody waits for changes."""
+ON_CHANGES = {kind.name for kind in TABLE if kind.gates == "change"}
 
 
 @dataclass
@@ -97,8 +99,8 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
             silent.add(name)
         if meta.get("noop") or name in silent:
             continue
-        gated = {"onfail", "onfail_all", "prereq"} & spec.keys()
-        chosen = {"onchanges", "onchanges_any"} & spec.keys()
+        chosen = ON_CHANGES & spec.keys()
+        gated = CONDITIONAL & spec.keys() - chosen
         for requisite in ("watch", "onchanges", "listen"):
             if requisite != "listen" and (
                 gated or (requisite == "watch" and chosen) or (requisite == "onchanges" and len(chosen) > 1)

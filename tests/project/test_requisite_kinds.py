@@ -1,0 +1,80 @@
+"""The table of requisites (`states/requisite_kinds.py`): only it knows names of requisites, and each row is documented and tested."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from holdfast.states.requisite_kinds import CARRIES, KINDS, NOTED, PROBED, REQUISITES, REVERSED, TABLE
+
+ROOT = Path(__file__).resolve().parents[2]
+NAMES = {*KINDS, *REVERSED, *NOTED.values(), "_any", "_all", "_in"}
+EXCEPTIONS = {
+    "states/requisite_kinds.py": NAMES,
+    "agent/pictures/drawing.py": {*KINDS},  # a style for each name
+    "agent/engine/model/": {"onfail", "onchanges", "prereq"},  # reasons of outcomes
+    "agent/engine/decide/": {"onfail", "onchanges", "prereq"},  # the same
+    "agent/engine/inspect/": {"prereq", "watch"},  # the same; a vertex waits for its watch
+    "agent/cli/": {"watch"},  # a verb
+    "agent/control/": {"watch"},  # a verb
+    "agent/cli/oneshot.py": {"onfail"},  # Salt's `onfail_stop` belongs to `onfail` alone
+    "agent/settings.py": {"listen"},  # a setting
+    "agent/host/path_nodes.py": {"watch"},  # an attribute
+    "resources/watches.py": {"watch"},  # the name of a task
+    "resources/kinds/": {"watch"},  # parts of composites have requisites
+}
+"""Start of a path -> names that these files may contain."""
+DOCUMENTED = ("docs/language.md", "tests/engine/requisite_tables.txt")
+
+
+def strings(tree: ast.Module) -> Iterator[ast.Constant]:
+    """All strings of a module, except for its docstrings."""
+    documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
+            yield node
+
+
+def test_no_other_module_knows_a_name_of_a_requisite() -> None:
+    """A module that compares or slices names would have to change with each new kind of requisite."""
+    found = []
+    for folder in ("agent", "states", "resources"):
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            here = str(path.relative_to(ROOT))
+            allowed = {name for start, names in EXCEPTIONS.items() if here.startswith(start) for name in names}
+            nodes = strings(ast.parse(path.read_text(encoding="utf-8")))
+            found += [f"{here}:{node.lineno}: {node.value!r}" for node in nodes if node.value in NAMES - allowed]
+    assert not found, "look up the row in states/requisite_kinds.py instead"
+
+
+@pytest.mark.parametrize("name", REQUISITES)
+def test_each_requisite_is_documented_and_has_its_row_in_the_tables(name: str) -> None:
+    """The documentation has the name in code style; the tables of what a state does, with and without noop, have a row."""
+    language, tables = (ROOT.joinpath(file).read_text(encoding="utf-8") for file in DOCUMENTED)
+    assert f"`{name}`" in language
+    assert [line.split()[0] for line in tables.splitlines() if line.strip()].count(name) >= 2
+
+
+@pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
+def test_each_row_is_consistent(kind) -> None:
+    """Deliveries have the name of a row that carries the same; what replaces a requisite gates alike and refreshes nothing."""
+    carried = KINDS[kind.carries] if kind.carries else None
+    assert carried is None or carried._replace(quantifier=kind.quantifier)[1:3] == kind[1:3]
+    assert carried is None or (carried.carries, carried.refreshes) == (kind.carries, kind.refreshes)
+    replacement = KINDS.get(kind.without_refresh)
+    assert replacement is None or replacement[1:4] == kind[1:4]
+    assert replacement is None or not (replacement.refreshes or replacement.carries)
+    assert kind.refreshes or not kind.without_refresh
+    assert (kind.gates == "nothing") == (kind.targets == "either")
+    assert (kind.gates == "need") == (kind.name in PROBED)
+    assert (kind.gates in ("change", "failure", "need")) == kind.conditional
+
+
+def test_names_are_unique() -> None:
+    """No requisite has two rows, and no reversed form belongs to two requisites."""
+    names = [kind.name for kind in TABLE] + [kind.reversed_form for kind in TABLE if kind.reversed_form]
+    assert len(names) == len({*names})
+    assert {*CARRIES.values()} <= KINDS.keys()
