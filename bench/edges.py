@@ -16,7 +16,7 @@ from harness import median
 
 from holdfast.agent.engine.model.autoedges import AutoEdges
 from holdfast.agent.engine.model.connect import connect
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta

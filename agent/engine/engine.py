@@ -14,6 +14,7 @@ from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, 
 from functools import partial
 from typing import Any, Protocol
 
+from holdfast.agent.engine.decide import probes
 from holdfast.agent.engine.decide.decisions import Decisions
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.journal import Journal
@@ -26,8 +27,9 @@ from holdfast.agent.engine.model.autoedges import NOTHING, AutoEdges
 from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
 from holdfast.agent.engine.model.edge_keys import Owed
 from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Event, Notice, Obstacle, PassRecord, Pause
-from holdfast.agent.engine.model.graph import Graph, Vertex, blames_others, edges, others, remembered, same_to_remember
+from holdfast.agent.engine.model.graph import Graph, blames_others, edges, others, remembered, same_to_remember
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.passes import KEPT, Passes
@@ -93,7 +95,7 @@ class Engine:
         self._passes = Passes(emit, KEPT if watch else None)
         self._reversals = Reversals(journal, emit)
         self._autoedges = AutoEdges(host.context, emit)
-        self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.cause))
+        self._obstacles = Obstacles(lambda vertex: self._woken(vertex, vertex.queue.cause))
         self._unwatched: dict[Vertex, str] = {}
         """Vertex whose watch has failed and is not armed again yet -> why it failed."""
         self._census = Census(self._unwatched, self.pauses.holds_for, lambda: self.options)
@@ -101,6 +103,7 @@ class Engine:
         links = Links(
             emit,
             self._mark,
+            lambda: self._scheduler,
             self._timers,
             self._finished,
             self._give_up,
@@ -181,7 +184,7 @@ class Engine:
             found = self._drop_broken_sequences(
                 [None if call.identity in anew else self._reusable(call) for call in calls]
             )
-            kept = {vertex: vertex.requisites for vertex in found if vertex}
+            kept = {vertex: vertex.links.requisites for vertex in found if vertex}
             with gc_paused():
                 vertices = [
                     vertex or Vertex(call, self._host.context(call.identity))
@@ -192,7 +195,7 @@ class Engine:
             self._adopt(calls, vertices, whole=whole)
             self._reversals.begin()
             leaving = [old for old in reversed(self._graph.vertices) if old not in kept]
-            await self._retirement.retire(leaving, self.options.stop_timeout)
+            await self._retire(leaving, self.options.stop_timeout)
             self._report_removed(declared)
             for vertex, call in zip(vertices, calls, strict=True):
                 vertex.call = call
@@ -210,9 +213,9 @@ class Engine:
             with gc_paused():
                 for vertex in vertices:
                     if vertex not in kept:
-                        vertex.new = self.options.ordering == "definition" or vertex.call.meta is ONCE
-                        vertex.force_next = vertex.identity in anew
-                        vertex.predecessors = self._retirement.before(partial(self._succeeds, vertex))
+                        new = self.options.ordering == "definition" or vertex.call.meta is ONCE
+                        self._scheduler.enter(vertex, new=new, forced=vertex.identity in anew)
+                        vertex.watching.predecessors = self._retirement.before(partial(self._succeeds, vertex))
                         self._arm(vertex)
                     failed = vertex.failed and vertex.call.meta.rewatch and vertex.settled and cause != "grains changed"
                     again = (
@@ -222,9 +225,9 @@ class Engine:
                         or blames_others(vertex)
                         or self._runs.to_act(vertex)
                     )
-                    if again or vertex not in kept or not same_shape(vertex.requisites, kept[vertex]):
+                    if again or vertex not in kept or not same_shape(vertex.links.requisites, kept[vertex]):
                         self._mark(vertex, cause)
-                        for sender in vertex.requisites.get(RECV, ()):
+                        for sender in vertex.links.requisites.get(RECV, ()):
                             self._mark(sender, cause)  # the journal keeps only values that some state receives
             await self._background_tasks.prune([*vertices, *self._retirement])
             self._schedule_recheck()
@@ -311,7 +314,7 @@ class Engine:
         vertex = self._graph.by_identity[identity]
         if gone(vertex):
             raise KeyError(identity)
-        vertex.force_next = True
+        self._scheduler.force(vertex)
         self._woken(vertex, "command")
 
     async def lend(self, keys: Sequence[str]) -> None:
@@ -319,9 +322,9 @@ class Engine:
         self._scheduler.lent.update(keys)
         lent = set(keys)
         runs = [
-            vertex.task
+            vertex.run.task
             for vertex in self._scheduler.unsettled
-            if vertex.key in lent and vertex.task and vertex.rest is None
+            if vertex.key in lent and vertex.run.task and vertex.run.rest is None
         ]
         if runs:
             await asyncio.wait(runs)
@@ -354,9 +357,7 @@ class Engine:
         if self._recheck:
             self._recheck.cancel()
         async with self._swapping:
-            await self._retirement.retire(
-                reversed(self._graph.vertices), self.options.stop_timeout if timeout is None else timeout
-            )
+            await self._retire(self._graph.vertices[::-1], self.options.stop_timeout if timeout is None else timeout)
         await self._retirement.over()
         await cancel(self._tasks)
         await self._background_tasks.prune(())
@@ -393,7 +394,7 @@ class Engine:
             self._runs.failing
             or self._runs.differing
             or self._unwatched
-            or any(vertex.noticed_at is not None for vertex in self._held)
+            or any(vertex.queue.noticed_at is not None for vertex in self._held)
         )
         return not wrong and not (passes.running and not passes.calm) and quiet >= self.options.converged_timeout
 
@@ -470,6 +471,12 @@ class Engine:
 
     # -- swapping ----------------------------------------------------------------------------------------------
 
+    async def _retire(self, vertices: Sequence[Vertex], patience: float) -> None:
+        """End the watches of vertices that leave; their runs may take `patience` seconds to finish."""
+        self._scheduler.remove(vertices)
+        self._timers.drop(vertices)
+        await self._retirement.retire(vertices, patience)
+
     def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
         """Have the journal adopt these states, and set the keys of the vertices.
 
@@ -509,7 +516,7 @@ class Engine:
         busy = {
             old: self._scheduler.sequences.things(old)
             for old in self._graph
-            if (old.task or old.probe_task) and old not in kept
+            if (old.run.task or old.probe.task) and old not in kept
         }
         self._sequence_uids |= busy
         things = frozenset().union(*busy.values())
@@ -533,7 +540,7 @@ class Engine:
 
         Its last run may have made deliveries pending for vertices of the current graph.
         """
-        if vertex.subscribers:
+        if vertex.links.subscribers:
             self._deliveries.serve(self._graph)
         if isinstance(vertex.resource, Backed) and not self._stopped:
             self._start_task(self._prune())
@@ -558,12 +565,14 @@ class Engine:
 
     def _arm(self, vertex: Vertex) -> None:
         """Start the watch of a vertex, after the vertices that it replaces have ended."""
-        if vertex.predecessors:
+        if vertex.watching.predecessors:
             self._start_task(self._arm_after(vertex))
         elif not needs_watch(vertex) or not (self._daemon or isinstance(vertex.resource, Backed)):
             self._armed(vertex)
         else:
-            vertex.watcher = asyncio.create_task(supervise(vertex, self._hooks), name=f"watch {vertex.identity}")
+            vertex.watching.watcher = asyncio.create_task(
+                supervise(vertex, self._hooks), name=f"watch {vertex.identity}"
+            )
 
     def _start_task(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in a task that `stop` cancels."""
@@ -577,17 +586,19 @@ class Engine:
         return self._background_tasks.watch(vertex, watch_of if self._daemon else lambda _: idle())
 
     async def _arm_after(self, vertex: Vertex) -> None:
-        await asyncio.wait(vertex.predecessors)
-        vertex.predecessors = ()
-        if not vertex.removed:
+        await asyncio.wait(vertex.watching.predecessors)
+        vertex.watching.predecessors = ()
+        if not vertex.queue.removed:
             self._arm(vertex)
             self._scheduler.pump()
 
     def _armed(self, vertex: Vertex) -> None:
         again = (
-            vertex.outcome is not None and (not vertex.dirty or vertex.listening) and not self._is_done_action(vertex)
+            vertex.last.outcome is not None
+            and (not vertex.queue.dirty or vertex.queue.listening)
+            and not self._is_done_action(vertex)
         )
-        vertex.armed = True
+        vertex.watching.armed = True
         if self._unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._census.note(vertex)
@@ -595,7 +606,7 @@ class Engine:
         if again:  # the previous watch has failed and may have missed events
             self._mark(vertex, "recovery")
         self._scheduler.offer(vertex)
-        if vertex.watcher:
+        if vertex.watching.watcher:
             self._pending_events.soon()
 
     @staticmethod
@@ -603,8 +614,8 @@ class Engine:
         """Return whether the vertex is an action that has run, so that only an event makes it run again."""
         return (
             isinstance(vertex.resource, Reactive)
-            and vertex.outcome is not None
-            and vertex.outcome.ran
+            and vertex.last.outcome is not None
+            and vertex.last.outcome.ran
             and Decisions.is_action(vertex)
         )
 
@@ -614,17 +625,16 @@ class Engine:
         Until then the host is not converged. A current run is cancelled and starts again later. A reactive resource,
         such as a command, ends its run instead: it must not run twice.
         """
-        vertex.armed = False
+        vertex.watching.armed = False
         self._unwatched[vertex] = why
         self._census.note(vertex)
-        if vertex.task and not isinstance(vertex.resource, Reactive):
-            await cancel([vertex.task])
-        vertex.listening = vertex.listening and vertex.running
+        if vertex.run.task and not isinstance(vertex.resource, Reactive):
+            await cancel([vertex.run.task])
         self._emit(
             Notice("warning", "watch-failed", vertex.identity, f"cannot watch: {why}; again in {delay:.3g} s", error)
         )
-        if vertex.dirty:
-            if vertex.rest or vertex.obstacle:
+        if vertex.queue.dirty:
+            if vertex.run.rest or vertex.run.obstacle:
                 self._timers.clear(vertex)
             self._runs.unwatched(vertex, why)
             self._scheduler.settle(vertex)
@@ -634,16 +644,16 @@ class Engine:
 
     def _watch_reported(self, vertex: Vertex) -> None:
         """Handle an event of the vertex's watch."""
-        if not vertex.removed:
+        if not vertex.queue.removed:
             self._event(vertex, cause_of(vertex))
 
     def _event(self, vertex: Vertex, cause: Cause) -> None:
         """Handle an event: mark the vertex, or check it later. A reactive action has to run again."""
         if cause == "drift" and isinstance(vertex.resource, Reactive):
-            vertex.force_next = True
-        if vertex.running or (vertex.dirty and vertex.rest is None):
+            self._scheduler.force(vertex)
+        if vertex.queue.running or (vertex.queue.dirty and vertex.run.rest is None):
             self._mark(vertex, cause)
-        elif vertex.rest or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
+        elif vertex.run.rest or not vertex.not_before or vertex.not_before <= asyncio.get_running_loop().time():
             self._noticed(vertex, cause)
 
     def _noticed(self, vertex: Vertex, cause: Cause) -> None:
@@ -652,33 +662,33 @@ class Engine:
         A rate limit or flapping delays the check, and so does a failed attempt that may have caused the event.
         """
         now = asyncio.get_running_loop().time()
-        if self.paused and not vertex.dirty:
+        if self.paused and not vertex.queue.dirty:
             self._emit(Notice("info", "noticed", vertex.identity, "may have drifted; nothing is repaired while paused"))
         echo = limits.own_doing(vertex, cause, now)
         wait = max(limits.hold_off(vertex, now), echo or limits.take(vertex, self.options, now))
         if wait == 0:
             self._mark(vertex, cause)
-        elif vertex.rest is None:
+        elif vertex.run.rest is None:
             known = echo > 0 and vertex.timer is not None
             if echo:
                 wait = self._timers.put_off(vertex, wait, cause)
             else:
                 self._timers.hold(vertex, wait, cause)
                 self._held.add(vertex)
-            vertex.noticed_at = now if vertex.noticed_at is None else vertex.noticed_at
+            self._scheduler.notice(vertex)
             if not known:
                 self._emit(Notice("info", "held-off", vertex.identity, f"may have drifted; checked in {wait:.3g} s"))
 
     def _marked_while_running(self, vertex: Vertex, cause: Cause) -> None:
         """Handle the mark that a vertex got during a run that has ended now."""
-        if cause in WATCHED and not vertex.removed:
+        if cause in WATCHED and not vertex.queue.removed:
             self._noticed(vertex, cause)
         else:
             self._mark(vertex, cause)
 
     def _delayed_event(self, vertex: Vertex, cause: Cause) -> None:
         """Handle an event that was delayed after a failed attempt; rate limits apply to it only now."""
-        vertex.erred = None
+        limits.forget_failure(vertex)
         self._timers.clear(vertex)
         self._event(vertex, cause)
         self._pending_events.soon()
@@ -688,7 +698,7 @@ class Engine:
         self._timers.clear(vertex)
         self._held.discard(vertex)
         self._deliveries.listened.discard(vertex)
-        if cause != "retry" or vertex.rest is None:
+        if cause != "retry" or vertex.run.rest is None:
             self._mark(vertex, cause)
         self._scheduler.offer(vertex)
         self._scheduler.pump()
@@ -698,7 +708,7 @@ class Engine:
 
         Vertices with a prereq are not marked while the target runs, or if a probe has shown that it would change.
         """
-        if self._stopped or self._gave_up or vertex.removed or not self._runs_at_all(vertex):
+        if self._stopped or self._gave_up or vertex.queue.removed or not self._runs_at_all(vertex):
             return
         if not self._passes.running:
             self._deliveries.listened.clear()
@@ -708,23 +718,22 @@ class Engine:
         stack = [vertex]
         while stack:
             vertex = stack.pop()
-            if not vertex.running:
-                vertex.generation += 1
-                found_right = vertex.probe is not None and vertex.probe.outcome.result is not None
+            if not vertex.queue.running:
+                found_right = vertex.probe.result is not None and vertex.probe.result.outcome.result is not None
                 if vertex.settled or (found_right and self._daemon):
-                    vertex.probe = None
-                    if vertex.prereq_owners:
+                    probes.forget(vertex)
+                    if vertex.links.prereq_owners:
                         stack.extend(
-                            before for before in vertex.prereq_owners if before is not by and not before.removed
+                            before
+                            for before in vertex.links.prereq_owners
+                            if before is not by and not before.queue.removed
                         )
-            if vertex.dirty and vertex.listening:
-                vertex.pending_cause = cause  # the next run only refreshes; the one after it needs the cause
-            elif vertex.dirty and vertex.rest and cause not in ROUTINE:
+            if vertex.queue.dirty and not vertex.queue.listening and vertex.run.rest and cause not in ROUTINE:
                 self._timers.clear(vertex)  # after this event the next attempt may succeed
                 self._scheduler.offer(vertex)
             self._scheduler.mark(vertex, cause)
-            if vertex.successors and self._runs.to_act(vertex):
-                stack.extend(each for each in vertex.successors if not each.dirty)
+            if vertex.links.successors and self._runs.to_act(vertex):
+                stack.extend(each for each in vertex.links.successors if not each.queue.dirty)
 
     def _schedule_recheck(self) -> None:
         if self._recheck:
@@ -736,18 +745,16 @@ class Engine:
 
     # -- passes -------------------------------------------------------------------------------------------
 
-    def _finished(self, vertex: Vertex) -> None:
+    def _finished(self, vertex: Vertex, waits: bool, again: Cause | None) -> None:
         """Handle the end of a run."""
-        self._scheduler.finished(vertex)
+        self._scheduler.finished(vertex, waits=waits, again=again)
         if not self._stopped:
             self._scheduler.pump()
 
     def _give_up(self) -> None:
         """Start no more runs after a failure (`failhard`); listeners still run."""
         self._gave_up = True
-        for vertex in self._graph:
-            vertex.dirty = False
-        self._scheduler.rebuild(self._graph.vertices)
+        self._scheduler.give_up()
 
     def _on_idle(self) -> None:
         """Handle that no run is in progress: run listeners, one after the other, then end the pass.
@@ -770,6 +777,5 @@ class Engine:
             return
         self._deliveries.listened.update(due)
         for vertex in due:
-            vertex.listening = vertex.new = True
-            self._scheduler.mark(vertex, "refresh")
+            self._scheduler.listen(vertex)
         self._scheduler.pump()

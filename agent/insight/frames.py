@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from holdfast.agent.engine.inspect.status import View, gone, state_of
-from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.states import State
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
 
@@ -75,10 +75,10 @@ def _position(vertex: Vertex) -> int:
 
 def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], float | None]) -> dict[str, Any]:
     row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
-    if vertex.running:
+    if vertex.queue.running:
         row["for"] = running_for(vertex.identity)
-    elif vertex.outcome and (vertex.failed or vertex.outcome.result is None):
-        comment = vertex.outcome.comment
+    elif vertex.last.outcome and (vertex.failed or vertex.last.outcome.result is None):
+        comment = vertex.last.outcome.comment
         row["comment"] = comment if len(comment) <= COMMENT else f"{comment[:COMMENT]}…"
     return row
 

@@ -12,7 +12,7 @@ from holdfast.agent.control.schema import ControlError, ControlRequest
 from holdfast.agent.engine.inspect.explain import explain, requisites
 from holdfast.agent.engine.inspect.status import View, gone, state_of
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
@@ -103,7 +103,7 @@ class Insight:
         }
 
     def _explained(self, vertex: Vertex, view: View) -> dict[str, Any]:
-        running_for = self._running_for(vertex.identity) if vertex.running else None
+        running_for = self._running_for(vertex.identity) if vertex.queue.running else None
         return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(vertex.identity)}
 
     def _trace(self, number: int | None, view: View) -> dict[str, Any]:

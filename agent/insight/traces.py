@@ -194,7 +194,7 @@ def _arrows(runs: list[TracedRun], lanes: list[int], graph: Graph) -> Iterator[d
     number = count(1)
     for run, lane in zip(runs, lanes, strict=True):  # in the order in which they ended
         vertex = graph.by_identity.get(run.identity)
-        above = [ended[up.identity] for up in vertex.upstream if up.identity in ended] if vertex else []
+        above = [ended[up.identity] for up in vertex.links.upstream if up.identity in ended] if vertex else []
         before = [each for each in above if each[0] <= run.begun]
         if before:
             end, begun, where = max(before)

@@ -176,14 +176,14 @@ async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, 
     await engine.swap(compilation(one, two))
     await engine.settle()
     assert bench.outcomes("file") == []
-    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].upstream] == [
+    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].links.upstream] == [
         "zplaced.present[dir]"
     ]
 
     await engine.swap(compilation(two))
     await engine.settle()
     assert bench.outcomes("file") == []
-    assert engine._graph.by_identity["zplaced.present[file]"].upstream == ()
+    assert engine._graph.by_identity["zplaced.present[file]"].links.upstream == ()
     await engine.stop()
 
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from effort import effort
 from engine_bench import Bench, compilation, in_virtual_time, state
 from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
-from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.agent.engine.model.graph import Graph
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.states.requisite_kinds import PROBED, REQUISITES
 
 SIZE = 8
@@ -38,12 +39,12 @@ def shape(graph: Graph) -> list[Any]:
 
     return [
         (
-            {kind: places(targets) for kind, targets in each.requisites.items()},
-            places(each.upstream),
-            sorted(places(each.downstream)),
-            places(each.auto),
-            sorted((who.position, name) for who, name in each.subscribers),
-            places(each.prereq_owners),
+            {kind: places(targets) for kind, targets in each.links.requisites.items()},
+            places(each.links.upstream),
+            sorted(places(each.links.downstream)),
+            places(each.links.auto),
+            sorted((who.position, name) for who, name in each.links.subscribers),
+            places(each.links.prereq_owners),
             each.probe_position,
         )
         for each in graph
@@ -70,9 +71,13 @@ def test_an_exchange_ties_as_a_new_graph_does(
 
     assert shape(exchanged) == before
     assert exchanged.vertices == new
-    tied = {near for each in new for near in (*each.upstream, *each.downstream, *each.auto, *each.prereq_owners)}
-    tied |= {near for each in new for targets in each.requisites.values() for near in targets} | {
-        who for each in new for who, _ in each.subscribers
+    tied = {
+        near
+        for each in new
+        for near in (*each.links.upstream, *each.links.downstream, *each.links.auto, *each.links.prereq_owners)
+    }
+    tied |= {near for each in new for targets in each.links.requisites.values() for near in targets} | {
+        who for each in new for who, _ in each.links.subscribers
     }
     assert tied <= set(new)
     assert all(exchanged.by_identity[each.identity] is each for each in new)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine_bench import Bench, Machine, VirtualLoop, compilation, in_virtual_time, state
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.pending_events import SLICE
 
 NAMES = [f"s{number:04}" for number in range(3 * SLICE)]

@@ -21,8 +21,8 @@ from holdfast.agent.engine.decide.decisions import digest
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Ran
-from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.host.outputs import EVENTS
 from holdfast.resources import registry
 from loop_time import callbacks

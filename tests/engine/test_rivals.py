@@ -111,7 +111,7 @@ async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
     await engine.settle()
     return engine._graph.by_identity[
         next(key for key in engine._graph.by_identity if key.endswith(f"[{name}]"))
-    ].outcome
+    ].last.outcome
 
 
 async def started(bench: Bench, *kinds: str, **options: Any) -> Any:
@@ -205,7 +205,7 @@ async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, 
     machine.drift("b")
     await bench.until(lambda _: machine.settings == {"a": "right", "b": "right"})
     await engine.settle()
-    assert [vertex.outcome.undone for vertex in engine._graph] == ["", ""]
+    assert [vertex.last.outcome.undone for vertex in engine._graph] == ["", ""]
     await engine.stop()
 
 
@@ -251,10 +251,10 @@ async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(be
 async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
     """Have `b` drift while `a` is at work; its outcome."""
     vertex = engine._graph.by_identity["zsetting.shared[b]"]
-    before = vertex.outcome
+    before = vertex.last.outcome
     machine.drift("b")
-    await bench.until(lambda _: vertex.outcome is not before)
-    return vertex.outcome
+    await bench.until(lambda _: vertex.last.outcome is not before)
+    return vertex.last.outcome
 
 
 @in_virtual_time

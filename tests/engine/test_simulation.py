@@ -29,7 +29,7 @@ from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
 from holdfast.agent.engine.schedule.scheduler import Scheduler

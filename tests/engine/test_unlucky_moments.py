@@ -10,7 +10,7 @@ import pytest
 from engine_bench import Bench, Machine, compilation, in_virtual_time, state
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from power import DurableBench
 
 

@@ -23,7 +23,7 @@ async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_som
     (told,) = bench.outcomes("a")
     (vertex,) = engine.view.present
     assert "x" * 1000 in str(told.changes)
-    kept = [record.outcomes[0], vertex.outcome, vertex.last_change]
+    kept = [record.outcomes[0], vertex.last.outcome, vertex.last.change]
     assert all(outcome is not None and outcome.changed for outcome in kept)
     assert [("x" * 1000 in str(outcome)) for outcome in kept] == [not watch] * 3
     await engine.stop()
@@ -58,7 +58,7 @@ async def test_resources_without_a_prereq_or_receivers_keep_no_sets_of_their_own
     await engine.settle()
 
     one, other = engine.view.present
-    assert one.satisfied_prereqs is other.satisfied_prereqs
+    assert one.last.satisfied_prereqs is other.last.satisfied_prereqs
     assert one.ctx.report.wanted is other.ctx.report.wanted
     await engine.stop()
 

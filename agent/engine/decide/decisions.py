@@ -16,7 +16,7 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.model.events import Notice, Outcome, Reason
 from holdfast.agent.engine.model.failure import Failure
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.traits import Reactive
 from holdfast.states.requisite_kinds import CARRIES, KINDS, LISTENING, PROBED, WATCH, targets_of
 
@@ -59,16 +59,18 @@ class Decisions:
     async def decide(self, vertex: Vertex) -> Decision:
         """Apply the requisite table to a vertex, after probing the targets of its prereqs."""
         own = RUN
-        if not vertex.requisites and not vertex.prereq_owners:
+        if not vertex.links.requisites and not vertex.links.prereq_owners:
             return own
-        owner = next((owner for owner in vertex.prereq_owners if owner.failed), None)
-        blamed = owner is not None and owner.outcome is not None and vertex.identity in owner.outcome.because
-        if vertex.requisites and (owner is None or (blamed and not vertex.probe)):
+        owner = next((owner for owner in vertex.links.prereq_owners if owner.failed), None)
+        blamed = owner is not None and owner.last.outcome is not None and vertex.identity in owner.last.outcome.because
+        if vertex.links.requisites and (owner is None or (blamed and not vertex.probe.result)):
             own = self._table(vertex, await self._prober.ahead(vertex))
         # A failed requisite of the vertex itself comes first: two vertices that name each other would wait for ever.
         if owner is None or own.reason == "requisite_failed":
             return own
-        return Decision(run=False, reason="prereq" if vertex.probe else "requisite_failed", because=(owner.identity,))
+        return Decision(
+            run=False, reason="prereq" if vertex.probe.result else "requisite_failed", because=(owner.identity,)
+        )
 
     def _table(self, vertex: Vertex, probes: Probes, *, probing: bool = False) -> Decision:
         """Apply the requisite table, given the results of probes.
@@ -77,12 +79,12 @@ class Decisions:
         because the vertex had not run.
         """
         upstreams: dict[str, list[Upstream]] = {}
-        applying = self._applies(vertex) if probing else vertex.applying
-        for kind, targets in vertex.requisites.items():
+        applying = self._applies(vertex) if probing else vertex.run.applying
+        for kind, targets in vertex.links.requisites.items():
             if kind not in LISTENING:
                 row = KINDS[kind].effective(refreshable=vertex.refreshable is not None)
                 for target in targets:
-                    outcome = None if probing and _runs_later(vertex, target) else target.outcome
+                    outcome = None if probing and _runs_later(vertex, target) else target.last.outcome
                     if kind in PROBED:
                         outcome = None  # a target that a swap has just added is probed when this vertex runs again
                         if target in probes:
@@ -105,7 +107,7 @@ class Decisions:
         pending = counted is not None and self._journal.pending(edge)
         unsure = outcome is not None and outcome.result is None and not applying
         failed = unsure or (pending and target.failed)
-        changed = pending or (target.would_change and not applying)
+        changed = pending or (target.last.would_change and not applying)
         return Upstream(target.identity, outcome, changed=changed, failed=failed)
 
     async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
@@ -132,10 +134,10 @@ class Decisions:
         because = ", ".join(decision.because)
         if (
             decision.reason == "prereq"
-            and vertex.probe
-            and any(before.identity in decision.because for before in vertex.prereq_owners)
+            and vertex.probe.result
+            and any(before.identity in decision.because for before in vertex.links.prereq_owners)
         ):
-            return self._withheld(vertex, vertex.probe.outcome, decision)
+            return self._withheld(vertex, vertex.probe.result.outcome, decision)
         comment = {
             "requisite_failed": f"skipped because of {because}",
             "onfail": f"not run: {because} did not fail",
@@ -150,7 +152,7 @@ class Decisions:
             ran=False,
             reason=decision.reason,
             because=decision.because,
-            cause=vertex.cause,
+            cause=vertex.queue.cause,
             started=time.time(),
         )
 
@@ -168,7 +170,7 @@ class Decisions:
             diff="",
             ran=False,
             reason=probe.reason or "prereq",
-            cause=vertex.cause,
+            cause=vertex.queue.cause,
             started=time.time(),
         )
 
@@ -177,20 +179,22 @@ class Decisions:
 
         None: the vertex is to act, or is not superseded.
         """
-        if not self._daemon or not vertex.successors or vertex.force_next or vertex.forced:
+        if not self._daemon or not vertex.links.successors or vertex.queue.force_next or vertex.run.forced:
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
             return None
         return self._as_before(
-            vertex, "superseded", f"superseded by {vertex.successors[-1].identity}; it acted at {_when(at)}"
+            vertex, "superseded", f"superseded by {vertex.links.successors[-1].identity}; it acted at {_when(at)}"
         )
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
-        if not self._daemon or not self.is_action(vertex) or vertex.force_next or vertex.forced:
+        if not self._daemon or not self.is_action(vertex) or vertex.queue.force_next or vertex.run.forced:
             return None
-        if decision.delivered and not (vertex.satisfied_prereqs and vertex.satisfied_prereqs == wanted(vertex)):
+        if decision.delivered and not (
+            vertex.last.satisfied_prereqs and vertex.last.satisfied_prereqs == wanted(vertex)
+        ):
             return None
         if any(
             self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] not in LISTENING
@@ -201,7 +205,7 @@ class Decisions:
             at is None
             or _overdue(vertex, at)
             or self._transfers.owes(vertex)
-            or (vertex.call.meta.rerun == "start" and vertex.outcome is None)
+            or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
         ):
             return None
         return self._as_before(vertex, "action", f"already done at {_when(at)}")
@@ -216,7 +220,7 @@ class Decisions:
             comment=comment,
             ran=False,
             reason=reason,
-            cause=vertex.cause,
+            cause=vertex.queue.cause,
             started=time.time(),
         )
 
@@ -228,7 +232,7 @@ class Decisions:
 
     def once(self, vertex: Vertex) -> bool:
         """Whether the journal records a successful run of a vertex: it is an action, or is superseded."""
-        return bool(vertex.successors) or self.is_action(vertex)
+        return bool(vertex.links.successors) or self.is_action(vertex)
 
 
 def _when(at: float) -> str:
@@ -245,9 +249,10 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
 
     By the generations, the vertex does not run again for a target for which it has already run.
     """
-    if vertex.requisites.keys().isdisjoint(PROBED):
+    requisites = vertex.links.requisites
+    if requisites.keys().isdisjoint(PROBED):
         return NO_TARGETS
-    return frozenset((target, target.generation) for target in targets_of(vertex.requisites, PROBED))
+    return frozenset((target, target.queue.generation) for target in targets_of(requisites, PROBED))
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.failure import Failure
-from holdfast.agent.engine.model.graph import ProbeResult, Vertex
+from holdfast.agent.engine.model.vertex import ProbeResult, Vertex
 from holdfast.states.requisite_kinds import PROBED, targets_of
 
 Probes = dict[Vertex, ProbeResult]
@@ -37,19 +38,21 @@ class Prober:
     async def ahead(self, vertex: Vertex) -> Probes:
         """Probe the targets of the vertex's prereqs, and the targets of their prereqs in turn."""
         while True:
-            requisites = vertex.requisites  # a swap replaces them
+            requisites = vertex.links.requisites  # a swap replaces them
             probes: Probes = {}
             for target in _targets(vertex):
                 if result := _kept(target) or await self._probe_once(target, probes):
                     probes[target] = result
-            if vertex.requisites is requisites and not any(_stale(target, result) for target, result in probes.items()):
+            if vertex.links.requisites is requisites and not any(
+                _stale(target, result) for target, result in probes.items()
+            ):
                 break
         for target, result in probes.items():
             # Under noop, a target with `would_change` is already known to differ.
-            if result.outcome.result is not True and not target.dirty and not target.would_change:
+            if result.outcome.result is not True and not target.queue.dirty and not target.last.would_change:
                 self._found(target, vertex)
-            if target.dirty:
-                target.probe = result._replace(marks=target.generation)
+            if target.queue.dirty:
+                target.probe = target.probe._replace(result=result._replace(marks=target.queue.generation))
         return probes
 
     async def _probe_once(self, target: Vertex, probes: Probes) -> ProbeResult | None:
@@ -57,22 +60,35 @@ class Prober:
 
         Returns None if the target is being removed; its replacement is probed later.
         """
-        while target.task and not target.probe_task:
-            await asyncio.wait([target.task])
-        if target.probe_task is None and target.removed:
+        while target.run.task and not target.probe.task:
+            await asyncio.wait([target.run.task])
+        if target.probe.task is None and target.queue.removed:
             return None
-        if target.probe_task is None:
-            target.probe_task = asyncio.create_task(self._run(target, probes), name=f"probe {target.identity}")
-            target.probe_task.add_done_callback(lambda _: setattr(target, "probe_task", None))
-        task = target.probe_task
+        task = target.probe.task or self._start(target, probes)
         await asyncio.wait([task])
         return task.result()
 
+    def _start(self, target: Vertex, probes: Probes) -> asyncio.Task[ProbeResult]:
+        task = asyncio.create_task(self._run(target, probes), name=f"probe {target.identity}")
+        task.add_done_callback(partial(_ended, target))
+        target.probe = target.probe._replace(task=task)
+        return task
+
     async def _run(self, target: Vertex, probes: Probes) -> ProbeResult:
-        if target.predecessors:
-            await asyncio.wait(target.predecessors)
-        generation = target.generation
+        if target.watching.predecessors:
+            await asyncio.wait(target.watching.predecessors)
+        generation = target.queue.generation
         return ProbeResult(*await self._probe(target, probes), generation)
+
+
+def forget(vertex: Vertex) -> None:
+    """Forget the result of the probe: the vertex runs, or something may have changed."""
+    if vertex.probe.result is not None:
+        vertex.probe = vertex.probe._replace(result=None)
+
+
+def _ended(vertex: Vertex, _: asyncio.Task[ProbeResult]) -> None:
+    vertex.probe = vertex.probe._replace(task=None)
 
 
 def _targets(vertex: Vertex) -> list[Vertex]:
@@ -81,20 +97,24 @@ def _targets(vertex: Vertex) -> list[Vertex]:
     A target comes after its prereqs in order of execution, so each target is probed before the targets that need it.
     """
     reached: set[Vertex] = set()
-    stack = list(targets_of(vertex.requisites, PROBED))
+    stack = list(targets_of(vertex.links.requisites, PROBED))
     while stack:
         target = stack.pop()
         if target not in reached:
             reached.add(target)
-            stack.extend(() if _kept(target) else targets_of(target.requisites, PROBED))
+            stack.extend(() if _kept(target) else targets_of(target.links.requisites, PROBED))
     return sorted(reached, key=lambda target: -target.position)
 
 
 def _kept(target: Vertex) -> ProbeResult | None:
     """Return the earlier result for a target if it is still valid."""
-    return target.probe if target.dirty else None
+    return target.probe.result if target.queue.dirty else None
 
 
 def _stale(target: Vertex, result: ProbeResult) -> bool:
     """Whether the target was marked during the probe. A result that the target would change stays valid."""
-    return result is not target.probe and result.outcome.result is not None and result.marks != target.generation
+    return (
+        result is not target.probe.result
+        and result.outcome.result is not None
+        and result.marks != target.queue.generation
+    )

@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import pairwise
 
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.deliver.obstacles import unwritable
-from holdfast.agent.engine.deliver.store import WAITS, Unwritable
 from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import GUARDS, Outcome
-from holdfast.agent.engine.model.graph import Vertex
-from holdfast.resources.errors import Temporary
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.states.requisite_kinds import CARRIES, LISTENING, ON_FAILURE, REFRESHING, targets_of
 
 Seen = list[tuple[Edge, int]]
@@ -44,7 +41,7 @@ class Deliveries:
         """Take a new graph: any of its listeners and subscribers may have deliveries due."""
         self._listeners, self._behind = set(), set()
         for vertex in vertices:
-            for kind in vertex.requisites:
+            for kind in vertex.links.requisites:
                 if kind in CARRIES:
                     self._behind.add(vertex)
                     if kind in LISTENING:
@@ -55,7 +52,7 @@ class Deliveries:
 
         A failed upstream delivers only its failure for now; its changes stay due.
         """
-        if not vertex.requisites:
+        if not vertex.links.requisites:
             return []
         edges = ((edge, target) for edge, target in incoming(vertex) if (edge[2] in LISTENING) is listen)
         return [
@@ -78,7 +75,7 @@ class Deliveries:
 
     def owes(self, vertex: Vertex) -> bool:
         """Return the same as `pending`, and note the vertex; for changes that this object did not count itself."""
-        if not LISTENING.isdisjoint(vertex.requisites):
+        if not LISTENING.isdisjoint(vertex.links.requisites):
             self._listeners.add(vertex)
         if pending := self.pending(vertex):
             self._behind.add(vertex)
@@ -91,7 +88,7 @@ class Deliveries:
     def undelivered(self) -> Iterator[tuple[Vertex, int]]:
         """Yield the vertices with deliveries due, each with the number of edges that have some."""
         for vertex in tuple(self._behind):
-            number = 0 if vertex.removed else sum(self._journal.pending(edge) for edge, _ in incoming(vertex))
+            number = 0 if vertex.queue.removed else sum(self._journal.pending(edge) for edge, _ in incoming(vertex))
             if number:
                 yield vertex, number
             else:
@@ -120,22 +117,19 @@ class Deliveries:
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] in LISTENING)
         noop = not self._applies(vertex)
         heard = [
-            target.position for edge, target in edges if self._journal.pending(edge) or (noop and target.would_change)
+            target.position
+            for edge, target in edges
+            if self._journal.pending(edge) or (noop and target.last.would_change)
         ]
         return vertex.position if heard and not LISTENING.isdisjoint(vertex.call.low) else min(heard, default=None)
 
     async def announce(self, vertex: Vertex) -> None:
         """Record in the journal that the vertex may change, so that a crash does not lose a refresh.
 
-        Raises `Temporary` if the journal cannot be written; in the daemon, the vertex gets an obstacle, too.
+        Raises `Unwritable` if the journal cannot be written.
         """
-        if vertex.subscribers:
-            try:
-                await self._journal.announce(vertex.key, vertex.carriers())
-            except Unwritable as error:
-                if self._daemon:
-                    vertex.obstacle = unwritable(self._journal, error)
-                raise Temporary(f"{WAITS}: {error}") from error
+        if vertex.links.subscribers:
+            await self._journal.announce(vertex.key, vertex.carriers())
 
     def interrupted(self, vertex: Vertex, *, begun: bool) -> None:
         """Count an interrupted run as a change if it had begun to change something: how far it got is unknown."""
@@ -145,7 +139,7 @@ class Deliveries:
         else:
             self._journal.changed(vertex.key, vertex.carriers())
             self._listeners.update(_listeners(vertex))
-            self._behind.update(subscriber for subscriber, _ in vertex.subscribers)
+            self._behind.update(subscriber for subscriber, _ in vertex.links.subscribers)
 
     def tell(
         self, vertex: Vertex, outcome: Outcome, *, real: bool, newly_failed: bool, newly_would: bool
@@ -154,14 +148,14 @@ class Deliveries:
 
         A change that noop prevents is notified once, until the vertex no longer differs.
         """
-        if not vertex.subscribers:
+        if not vertex.links.subscribers:
             return []
         if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
             self._journal.changed(vertex.key, vertex.carriers())
         else:
             self._journal.unchanged(vertex.key)
         self._listeners.update(_listeners(vertex))
-        self._behind.update(subscriber for subscriber, _ in vertex.subscribers)
+        self._behind.update(subscriber for subscriber, _ in vertex.links.subscribers)
         if outcome.result:
             self._journal.recovered(vertex.key)
         elif (
@@ -174,13 +168,17 @@ class Deliveries:
 
     def _notified(self, vertex: Vertex, outcome: Outcome, *, newly_failed: bool, newly_would: bool) -> Iterator[Vertex]:
         """Yield the subscribers that must run now. Listeners run later, in their own order."""
-        for subscriber, kind in vertex.subscribers:
+        for subscriber, kind in vertex.links.subscribers:
             pending = self._journal.pending((vertex.key, subscriber.key, kind)) or (
                 newly_would and not self._applies(subscriber)
             )
             if kind in ON_FAILURE:
                 # A dirty subscriber was notified already. A success is notified too: it ends a failure that is due.
-                if pending and outcome.result is not None and (outcome.result or newly_failed or not subscriber.dirty):
+                if (
+                    pending
+                    and outcome.result is not None
+                    and (outcome.result or newly_failed or not subscriber.queue.dirty)
+                ):
                     yield subscriber
             elif pending and outcome.result is not False and kind not in LISTENING:
                 yield subscriber
@@ -188,17 +186,17 @@ class Deliveries:
 
 def _may_listen(vertex: Vertex) -> bool:
     """Return whether the vertex, its `listen` targets and its upstreams are all settled."""
-    targets = targets_of(vertex.requisites, LISTENING)
-    return vertex.settled and all(above.settled for above in (*targets, *vertex.upstream))
+    targets = targets_of(vertex.links.requisites, LISTENING)
+    return vertex.settled and all(above.settled for above in (*targets, *vertex.links.upstream))
 
 
 def _listeners(vertex: Vertex) -> Iterator[Vertex]:
-    return (subscriber for subscriber, kind in vertex.subscribers if kind in LISTENING)
+    return (subscriber for subscriber, kind in vertex.links.subscribers if kind in LISTENING)
 
 
 def incoming(vertex: Vertex) -> Iterator[tuple[Edge, Vertex]]:
     """Yield the edges that carry changes or failures to this vertex, each with its upstream."""
-    for kind, targets in vertex.requisites.items():
+    for kind, targets in vertex.links.requisites.items():
         if kind in CARRIES:
             for target in targets:
                 yield (target.key, vertex.key, CARRIES[kind]), target

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.model.events import Obstacle
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.contract import Resource
 
 Ask = Callable[[Resource], Awaitable[Obstacle | None]]
@@ -50,5 +50,5 @@ class Obstacles:
     async def _wait(self, over: asyncio.Event) -> None:
         await over.wait()
         for vertex in sorted(self._behind.pop(over), key=lambda vertex: vertex.position):
-            if not vertex.removed:
+            if not vertex.queue.removed:
                 self._over(vertex)

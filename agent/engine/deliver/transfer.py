@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Received
 from holdfast.resources.meta import Receive
 from holdfast.resources.traits import Sendable
@@ -96,7 +96,7 @@ class Transfers:
             return Prepared(vertex.call)
         values: dict[str, Received] = {}
         for wanted, sender, got in self._pull(vertex):
-            outcome = sender.outcome
+            outcome = sender.last.outcome
             if not real and outcome is not None and outcome.result is None:
                 return _outcome(vertex, None, f"unknown until {sender.identity} has run and sent {wanted.key}")
             if got is None and later(sender):
@@ -137,7 +137,7 @@ def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
         comment=comment,
         ran=False,
         unknown=result is None,
-        cause=vertex.cause,
+        cause=vertex.queue.cause,
         started=time.time(),
     )
 
@@ -184,12 +184,12 @@ def wanted_from(vertex: Vertex) -> Collection[str]:
 def _receivers(vertex: Vertex) -> Iterator[Vertex]:
     """Yield the vertices that may receive values from this one."""
     if isinstance(vertex.resource, Sendable):
-        yield from (below for below in vertex.downstream if below.call.meta.recv)
+        yield from (below for below in vertex.links.downstream if below.call.meta.recv)
 
 
 def _senders(vertex: Vertex) -> Iterator[tuple[Receive, Vertex]]:
     """Yield each wanted value with its sender."""
-    related = vertex.requisites.get(RECV, ())
+    related = vertex.links.requisites.get(RECV, ())
     for wanted in vertex.call.meta.recv:
         for sender in related:
             low = sender.call.low

@@ -19,14 +19,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.deliver.obstacles import unwritable
-from holdfast.agent.engine.deliver.store import WAITS, Unwritable
 from holdfast.agent.engine.deliver.tables import Reversal
 from holdfast.agent.engine.model.events import Notice
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource
-from holdfast.resources.errors import Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Declaration, Reversible
 from holdfast.states.data import Call
@@ -61,15 +58,15 @@ class Reversals:
     async def remember(self, vertex: Vertex, resource: Reversible) -> None:
         """Record the previous state in the journal, durably; only the first attempt does so.
 
-        Emits a warning if the previous state cannot be restored. Raises `Temporary`, and sets the obstacle of the
-        vertex, if the journal cannot be written. Raises `CancelledError` if the vertex is being removed: it has
+        Emits a warning if the previous state cannot be restored. Raises `Unwritable` if the
+        journal cannot be written. Raises `CancelledError` if the vertex is being removed: it has
         changed nothing yet, and the new graph has already determined what to undo.
         """
         if not self.wanted(vertex):
             return
         await self.tidy()  # first: a late removal of an old copy would also remove the new copy
         declaration = await resource.inverse(vertex.ctx)
-        if vertex.removed:
+        if vertex.queue.removed:
             raise asyncio.CancelledError
         if declaration is None:
             self._emit(
@@ -80,12 +77,7 @@ class Reversals:
                     "the present state cannot be restored when this state is removed",
                 )
             )
-        reversal = Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING)
-        try:
-            await self._journal.keep(reversal)
-        except Unwritable as error:
-            vertex.obstacle = unwritable(self._journal, error)
-            raise Temporary(f"{WAITS}: {error}") from error
+        await self._journal.keep(Reversal(vertex.identity, vertex.resource.name, declaration or NOTHING))
 
     def calls(self, calls: Sequence[Call]) -> list[Call]:
         """Return calls that undo what `calls` no longer declare, to run after `calls`; the last change comes first."""
@@ -122,17 +114,15 @@ class Reversals:
         reversal = self._under_way.get(vertex.identity)
         return reversal and reversal.identity
 
-    def holds(self, vertex: Vertex) -> None:
-        """Note that the vertex is as declared.
-
-        If the vertex undoes a state, its reversal is complete and forgotten, and the vertex is not run again.
-        """
+    def holds(self, vertex: Vertex) -> bool:
+        """Note that the vertex is as declared. Returns whether this completes a reversal, which is then forgotten."""
         reversal = self._under_way.get(vertex.identity)
-        if reversal is not None:
-            self._forget(reversal)  # first: if this raises, it is tried again
-            del self._under_way[vertex.identity]
-            vertex.removed = True
-            self._emit(Notice("info", "undone", reversal.identity, "is undone"))
+        if reversal is None:
+            return False
+        self._forget(reversal)  # first: if this raises, it is tried again
+        del self._under_way[vertex.identity]
+        self._emit(Notice("info", "undone", reversal.identity, "is undone"))
+        return True
 
     def _removed(self, declared: dict[tuple[str, str], Call]) -> Iterator[Reversal]:
         """Yield reversals of states that are no longer declared; forget those of declared states without `reverse`."""

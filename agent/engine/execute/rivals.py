@@ -17,7 +17,7 @@ from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Report
 from holdfast.resources.contract import Uid
 
@@ -130,7 +130,12 @@ class Rivals:
         """Yield the changes that may meet `mine`: those of other vertices that still run, then the recorded ones."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
-            if other is not vertex and other.applying and report is not before and (report.touched or report.changes):
+            if (
+                other is not vertex
+                and other.run.applying
+                and report is not before
+                and (report.touched or report.changes)
+            ):
                 yield _change(other, report.changes, began)
         yield from self._changes.like(mine)
 
@@ -202,5 +207,7 @@ def _meet(one: Change, other: Change) -> bool:
 def _repairs_same(vertex: Vertex, other: Vertex, since: float) -> bool:
     """Return whether the other vertex has repaired the same thing since then."""
     return (
-        bool(other.repairs) and other.repairs[-1] >= since and _meet(_change(vertex, {}, 0.0), _change(other, {}, 0.0))
+        bool(other.rate.repairs)
+        and other.rate.repairs[-1] >= since
+        and _meet(_change(vertex, {}, 0.0), _change(other, {}, 0.0))
     )

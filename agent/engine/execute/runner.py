@@ -5,28 +5,34 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
 from holdfast.agent.engine.call import attempt
 from holdfast.agent.engine.call.attempt import Job
+from holdfast.agent.engine.decide import probes
 from holdfast.agent.engine.decide.decisions import Decisions, digest, wanted
 from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.obstacles import unwritable
+from holdfast.agent.engine.deliver.store import WAITS, Unwritable
 from holdfast.agent.engine.deliver.transfer import Prepared, Transfers, wanted_from
 from holdfast.agent.engine.execute.reversals import ONCE, Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
 from holdfast.agent.engine.model.events import GUARDS, WATCHED, Cause, Event, Notice, Obstacle, Outcome, Started
 from holdfast.agent.engine.model.failure import Failure, backoff
-from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.vertex import NO_RUN, Run, Vertex
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
+from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
 from holdfast.resources.context import IDLE
 from holdfast.resources.contract import Resource
 from holdfast.resources.dependencies import BY_NUMBER
-from holdfast.resources.traits import Edgeable, Reactive
+from holdfast.resources.errors import Temporary
+from holdfast.resources.traits import Edgeable, Reactive, Reversible
 from holdfast.states.requisite_kinds import WAITING
 
 
@@ -36,10 +42,11 @@ class Links(NamedTuple):
     emit: Callable[[Event], None]
     mark: Callable[[Vertex, Cause, Vertex], None]
     """Makes a vertex dirty, for this cause, after an outcome of another vertex."""
+    scheduler: Callable[[], Scheduler]
     timers: Timers
     """Timers that start runs later."""
-    finished: Callable[[Vertex], None]
-    """Called when the task of a run has ended."""
+    finished: Callable[[Vertex, bool, Cause | None], None]
+    """Called when the task of a run has ended: vertex, whether it waits for its next attempt, why it runs again."""
     give_up: Callable[[], None]
     """Starts no further vertex, as `failhard` requires."""
     applies: Callable[[Vertex], bool]
@@ -79,6 +86,7 @@ class Runs:
         self._deliveries = deliveries
         self._passes = passes
         self._reversals = reversals
+        self._of_scheduler = links.scheduler
         self._emit, self._mark, self._timers = links.emit, links.mark, links.timers
         self._finished, self._give_up, self._applies, self._disabled = (
             links.finished,
@@ -101,37 +109,47 @@ class Runs:
             daemon=daemon,
         )
 
+    @property
+    def _scheduler(self) -> Scheduler:
+        return self._of_scheduler()
+
     def start(self, vertex: Vertex) -> None:
         """Run the vertex in a task of its own."""
-        vertex.applying = self._applies(vertex)
-        if not vertex.listening:
-            vertex.forced, vertex.force_next = vertex.force_next, False
+        earlier, listening = vertex.run, vertex.queue.listening
+        if not listening:
             self._timers.clear(vertex)
-        vertex.before, vertex.rest, vertex.erred = vertex.rest, None, None
-        vertex.task = asyncio.create_task(self._run(vertex), name=vertex.identity)
-        vertex.task.add_done_callback(partial(self._ended, vertex))
+        limits.forget_failure(vertex)
+        task = asyncio.create_task(self._run(vertex), name=vertex.identity)
+        task.add_done_callback(partial(self._ended, vertex))
+        vertex.run = Run(
+            applying=self._applies(vertex),
+            forced=vertex.queue.force_next and not listening,
+            before=earlier.rest,
+            obstacle=earlier.obstacle,
+            task=task,
+        )
 
     async def _run(self, vertex: Vertex) -> None:
         """Run the vertex. If there is an obstacle, hold the vertex back: it stays dirty and runs later."""
-        before, vertex.obstacle = vertex.obstacle, None
-        obstacle = await self._obstacle(vertex.resource) if vertex.applying else None
-        if obstacle and not vertex.removed:
-            vertex.obstacle = obstacle
+        before, vertex.run.obstacle = vertex.run.obstacle, None
+        obstacle = await self._obstacle(vertex.resource) if vertex.run.applying else None
+        if obstacle and not vertex.queue.removed:
+            vertex.run.obstacle = obstacle
         else:
             await self._decide(vertex)
-        if vertex.obstacle:
+        if vertex.run.obstacle:
             self._leave_alone(
-                vertex, vertex.obstacle, reported=before is not None and before.over is vertex.obstacle.over
+                vertex, vertex.run.obstacle, reported=before is not None and before.over is vertex.run.obstacle.over
             )
 
     async def _decide(self, vertex: Vertex) -> None:
         """Decide whether to run the vertex, run it, and conclude."""
-        noticed_at, vertex.noticed_at = vertex.noticed_at, None
+        noticed_at = self._scheduler.answer(vertex)
         self._rivals.begin(vertex)
         self._emit(
             Started(vertex.identity, 0.0 if noticed_at is None else asyncio.get_running_loop().time() - noticed_at)
         )
-        if vertex.listening:
+        if vertex.queue.listening:
             await self._listen(vertex)
             return
         seen = self._deliveries.seen(vertex)
@@ -139,14 +157,14 @@ class Runs:
             self.conclude(vertex, spent, seen)
             return
         decision = await self._decisions.decide(vertex)
-        if vertex.removed:
+        if vertex.queue.removed:
             raise asyncio.CancelledError  # start no attempt: the journal has already forgotten the vertex
         ahead = wanted(vertex)
         done = self._decisions.done(vertex, decision) if decision.run else self._decisions.not_run(vertex, decision)
         if done is not None:
-            self.conclude(vertex, done, seen, vertex.probe.failure if vertex.probe else None)
+            self.conclude(vertex, done, seen, vertex.probe.result.failure if vertex.probe.result else None)
             return
-        prepared = self._transfers.prepare(vertex, real=vertex.applying)
+        prepared = self._transfers.prepare(vertex, real=vertex.run.applying)
         if isinstance(prepared, Outcome):
             self.conclude(vertex, prepared, seen)
             return
@@ -154,20 +172,23 @@ class Runs:
         outcome = self._rivals.attribute(vertex, outcome, noticed_at)
         if self._rests(vertex, outcome, failure):
             return
-        if vertex.applying and outcome.result:
-            vertex.forced = self._decisions.once(vertex)  # run the action again if the following steps are interrupted
-            vertex.satisfied_prereqs = ahead
+        if vertex.run.applying and outcome.result:
+            vertex.run.forced = self._decisions.once(
+                vertex
+            )  # run the action again if the following steps are interrupted
+            vertex.last.satisfied_prereqs = ahead
             self._transfers.used(vertex, prepared.values)
         self.conclude(vertex, outcome, seen, failure)
-        vertex.forced = False
+        vertex.run.forced = False
         await self._reversals.tidy()
 
     def _leave_alone(self, vertex: Vertex, obstacle: Obstacle, *, reported: bool) -> None:
         if not reported:
             self._emit(Notice("info", "held-off", vertex.identity, f"left alone for now: {obstacle.text}"))
-        vertex.rest, vertex.force_next = vertex.before, vertex.force_next or vertex.forced
+        vertex.run.rest = vertex.run.before
+        self._force_again(vertex)
         self._passes.calm = False
-        if vertex.listening:
+        if vertex.queue.listening:
             self._deliveries.listened.discard(vertex)
         self._hold_back(vertex, obstacle)
 
@@ -184,7 +205,7 @@ class Runs:
             )
             self._deliveries.delivered(seen, outcome)  # otherwise it would fail again and again
         else:
-            prepared = self._transfers.prepare(vertex, real=vertex.applying)
+            prepared = self._transfers.prepare(vertex, real=vertex.run.applying)
             if isinstance(prepared, Outcome):
                 outcome, failure = prepared, None
             else:
@@ -195,8 +216,8 @@ class Runs:
 
     async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
         """Run the job after any probe for a prereq has ended: one call of a resource at a time."""
-        if vertex.probe_task:
-            await asyncio.wait([vertex.probe_task])
+        if vertex.probe.task:
+            await asyncio.wait([vertex.probe.task])
         outcome, failure = await attempt.run(job, self._emit)
         if outcome.result is False and self._going_down():
             raise asyncio.CancelledError
@@ -207,92 +228,121 @@ class Runs:
 
         What the attempt may have changed is delivered already now.
         """
-        if vertex.obstacle:
-            if vertex.removed:
+        if vertex.run.obstacle:
+            if vertex.queue.removed:
                 raise asyncio.CancelledError
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
             return True
-        began = vertex.before.began if vertex.before else asyncio.get_running_loop().time() - outcome.duration
+        began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
         rest = (
             attempt.rest(vertex.call.meta, outcome, began, endless=not self._daemon)
-            if vertex.applying and not vertex.removed
+            if vertex.run.applying and not vertex.queue.removed
             else None
         )
         if rest is None:
             return False
         if self._daemon or outcome.changed:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
-        vertex.failures += 1
-        delay = backoff(vertex.call.meta, vertex.failures, failure)
+        vertex.last.failures += 1
+        delay = backoff(vertex.call.meta, vertex.last.failures, failure)
         text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
-        vertex.rest, vertex.force_next = rest, vertex.force_next or vertex.forced
+        vertex.run.rest = rest
+        self._force_again(vertex)
         self._passes.calm = False
         self._count(vertex, outcome)
         self._timers.hold(vertex, delay, "retry")
         return True
 
     def _job(self, vertex: Vertex, prepared: Prepared, *, refresh: bool = False, only_refresh: bool = False) -> Job:
-        remember = self._daemon and vertex.applying and self._reversals.wanted(vertex)
+        remember = self._daemon and vertex.run.applying and self._reversals.wanted(vertex)
         return Job(
             prepared.call,
             vertex.ctx,
-            vertex.applying,
+            vertex.run.applying,
             refresh,
-            vertex.cause,
+            vertex.queue.cause,
             only_refresh,
             received=prepared.values,
             wanted=wanted_from(vertex),
             unsure=()
-            if vertex.applying
-            else tuple(up.identity for up in vertex.upstream if up.outcome and up.outcome.result is None),
+            if vertex.run.applying
+            else tuple(
+                up.identity for up in vertex.links.upstream if up.last.outcome and up.last.outcome.result is None
+            ),
             disabled=self._disabled(vertex),
-            before=vertex.before,
-            batch=vertex.batch,
-            remember=partial(self._reversals.remember, vertex) if remember else None,
-            announce=partial(self._deliveries.announce, vertex)
-            if vertex.applying and vertex.subscribers and not only_refresh
+            before=vertex.run.before,
+            batch=vertex.queue.batch,
+            remember=partial(self._remember, vertex) if remember else None,
+            announce=partial(self._announce, vertex)
+            if vertex.run.applying and vertex.links.subscribers and not only_refresh
             else None,
             leaf=_is_leaf(vertex),
         )
 
+    async def _announce(self, vertex: Vertex) -> None:
+        with self._journal_writable(vertex):
+            await self._deliveries.announce(vertex)
+
+    async def _remember(self, vertex: Vertex, resource: Reversible) -> None:
+        with self._journal_writable(vertex):
+            await self._reversals.remember(vertex, resource)
+
+    @contextmanager
+    def _journal_writable(self, vertex: Vertex) -> Iterator[None]:
+        """If the journal cannot be written, raise `Temporary`; in the daemon, the vertex gets an obstacle, too."""
+        try:
+            yield
+        except Unwritable as error:
+            if self._daemon:
+                vertex.run.obstacle = unwritable(self._journal, error)
+            raise Temporary(f"{WAITS}: {error}") from error
+
+    def _force_again(self, vertex: Vertex) -> None:
+        """Make the next run execute the action if this run was to execute it and has not done so."""
+        if vertex.run.forced:
+            self._scheduler.force(vertex)
+
     def _ended(self, vertex: Vertex, task: asyncio.Task[None]) -> None:
         """Clean up after the task of a run has ended; it may have been cancelled before its first step."""
-        vertex.task = None
+        run, again = vertex.run, None
+        run.task = None
         self._rivals.end(vertex)
         if task.cancelled() or task.exception():
-            vertex.obstacle = None
-        if vertex.listening and task.cancelled():
+            run.obstacle = None
+        if vertex.queue.listening and task.cancelled():
             self._deliveries.listened.discard(vertex)  # the listener has not run
-        vertex.listening = vertex.listening and vertex.rest is not None and vertex.obstacle is None
-        if vertex.batch:
-            vertex.batch.leave(vertex.identity)
+        if vertex.queue.batch:
+            vertex.queue.batch.leave(vertex.identity)
         try:
             if task.cancelled():
-                self._interrupted(vertex)
+                again = self._interrupted(vertex)
             elif error := task.exception():
                 self._broken(vertex, error)
         finally:
-            vertex.forced = False
+            run.forced = False
             vertex.ctx.report = IDLE
-            self._finished(vertex)
+            waits = (run.rest is not None or run.obstacle is not None) and not vertex.queue.removed
+            if not waits:
+                vertex.run = NO_RUN
+            self._finished(vertex, waits, again)
 
-    def _interrupted(self, vertex: Vertex) -> None:
-        """After a cancelled run, make the vertex dirty again and deliver what the run may have changed."""
-        cause = vertex.pending_cause or vertex.cause
-        # "recovery" is not held back, unlike the causes of watches: the state of the resource is unknown.
-        vertex.pending_cause = None if vertex.removed else "recovery" if cause in WATCHED else cause
-        vertex.force_next = vertex.force_next or vertex.forced
+    def _interrupted(self, vertex: Vertex) -> Cause:
+        """After a cancelled run, deliver what it may have changed. Returns the cause for which the vertex runs again."""
+        cause = vertex.queue.pending_cause or vertex.queue.cause
+        self._force_again(vertex)
         report = vertex.ctx.report
         if self._daemon:
             self._emit(Notice("info", "interrupted", vertex.identity, "its run was interrupted"))
-        if vertex.applying:
+        if vertex.run.applying:
             begun = report.touched or bool(report.changes) or self._decisions.is_action(vertex)
             self._deliveries.interrupted(vertex, begun=begun)
+        # "recovery" is not held back, unlike the causes of watches: the state of the resource is unknown.
+        return "recovery" if cause in WATCHED else cause
 
     def to_act(self, vertex: Vertex) -> bool:
         """Return whether a superseded vertex has not run yet for this version of its sequence."""
-        return bool(vertex.successors) and self._decisions.spent(vertex) is None
+        return bool(vertex.links.successors) and self._decisions.spent(vertex) is None
 
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """Conclude a dirty vertex whose watch has failed: it counts as failed until the watch is armed again."""
@@ -303,6 +353,7 @@ class Runs:
             )
         except Exception as error:  # noqa: BLE001 - handled as in a run
             self._broken(vertex, error)
+        vertex.run = NO_RUN
 
     def _found(self, target: Vertex, vertex: Vertex) -> None:
         """Make the target of a prereq dirty: a probe for `vertex` found that the target needs a repair."""
@@ -315,7 +366,7 @@ class Runs:
         """
         text = f"its run failed: {type(error).__name__}: {error}; a bug in Holdfast or in the kind"
         self._emit(Notice("error", "engine-trouble", vertex.identity, text, error))
-        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.cause)
+        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.queue.cause)
         self._record(vertex, outcome)
         self._later(vertex, outcome, Failure(temporary=True, delay=None))
 
@@ -328,17 +379,17 @@ class Runs:
 
         `seen`: the change counts that the run acknowledges if it succeeded.
         """
-        recovered, real = vertex.outcome is None or vertex.failed, vertex.applying
+        recovered, real = vertex.last.outcome is None or vertex.failed, vertex.run.applying
         if self._daemon and real and outcome.ran:
             self._rivals.changed(vertex, outcome)
         newly_failed = outcome.result is False and not vertex.failed
-        vertex.probe = None
-        would_before = vertex.would_change
+        probes.forget(vertex)
+        would_before = vertex.last.would_change
         if not outcome.listener:
-            vertex.would_change = outcome.ran and outcome.changed and not real
+            vertex.last.would_change = outcome.ran and outcome.changed and not real
         if real and outcome.result is not False and outcome.reason != "disabled":
             self._deliveries.delivered(seen or [], outcome)
-        would = vertex.would_change and not would_before
+        would = vertex.last.would_change and not would_before
         notified = (
             []
             if outcome.listener
@@ -358,30 +409,30 @@ class Runs:
     def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
         """After a run of a superseded vertex, make the later vertices of its sequence dirty."""
         if outcome.ran:
-            vertex.closes = False
-            if vertex.successors and self._daemon and vertex.applying and outcome.result:
-                kept = vertex.successors[-1].identity
+            vertex.last.closes = False
+            if vertex.links.successors and self._daemon and vertex.run.applying and outcome.result:
+                kept = vertex.links.successors[-1].identity
                 text = f"has run, as one of several states of one thing; only the last, {kept}, is maintained"
                 self._emit(Notice("info", "superseded", vertex.identity, text))
-            for successor in vertex.successors:
-                successor.closes = True
+            for successor in vertex.links.successors:
+                successor.last.closes = True
                 self._mark(successor, "refresh", vertex)
 
     def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
         """Make vertices dirty that failed or were blocked because of this one, if this one is right now."""
         if recovered and not vertex.failed:
-            for below in vertex.downstream:
+            for below in vertex.links.downstream:
                 if any(
                     vertex.identity in found.because
-                    for found in (below.outcome, below.probe and below.probe.outcome)
+                    for found in (below.last.outcome, below.probe.result and below.probe.result.outcome)
                     if found
                 ):
                     self._mark(below, "recovery", vertex)
         if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
-            for below in vertex.downstream:
-                if below.rest or (below.failed and self._daemon and (below.timer or vertex in below.auto)):
+            for below in vertex.links.downstream:
+                if below.run.rest or (below.failed and self._daemon and (below.timer or vertex in below.links.auto)):
                     self._mark(below, "recovery", vertex)
-        if self._daemon and vertex.applying and outcome.changed and outcome.result and not outcome.listener:
+        if self._daemon and vertex.run.applying and outcome.changed and outcome.result and not outcome.listener:
             for below in _users_by_number(vertex):
                 self._mark(below, "refresh", vertex)
 
@@ -389,43 +440,52 @@ class Runs:
         kept = outcome.outline() if self._daemon else outcome
         if outcome.listener and outcome.result is not False:
             self._passes.add(outcome, kept)  # a successful refresh does not show that the resource is as declared
-            if vertex.applying and outcome.reason != "disabled" and outcome.reason not in GUARDS:
+            if vertex.run.applying and outcome.reason != "disabled" and outcome.reason not in GUARDS:
                 self._deliveries.listened.discard(vertex)  # changes from now on are new to the listener
             return
-        vertex.outcome = kept
-        if outcome.result is None and not vertex.removed:
+        vertex.last.outcome = kept
+        self._classify(vertex, outcome)
+        if vertex.run.forced and _still_due(vertex, outcome):
+            self._scheduler.force(vertex)
+        if outcome.changed and outcome.result:
+            vertex.last.change = kept
+        self._passes.add(outcome, kept)
+        if outcome.result and vertex.run.applying and self._reversals.holds(vertex):
+            self._scheduler.remove([vertex])
+        if outcome.result is False and self._fails_hard(vertex):
+            self._give_up()
+
+    def _classify(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Update the failures of a vertex, and the sets of vertices that fail or differ."""
+        if outcome.result is None and not vertex.queue.removed:
             self.differing.add(vertex)
         else:
             self.differing.discard(vertex)
-        vertex.force_next = vertex.force_next or (vertex.forced and _still_due(vertex, outcome))
         if outcome.result is False:
-            vertex.failures += 1
-            if not vertex.removed:
+            vertex.last.failures += 1
+            if not vertex.queue.removed:
                 self.failing.add(vertex)
-        elif vertex.failures:
-            vertex.failures = 0
+        elif vertex.last.failures:
+            vertex.last.failures = 0
             self._passes.calm = False
             self.failing.discard(vertex)
             self._deliveries.listened.discard(vertex)  # a refresh that failed before may succeed now
-        if outcome.changed and outcome.result:
-            vertex.last_change = kept
-        self._passes.add(outcome, kept)
-        if outcome.result and vertex.applying:
-            self._reversals.holds(vertex)
+
+    def _fails_hard(self, vertex: Vertex) -> bool:
+        """Return whether a failure of the vertex ends a one-shot run."""
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
-        if failhard and outcome.result is False and not self._daemon and not self.options.noop:
-            self._give_up()
+        return failhard and not self._daemon and not self.options.noop
 
     def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
         """In the daemon, set the timer for the next retry or periodic run."""
-        if not self._daemon or vertex.removed:
+        if not self._daemon or vertex.queue.removed:
             return
         meta = vertex.call.meta
         self._count(vertex, outcome)
         if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0
             if endless or failure.temporary or self._deliveries.pending(vertex):
-                self._timers.wake(vertex, backoff(meta, vertex.failures, failure), "retry")
+                self._timers.wake(vertex, backoff(meta, vertex.last.failures, failure), "retry")
         if isinstance(meta.rerun, float):
             self._timers.wake(vertex, self._until_rerun(vertex, meta.rerun), "poll")
 
@@ -437,7 +497,7 @@ class Runs:
         now, failed = asyncio.get_running_loop().time(), outcome.result is False
         tried = outcome.ran and (failed or (outcome.changed and outcome.result))
         if failed and tried:
-            vertex.erred = now
+            limits.failed(vertex, now)
         if self._daemon and outcome.cause == "drift" and tried and limits.repaired(vertex, self.options, now):
             many = f"more than {self.options.flap_limit} times"
             who = self._rivals.advice(vertex, self._vertices(), now - self.options.flap_window)
@@ -459,10 +519,10 @@ class Runs:
 def _is_leaf(vertex: Vertex) -> bool:
     """Return whether no other vertex depends on this one, and the journal records nothing about it."""
     alone = (
-        not vertex.downstream
-        and not vertex.subscribers
-        and not vertex.prereq_owners
-        and vertex.requisites.keys() <= WAITING
+        not vertex.links.downstream
+        and not vertex.links.subscribers
+        and not vertex.links.prereq_owners
+        and vertex.links.requisites.keys() <= WAITING
     )
     return alone and not vertex.call.meta.reverse and vertex.call.meta is not ONCE
 
@@ -483,7 +543,7 @@ def _users_by_number(vertex: Vertex) -> Iterator[Vertex]:
         if isinstance(vertex.resource, Edgeable)
         else set()
     )
-    for below in vertex.downstream if offered else ():
+    for below in vertex.links.downstream if offered else ():
         if isinstance(below.resource, Edgeable) and any(
             (dependency.type, dependency.value) in offered for dependency in below.resource.dependencies()
         ):

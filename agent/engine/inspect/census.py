@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from holdfast.agent.engine.model.events import Reason
-from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.states import QUIET, URGENT, CensusGroup, State
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule import limits
 
 SLICE = 100
@@ -24,8 +24,8 @@ _WITHOUT_A_RUN: Mapping[Reason, State] = {"": "ok", "superseded": "superseded"}
 
 def word(vertex: Vertex, *, unwatched: bool, paused: bool, flapping: bool) -> State:
     """Return the state of a vertex."""
-    outcome = vertex.outcome
-    if vertex.running:
+    outcome = vertex.last.outcome
+    if vertex.queue.running:
         return "running"
     if outcome is not None and outcome.result is False:
         return "blocked" if outcome.blocked else "failed"
@@ -36,10 +36,12 @@ def word(vertex: Vertex, *, unwatched: bool, paused: bool, flapping: bool) -> St
 
 def _found(vertex: Vertex, *, paused: bool) -> State:
     """Return what the last check of a vertex has found, or that a check is due."""
-    outcome = vertex.outcome
-    if paused and (vertex.cause == "drift" if vertex.dirty else outcome is not None and outcome.result is None):
+    outcome = vertex.last.outcome
+    if paused and (
+        vertex.queue.cause == "drift" if vertex.queue.dirty else outcome is not None and outcome.result is None
+    ):
         return "drifted"
-    if vertex.dirty or vertex.timer is not None or outcome is None:
+    if vertex.queue.dirty or vertex.timer is not None or outcome is None:
         return "waiting"
     return "would" if outcome.result is None else _WITHOUT_A_RUN.get(outcome.reason, "skipped")
 
@@ -94,7 +96,7 @@ class Census:
         before = vertex.counted
         if before is None:
             return
-        group = None if vertex.removed else self._group(vertex)
+        group = None if vertex.queue.removed else self._group(vertex)
         if group is not before:
             self._take(vertex, before)
             if group is not None:
@@ -129,10 +131,19 @@ class Census:
         return self._listed.get(state, {})
 
     def _group(self, vertex: Vertex) -> CensusGroup:
-        flapping = bool(vertex.flapping) and limits.flaps(vertex, self._options(), asyncio.get_running_loop().time())
+        flapping = bool(vertex.rate.flapping) and limits.flaps(
+            vertex, self._options(), asyncio.get_running_loop().time()
+        )
         unwatched = vertex in self._unwatched
         state = word(vertex, unwatched=unwatched, paused=self._paused(vertex), flapping=flapping)
-        key = (vertex.call.kind, state, vertex.dirty, vertex.watcher is not None and vertex.armed, unwatched, flapping)
+        key = (
+            vertex.call.kind,
+            state,
+            vertex.queue.dirty,
+            vertex.watching.watcher is not None and vertex.watching.armed,
+            unwatched,
+            flapping,
+        )
         group = self._known.get(key)
         if group is None:
             group = self._known[key] = CensusGroup(*key)

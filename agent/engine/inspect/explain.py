@@ -13,7 +13,7 @@ from holdfast.agent.engine.decide.decisions import Decisions
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.inspect.status import View, describe, state_of
 from holdfast.agent.engine.model.events import Outcome, Pause
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import holds_back
 from holdfast.agent.engine.schedule.semaphores import places
 from holdfast.states.requisite_kinds import CARRIES, LISTENING
@@ -65,20 +65,20 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
 
 def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     """Return all reasons why a vertex does not run now: first its own, then other vertices."""
-    if vertex.obstacle:
-        until = vertex.obstacle.until
+    if vertex.run.obstacle:
+        until = vertex.run.obstacle.until
         most = "" if until is None else f", at most {until - now:.0f} s more"
-        yield WaitReason("obstacle", f"{vertex.obstacle.text}; the resource waits until this ends{most}")
-    elif vertex.rest:
-        attempt, attempts, comment, *_ = vertex.rest
+        yield WaitReason("obstacle", f"{vertex.run.obstacle.text}; the resource waits until this ends{most}")
+    elif vertex.run.rest:
+        attempt, attempts, comment, *_ = vertex.run.rest
         left = vertex.not_before - now
         when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
         yield WaitReason("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
     elif vertex.not_before > now:
-        code = "flapping" if vertex.flapping else "rate-limit"
+        code = "flapping" if vertex.rate.flapping else "rate-limit"
         why = (
             "it flaps: its repairs were undone too often, so they are spaced"
-            if vertex.flapping
+            if vertex.rate.flapping
             else "the rate limit is reached"
         )
         yield WaitReason(code, f"{why}; {vertex.not_before - now:.1f} s more")
@@ -88,15 +88,15 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
             f"the watch has failed ({view.unwatched[vertex]}) and is restarted; no drift is noticed until it is armed",
         )
     yield from _pauses(vertex, view)
-    if not vertex.dirty:
+    if not vertex.queue.dirty:
         return
     if vertex.key in view.scheduler.lent:
         yield WaitReason("apply", "`holdfast apply` is running this resource, or one that it watches")
-    if vertex.predecessors:
+    if vertex.watching.predecessors:
         yield WaitReason(
             "place", "a resource that it replaces, or that is earlier in its sequence, has left but still runs"
         )
-    elif not vertex.armed and vertex not in view.unwatched:
+    elif not vertex.watching.armed and vertex not in view.unwatched:
         yield WaitReason("watch", "the watch is not armed yet; a resource runs only while it is watched")
     yield from _others(vertex, view)
 
@@ -105,7 +105,7 @@ def _pauses(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     """Return the pauses that keep a vertex from being repaired: of an operator, or because of a shutdown."""
     if named := view.pauses.named(vertex):
         yield WaitReason("paused", f"{named.said}, by {named.pattern!r}: the resource is checked but not changed")
-    for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.dirty else ():
+    for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.queue.dirty else ():
         said = view.pauses.of(vertex) if pause == "operator" else None
         yield WaitReason("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
 
@@ -115,7 +115,7 @@ def _others(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     above = _roots_first(_unsettled_above(vertex))
     if above:
         yield WaitReason("requisites", "a resource that it depends on is not settled", above)
-    earlier = _earlier(vertex, view) if vertex.new else ()
+    earlier = _earlier(vertex, view) if vertex.queue.new else ()
     if earlier and not above:
         yield WaitReason(
             "order", "it is new, and runs when all resources before it in definition order are settled", earlier
@@ -142,7 +142,7 @@ def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
         if up in seen:
             continue
         seen.add(up)
-        if up.failed and up.outcome and up.outcome.blocked:
+        if up.failed and up.last.outcome and up.last.outcome.blocked:
             stack.extend(_because(up, view))
         elif up.failed:
             found[up] = None
@@ -151,22 +151,24 @@ def culprits(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
 
 def requisites(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
     """Return (requisite, target) of a vertex; `auto` stands for an automatic edge."""
-    for kind, targets in vertex.requisites.items():
+    for kind, targets in vertex.links.requisites.items():
         for target in targets:
             yield kind, target
-    for target in vertex.auto:
+    for target in vertex.links.auto:
         yield "auto", target
 
 
 def dependents(vertex: Vertex) -> Iterator[tuple[str, Vertex]]:
     """Return (requisite, vertex that names this one), in order of execution."""
-    listeners = [each for each, kind in vertex.subscribers if kind in LISTENING]
-    for below in sorted({*vertex.downstream, *listeners, *vertex.prereq_owners}, key=lambda each: each.position):
+    listeners = [each for each, kind in vertex.links.subscribers if kind in LISTENING]
+    for below in sorted(
+        {*vertex.links.downstream, *listeners, *vertex.links.prereq_owners}, key=lambda each: each.position
+    ):
         yield from ((kind, below) for kind, target in requisites(below) if target is vertex)
 
 
 def _because(vertex: Vertex, view: View) -> list[Vertex]:
-    outcome = vertex.outcome
+    outcome = vertex.last.outcome
     if not outcome or not (outcome.blocked or outcome.reason == "prereq"):
         return []
     return [view.graph.by_identity[each] for each in outcome.because if each in view.graph.by_identity]
@@ -174,17 +176,17 @@ def _because(vertex: Vertex, view: View) -> list[Vertex]:
 
 def _unsettled_above(vertex: Vertex) -> set[Vertex]:
     seen: set[Vertex] = set()
-    stack = list(vertex.upstream)
+    stack = list(vertex.links.upstream)
     while stack:
         up = stack.pop()
         if up not in seen:
             seen.add(up)
-            stack.extend(up.upstream)
+            stack.extend(up.links.upstream)
     return {up for up in seen if not up.settled}
 
 
 def _roots_first(unsettled: set[Vertex]) -> tuple[Vertex, ...]:
-    return tuple(sorted(unsettled, key=lambda each: (not unsettled.isdisjoint(each.upstream), each.position)))
+    return tuple(sorted(unsettled, key=lambda each: (not unsettled.isdisjoint(each.links.upstream), each.position)))
 
 
 def _earlier(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
@@ -194,7 +196,9 @@ def _earlier(vertex: Vertex, view: View) -> tuple[Vertex, ...]:
 
 
 def _running(view: View) -> tuple[Vertex, ...]:
-    return tuple(sorted((each for each in view.scheduler.unsettled if each.running), key=lambda each: each.position))
+    return tuple(
+        sorted((each for each in view.scheduler.unsettled if each.queue.running), key=lambda each: each.position)
+    )
 
 
 def _pending(vertex: Vertex, kind: str, target: Vertex, view: View) -> int:
@@ -203,7 +207,7 @@ def _pending(vertex: Vertex, kind: str, target: Vertex, view: View) -> int:
 
 def _last(vertex: Vertex) -> dict[str, Any] | None:
     """Return how the last run ended, and which vertex caused it."""
-    outcome = vertex.outcome
+    outcome = vertex.last.outcome
     if outcome is None:
         return None
     return {
@@ -228,29 +232,37 @@ def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
     ended = [
         (last.started + last.duration, up)
         for _, up in incoming(vertex)
-        if (last := up.last_change or up.outcome) and last.started <= outcome.started
-    ] or [(up.outcome.started, up) for up in vertex.upstream if up.outcome and up.outcome.started <= outcome.started]
+        if (last := up.last.change or up.last.outcome) and last.started <= outcome.started
+    ] or [
+        (up.last.outcome.started, up)
+        for up in vertex.links.upstream
+        if up.last.outcome and up.last.outcome.started <= outcome.started
+    ]
     return [max(ended, key=lambda each: each[0])[1]] if ended else []
 
 
 def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
     """Return what happens to the vertex next. `in` is the time in seconds; None: it depends on an event."""
     meta = vertex.call.meta
-    if vertex.running:
-        yield {"what": "again" if vertex.pending_cause else "end", "in": None, "cause": vertex.pending_cause}
-    elif vertex.dirty and (vertex.rest is None or vertex.timer is None):
-        yield {"what": "run", "in": None, "cause": vertex.cause}
+    if vertex.queue.running:
+        yield {
+            "what": "again" if vertex.queue.pending_cause else "end",
+            "in": None,
+            "cause": vertex.queue.pending_cause,
+        }
+    elif vertex.queue.dirty and (vertex.run.rest is None or vertex.timer is None):
+        yield {"what": "run", "in": None, "cause": vertex.queue.cause}
     if vertex.timer is not None:
         held = vertex.not_before > now
-        retry = vertex.rest or (vertex.failed and not held)
-        why = "obstacle" if vertex.obstacle else "flapping" if vertex.flapping else "rate-limit"
-        what = "retry" if retry and not vertex.obstacle else why if held else "rerun"
+        retry = vertex.run.rest or (vertex.failed and not held)
+        why = "obstacle" if vertex.run.obstacle else "flapping" if vertex.rate.flapping else "rate-limit"
+        what = "retry" if retry and not vertex.run.obstacle else why if held else "rerun"
         yield {"what": what, "in": _in(vertex.timer, now)}
     if meta.poll is not None and meta.poll > 0:
         yield {"what": "poll", "in": None, "every": meta.poll}
-    elif vertex.watcher is not None:
+    elif vertex.watching.watcher is not None:
         yield {"what": "event", "in": None}
-    remembered = "superseded" if vertex.successors else "action" if Decisions.is_action(vertex) else ""
+    remembered = "superseded" if vertex.links.successors else "action" if Decisions.is_action(vertex) else ""
     if remembered:
         yield {"what": remembered, "in": None}
     if view.recheck is not None and (vertex.failed or not remembered):
@@ -269,5 +281,5 @@ def _wait_row(wait: WaitReason, view: View, now: float) -> dict[str, Any]:
 def _named(vertex: Vertex, view: View, now: float, *, comment: bool = False) -> dict[str, Any]:
     row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
     if comment:
-        row["comment"] = vertex.outcome.comment if vertex.outcome else ""
+        row["comment"] = vertex.last.outcome.comment if vertex.last.outcome else ""
     return row

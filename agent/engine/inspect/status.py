@@ -10,9 +10,10 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.inspect.census import Census, word
-from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.states import State
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.pauses import Paused, Pauses
@@ -43,12 +44,12 @@ class View(NamedTuple):
 
 def gone(vertex: Vertex) -> bool:
     """Return whether the vertex is a reversal that is done."""
-    return vertex.removed and vertex.call.meta is ONCE
+    return vertex.queue.removed and vertex.call.meta is ONCE
 
 
 def state_of(vertex: Vertex, view: View, now: float) -> State:
     """Return the state of a vertex; `now` is loop time."""
-    flapping = bool(vertex.flapping) and limits.flaps(vertex, view.options, now)
+    flapping = bool(vertex.rate.flapping) and limits.flaps(vertex, view.options, now)
     return word(vertex, unwatched=vertex in view.unwatched, paused=view.pauses.holds_for(vertex), flapping=flapping)
 
 
@@ -59,7 +60,7 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
     """
     now, options = asyncio.get_running_loop().time(), view.options
     times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
-    outcome, change, low = vertex.outcome, vertex.last_change, vertex.call.low
+    outcome, change, low = vertex.last.outcome, vertex.last.change, vertex.call.low
     return {
         "identity": vertex.identity,
         "kind": vertex.call.kind,
@@ -70,8 +71,8 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "result": outcome.result if outcome else None,
         "reason": outcome.reason if outcome else "",
         "comment": _comment(vertex, view),
-        "dirty": vertex.dirty,
-        "running": vertex.running,
+        "dirty": vertex.queue.dirty,
+        "running": vertex.queue.running,
         "waiting": vertex.timer is not None,
         "failed": vertex.failed,
         "flapping": limits.flaps(vertex, options, now),
@@ -109,7 +110,7 @@ def _comment(vertex: Vertex, view: View) -> str:
     """Return how the last attempt ended, or why the vertex is not watched or is left alone."""
     if vertex in view.unwatched and not vertex.failed:
         return f"cannot watch: {view.unwatched[vertex]}"
-    if vertex.obstacle:
-        return f"left alone for now: {vertex.obstacle.text}"
-    last = vertex.rest or vertex.outcome
+    if vertex.run.obstacle:
+        return f"left alone for now: {vertex.run.obstacle.text}"
+    last = vertex.run.rest or vertex.last.outcome
     return last.comment if last else "not checked yet"

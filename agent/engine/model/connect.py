@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from types import MappingProxyType
-from typing import TypeVar
 
-from holdfast.agent.engine.model.graph import NONE, Automatic, Graph, Requisites, Vertex
+from holdfast.agent.engine.model.graph import Automatic, Graph
+from holdfast.agent.engine.model.vertex import NO_LINKS, NONE, Links, Requisites, Vertex
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import CARRIES, EARLIER, PROBED, targets_of
 
@@ -38,30 +38,39 @@ def exchange(graph: Graph, vertices: Sequence[Vertex]) -> Graph:
     Sets the edges of new vertices and of their neighbours; all others stay as they are.
     """
     exchanged = {old: new for old, new in zip(graph, vertices, strict=True) if old is not new}
-    for old, new in exchanged.items():
-        _tie(new, old, exchanged)
-    for each in {near for old in exchanged for near in _near(old)} - exchanged.keys():
-        _tie(each, each, exchanged)
+    concerned = {each: each.links for each in {near for old in exchanged for near in _near(old)} - exchanged.keys()}
+    concerned |= {new: old.links for old, new in exchanged.items()}
+    tied: dict[int, Links] = {}
+    """Edges, by the `id` of the edges that they replace: vertices that shared one object share its replacement."""
+    for vertex, links in concerned.items():
+        if id(links) not in tied:
+            tied[id(links)] = _tied(links, exchanged)
+        vertex.links = tied[id(links)]
     return Graph(vertices, graph.automatic)
 
 
 def _near(vertex: Vertex) -> Iterable[Vertex]:
     """Return all vertices at the edges of a vertex."""
-    subscribers = (each for each, _ in vertex.subscribers)
-    return chain(vertex.upstream, vertex.downstream, vertex.prereq_owners, subscribers, *vertex.requisites.values())
+    links = vertex.links
+    subscribers = (each for each, _ in links.subscribers)
+    return chain(links.upstream, links.downstream, links.prereq_owners, subscribers, *links.requisites.values())
 
 
-def _tie(vertex: Vertex, old: Vertex, exchanged: Mapping[Vertex, Vertex]) -> None:
-    """Give `vertex` the edges of `old`; `exchanged` maps replaced vertices at the other ends to new ones."""
+def _tied(links: Links, exchanged: Mapping[Vertex, Vertex]) -> Links:
+    """Return these edges between other vertices: `exchanged` maps replaced vertices to new ones."""
 
     def current(vertices: Iterable[Vertex]) -> tuple[Vertex, ...]:
         return tuple([exchanged.get(each, each) for each in vertices])
 
-    vertex.requisites = {kind: current(targets) for kind, targets in old.requisites.items()} or NONE
-    vertex.upstream, vertex.downstream = current(old.upstream), current(old.downstream)
-    vertex.auto = current(old.auto)
-    vertex.subscribers = tuple([(exchanged.get(each, each), name) for each, name in old.subscribers])
-    vertex.prereq_owners, vertex.probe_position = current(old.prereq_owners), old.probe_position
+    return Links(
+        requisites={kind: current(targets) for kind, targets in links.requisites.items()} or NONE,
+        upstream=current(links.upstream),
+        downstream=current(links.downstream),
+        auto=current(links.auto),
+        subscribers=tuple([(exchanged.get(each, each), name) for each, name in links.subscribers]),
+        prereq_owners=current(links.prereq_owners),
+        first_probe=links.first_probe,
+    )
 
 
 def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
@@ -69,63 +78,88 @@ def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType(
 
     A vertex with a prereq probes its target before the target runs, so it also waits for what the target waits for.
     """
-    above: list[dict[Vertex, None]] = [{} for _ in vertices]
+    requisites = [_at(vertices, vertex.call.requisites) for vertex in vertices]
+    auto = [tuple([vertices[i] for i in automatic.get(vertex.call.position, ())]) for vertex in vertices]
+    subscribers, prereq_owners = _dependents(vertices, requisites)
+    above = _above(vertices, requisites, auto, prereq_owners)
     below: list[list[Vertex]] = [[] for _ in vertices]
+    for vertex, before in zip(vertices, above, strict=True):
+        for target in before:
+            below[target.call.position].append(vertex)
+    previous = NO_LINKS
+    for place, vertex in enumerate(vertices):
+        upstream, later = tuple(above[place]), vertex.call.superseded
+        owners = tuple(prereq_owners.get(vertex, ()))
+        links = Links(
+            requisites[place],
+            auto[place] if upstream == auto[place] else upstream,
+            tuple(below[place]),
+            auto[place],
+            tuple(subscribers.get(vertex, ())),
+            owners,
+            tuple([vertices[i] for i in later.by]) if later else (),
+            min([owner.probe_position for owner in owners]) if owners else None,
+        )
+        # Neighbours, such as the files of one directory, often have equal edges: they share one object.
+        previous = vertex.links = previous if links == previous else _as_before(vertex.links, links)
+    return Graph(vertices, automatic)
+
+
+def _at(vertices: Sequence[Vertex], requisites: Mapping[str, Sequence[int]]) -> Requisites:
+    """Return requisites with vertices in place of positions."""
+    if not requisites:
+        return NONE
+    return {kind: tuple([vertices[i] for i in targets]) for kind, targets in requisites.items() if targets} or NONE
+
+
+def _dependents(
+    vertices: Sequence[Vertex], requisites: Sequence[Requisites]
+) -> tuple[Mapping[Vertex, Iterable[tuple[Vertex, str]]], Mapping[Vertex, Sequence[Vertex]]]:
+    """Return the subscribers and the prereq owners of each vertex that has some."""
     subscribers: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
     prereq_owners: dict[Vertex, list[Vertex]] = {}
-    for vertex, before in zip(vertices, above, strict=True):
-        given = vertex.call.requisites
-        requisites = (
-            {kind: tuple([vertices[i] for i in targets]) for kind, targets in given.items() if targets}
-            if given
-            else NONE
-        )
-        vertex.requisites = _unless_equal(vertex.requisites, requisites)
-        for kind, targets in requisites.items():
+    for vertex, named in zip(vertices, requisites, strict=True):
+        for kind, targets in named.items():
             for target in targets if kind in CARRIES else ():
                 subscribers.setdefault(target, {})[vertex, CARRIES[kind]] = None
             for target in targets if kind in PROBED else ():
                 prereq_owners.setdefault(target, []).append(vertex)
+    return subscribers, prereq_owners
+
+
+def _above(
+    vertices: Sequence[Vertex],
+    requisites: Sequence[Requisites],
+    auto: Sequence[tuple[Vertex, ...]],
+    prereq_owners: Mapping[Vertex, Sequence[Vertex]],
+) -> list[dict[Vertex, None]]:
+    """Return for each vertex the vertices that must be settled before it may start.
+
+    A vertex with a prereq comes before its target, and after what the target waits for.
+    """
+    above: list[dict[Vertex, None]] = []
+    for named, waits_for in zip(requisites, auto, strict=True):
+        before: dict[Vertex, None] = {}
+        for kind, targets in named.items():
             if kind in EARLIER:
                 before.update(dict.fromkeys(targets))
-        waits_for = automatic.get(vertex.call.position) if automatic else None
-        vertex.auto = _unless_equal(vertex.auto, tuple([vertices[i] for i in waits_for])) if waits_for else ()
-        before.update(dict.fromkeys(vertex.auto))
-    _put_owners_first(vertices, above, prereq_owners)
-    for vertex, before in zip(vertices, above, strict=True):
-        for target in before:
-            below[target.call.position].append(vertex)
-    for vertex, before, after in zip(vertices, above, below, strict=True):
-        upstream = tuple(before)
-        vertex.upstream = vertex.auto if upstream == vertex.auto else _unless_equal(vertex.upstream, upstream)
-        vertex.downstream = _unless_equal(vertex.downstream, tuple(after))
-        vertex.subscribers = _unless_equal(vertex.subscribers, tuple(subscribers.get(vertex, ())))
-        vertex.prereq_owners = tuple(prereq_owners.get(vertex, ()))
-        later = vertex.call.superseded
-        vertex.successors = _unless_equal(vertex.successors, tuple([vertices[i] for i in later.by])) if later else ()
-        vertex.probe_position = min(
-            [owner.probe_position for owner in vertex.prereq_owners], default=vertex.call.position
-        )
-    return Graph(vertices, automatic)
-
-
-def _put_owners_first(
-    vertices: Sequence[Vertex], above: list[dict[Vertex, None]], prereq_owners: Mapping[Vertex, Sequence[Vertex]]
-) -> None:
-    """Put each vertex with a prereq before its target, and after what the target waits for."""
+        before.update(dict.fromkeys(waits_for))
+        above.append(before)
     for target, owners in prereq_owners.items():
         above[target.position].update(dict.fromkeys(owners))
-    for owner in reversed(vertices) if prereq_owners else ():
-        for target in targets_of(owner.requisites, PROBED):
-            above[owner.position].update((up, None) for up in above[target.position] if up.position < owner.position)
+    for place in range(len(vertices) - 1, -1, -1) if prereq_owners else ():
+        for target in targets_of(requisites[place], PROBED):
+            above[place].update((up, None) for up in above[target.position] if up.position < place)
+    return above
 
 
-Kept = TypeVar("Kept")
-
-
-def _unless_equal(old: Kept, new: Kept) -> Kept:
-    """Return the old object if it is equal: the garbage collector need not scan an old object again."""
-    return old if old == new else new
+def _as_before(old: Links, new: Links) -> Links:
+    """Return `new` with the objects of `old` that are equal: the garbage collector need not scan these again."""
+    return (
+        old
+        if old == new
+        else Links._make([one if one == other else other for one, other in zip(old, new, strict=True)])
+    )
 
 
 def same_shape(one: Requisites, other: Requisites) -> bool:

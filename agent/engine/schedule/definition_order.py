@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Container, Iterable
 from heapq import heappop, heappush
 
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 PATIENCE = 60.0
 """Seconds for which the first slow vertex of a graph may hold back later ones; each further slow one gets half of that.
@@ -81,7 +81,7 @@ class DefinitionOrder:
 
     def began(self, vertex: Vertex) -> None:
         """Note that a vertex starts: from now on, its run holds back the others."""
-        if vertex.new:
+        if vertex.queue.new:
             self._began[vertex] = asyncio.get_running_loop().time()
             for behind in self._overtaken.values():
                 behind.append(vertex)
@@ -118,7 +118,7 @@ class DefinitionOrder:
             self._head = first, self._began.get(first, now)
         if now < self.until:
             return None
-        if first.running:
+        if first.queue.running:
             self._overtaken[first] = []
         self._left /= 2
         return first
@@ -134,9 +134,9 @@ class DefinitionOrder:
 
         A vertex that requires it holds back no other vertex either.
         """
-        return not vertex.new and (vertex.outcome is None or vertex.failures > 0)
+        return not vertex.queue.new and (vertex.last.outcome is None or vertex.last.failures > 0)
 
 
 def holds_back(vertex: Vertex) -> bool:
     """Whether a vertex keeps later ones from starting until it settles; a running one with `parallel` does not."""
-    return vertex.new and not vertex.settled and not (vertex.running and vertex.call.meta.parallel)
+    return vertex.queue.new and not vertex.settled and not (vertex.queue.running and vertex.call.meta.parallel)

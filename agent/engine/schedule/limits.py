@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff
-from holdfast.agent.engine.model.graph import Vertex
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.vertex import Rate, Vertex
 
 ECHO = 2.0
 """Seconds after a failed attempt for which events count as caused by it: watches report events with a delay."""
@@ -20,17 +20,10 @@ def take(vertex: Vertex, options: EngineOptions, now: float) -> float:
     if rate is None:
         return 0.0
     burst = float(vertex.call.meta.burst or options.burst)
-    if vertex.tokens < 0:
-        vertex.tokens = burst
-    else:
-        vertex.tokens = min(burst, vertex.tokens + max(0.0, now - vertex.refilled) * rate)
-    vertex.refilled = now
-    if vertex.tokens >= 1:
-        vertex.tokens -= 1
-        return 0.0
-    wait = (1 - vertex.tokens) / rate
-    vertex.tokens = 0.0
-    vertex.refilled = now + wait
+    before = vertex.rate
+    tokens = burst if before.tokens < 0 else min(burst, before.tokens + max(0.0, now - before.refilled) * rate)
+    wait = 0.0 if tokens >= 1 else (1 - tokens) / rate
+    vertex.rate = before._replace(tokens=max(0.0, tokens - 1), refilled=now + wait)
     return wait
 
 
@@ -41,17 +34,27 @@ def repaired(vertex: Vertex, options: EngineOptions, now: float) -> bool:
     window, since their backoff spaces them. While the vertex flaps, the time between repairs doubles, from 1 s to
     `flap_window`. Flapping ends after two windows without a repair.
     """
-    calm = not vertex.repairs or now - vertex.repairs[-1] > _quiet_period(vertex, options)
-    earlier = () if calm else vertex.repairs[-options.flap_limit :]
+    rate = vertex.rate
+    calm = not rate.repairs or now - rate.repairs[-1] > _quiet_period(rate, options)
+    earlier = () if calm else rate.repairs[-options.flap_limit :]
     full = len(earlier) == options.flap_limit and (
-        now - earlier[0] <= options.flap_window or vertex.failures > options.flap_limit
+        now - earlier[0] <= options.flap_window or vertex.last.failures > options.flap_limit
     )
-    vertex.repairs = (*earlier, now)[-options.flap_limit :]
-    if vertex.flapping and not calm:
-        vertex.flapping = min(options.flap_window, vertex.flapping * 2)
-        return False
-    vertex.flapping = 1.0 if full else 0.0
-    return full
+    flaps_on = rate.flapping > 0 and not calm
+    flapping = min(options.flap_window, rate.flapping * 2) if flaps_on else 1.0 if full else 0.0
+    vertex.rate = rate._replace(repairs=(*earlier, now)[-options.flap_limit :], flapping=flapping)
+    return full and not flaps_on
+
+
+def failed(vertex: Vertex, now: float) -> None:
+    """Note that an attempt has failed: events just after it are probably caused by the attempt itself."""
+    vertex.rate = vertex.rate._replace(erred=now)
+
+
+def forget_failure(vertex: Vertex) -> None:
+    """Note that a new attempt begins, or that the events caused by the last one are over."""
+    if vertex.rate.erred is not None:
+        vertex.rate = vertex.rate._replace(erred=None)
 
 
 def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
@@ -59,21 +62,24 @@ def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
 
     Events that the attempt itself caused, and polls, do not wake the vertex before its backoff is over.
     """
-    if vertex.erred is None or (cause != "poll" and now >= vertex.erred + ECHO):
+    erred = vertex.rate.erred
+    if erred is None or (cause != "poll" and now >= erred + ECHO):
         return 0.0
-    return max(0.0, vertex.erred + backoff(vertex.call.meta, vertex.failures) - now)
+    return max(0.0, erred + backoff(vertex.call.meta, vertex.last.failures) - now)
 
 
 def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:
     """Whether the vertex still flaps: it was repaired too often, and the last repair is not long ago."""
-    return vertex.flapping > 0 and now - vertex.repairs[-1] <= _quiet_period(vertex, options)
+    rate = vertex.rate
+    return rate.flapping > 0 and now - rate.repairs[-1] <= _quiet_period(rate, options)
 
 
-def _quiet_period(vertex: Vertex, options: EngineOptions) -> float:
+def _quiet_period(rate: Rate, options: EngineOptions) -> float:
     """Seconds without a repair after which earlier repairs no longer count."""
-    return 2 * max(options.flap_window, vertex.flapping)
+    return 2 * max(options.flap_window, rate.flapping)
 
 
 def hold_off(vertex: Vertex, now: float) -> float:
     """Seconds until a flapping vertex may be repaired again."""
-    return max(0.0, vertex.repairs[-1] + vertex.flapping - now) if vertex.flapping and vertex.repairs else 0.0
+    rate = vertex.rate
+    return max(0.0, rate.repairs[-1] + rate.flapping - now) if rate.flapping and rate.repairs else 0.0

@@ -18,7 +18,7 @@ from typing import NamedTuple
 from holdfast.agent.clocks import boottime
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Notice
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 EVERYTHING = ""
 """The pattern of a pause of the whole agent."""

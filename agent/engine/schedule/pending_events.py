@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from heapq import heappop
 
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import Heap
 
 SLICE = 100

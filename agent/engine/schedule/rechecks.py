@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator
 
 from holdfast.agent.engine.model.events import Cause
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 SLICE = 100
 """Vertices in one callback of the loop: about a millisecond."""

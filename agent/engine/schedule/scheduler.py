@@ -17,12 +17,12 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Hashable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
 from heapq import heappop
 
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Pause
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder, Heap, Item
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -66,6 +66,8 @@ class Scheduler:
         self._again = again
         self._noted = noted
         self._order = DefinitionOrder(patience)
+        self._vertices: Collection[Vertex] = ()
+        """All vertices of the graph."""
         self._alarm: asyncio.TimerHandle | None = None
         """Calls `pump` when a run or a wait may have taken too long."""
         self._round = 0
@@ -91,20 +93,46 @@ class Scheduler:
         A poll that is due while the vertex runs is dropped. Otherwise, a check that takes longer than the poll period
         would keep its pass from ending.
         """
-        if vertex.removed:
+        queue = vertex.queue
+        if queue.removed:
             return
-        if vertex.dirty:
-            if _is_routine(vertex, vertex.cause) and not _is_routine(vertex, cause):
-                vertex.cause, vertex.round = cause, self._round
-                self.offer(vertex)
+        if queue.running:
+            self.notice(vertex)
+            if cause != "poll" and (queue.pending_cause is None or queue.pending_cause in WATCHED):
+                queue.pending_cause = cause
             return
-        if vertex.noticed_at is None:
-            vertex.noticed_at = asyncio.get_running_loop().time()
-        if vertex.running:
-            if cause != "poll" and (vertex.pending_cause is None or vertex.pending_cause in WATCHED):
-                vertex.pending_cause = cause
-            return
-        vertex.dirty, vertex.cause, vertex.round = True, cause, self._round
+        queue.generation += 1
+        if not queue.dirty:
+            self._make_dirty(vertex, cause)
+        elif queue.listening:
+            queue.pending_cause = cause  # the next run only refreshes; the one after it needs the cause
+        elif _is_routine(vertex, queue.cause) and not _is_routine(vertex, cause):
+            queue.cause, queue.round = cause, self._round
+            self.offer(vertex)
+
+    def listen(self, vertex: Vertex) -> None:
+        """Make a settled listener dirty: its next run only refreshes, and runs in definition order."""
+        vertex.queue.listening = vertex.queue.new = True
+        self._make_dirty(vertex, "refresh")
+
+    def notice(self, vertex: Vertex) -> None:
+        """Note the time of an event, unless an earlier event is still to be handled."""
+        if vertex.queue.noticed_at is None:
+            vertex.queue.noticed_at = asyncio.get_running_loop().time()
+
+    def answer(self, vertex: Vertex) -> float | None:
+        """Note that the current run handles all events so far. Returns the loop time of the first; None: none came."""
+        noticed_at, vertex.queue.noticed_at = vertex.queue.noticed_at, None
+        return noticed_at
+
+    def force(self, vertex: Vertex) -> None:
+        """Make the next run execute the action even if it is done."""
+        vertex.queue.force_next = True
+
+    def _make_dirty(self, vertex: Vertex, cause: Cause) -> None:
+        self.notice(vertex)
+        queue = vertex.queue
+        queue.dirty, queue.cause, queue.round = True, cause, self._round
         self._epoch += 1
         self.unsettled.add(vertex)
         self._enter(vertex)
@@ -112,12 +140,14 @@ class Scheduler:
 
     def offer(self, vertex: Vertex) -> None:
         """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled."""
-        if not vertex.dirty:
+        if not vertex.queue.dirty:
             return
-        if vertex.new:
+        if vertex.queue.new:
             self._bound.push(vertex)
         else:
-            (self._routine if _is_routine(vertex, vertex.cause) else self._marked).push(vertex, vertex.round)
+            (self._routine if _is_routine(vertex, vertex.queue.cause) else self._marked).push(
+                vertex, vertex.queue.round
+            )
 
     def pump(self) -> None:
         """Start all vertices that may start."""
@@ -129,13 +159,14 @@ class Scheduler:
                 break
             self._begin(vertex, vertex)
             together = (
-                [vertex] if vertex.group is None or vertex.listening else [vertex, *self._companions(vertex, now)]
+                [vertex] if vertex.group is None or vertex.queue.listening else [vertex, *self._companions(vertex, now)]
             )
             batch = Batch([each.identity for each in together]) if len(together) > 1 else None
             self.workers.take(batch or vertex, now)
             for each in together:
-                each.batch = batch
+                each.queue.batch = batch
                 self._start(each)
+                each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
         if self.unsettled and self.workers.at_work:
             self.look_again_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
@@ -155,21 +186,23 @@ class Scheduler:
             self._order.forget_time()
             self.pump()
 
-    def finished(self, vertex: Vertex) -> None:
+    def finished(self, vertex: Vertex, *, waits: bool, again: Cause | None = None) -> None:
         """Note that the task of a run has ended.
 
-        After a failed attempt, or at an obstacle, the vertex stays dirty until its next attempt; else it settles.
+        If the vertex `waits` for its next attempt, it stays dirty; otherwise it settles. `again`: the cause for which
+        it must run again, in place of any mark that it got during the run.
         """
-        if not vertex.batch or vertex.batch.ended():
-            self.workers.give(vertex.batch or vertex)
-        vertex.batch = None
-        vertex.running = False
+        if not vertex.queue.batch or vertex.queue.batch.ended():
+            self.workers.give(vertex.queue.batch or vertex)
+        queue = vertex.queue
+        queue.batch, queue.running = None, False
+        queue.pending_cause = again or queue.pending_cause
         for waiter in self.semaphores.give(vertex):
             self.offer(waiter)
-        if (vertex.rest is None and vertex.obstacle is None) or vertex.removed:
+        if not waits:
             self.settle(vertex)
             return
-        vertex.dirty, vertex.new, vertex.round = True, False, self._round
+        queue.dirty, queue.new, queue.round = True, False, self._round
         self._enter(vertex)
         self._noted(vertex)
         self._release(vertex)
@@ -177,8 +210,7 @@ class Scheduler:
 
     def settle(self, vertex: Vertex) -> None:
         """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it."""
-        vertex.new = vertex.dirty = False
-        vertex.rest = vertex.obstacle = None
+        vertex.queue.new = vertex.queue.dirty = vertex.queue.listening = False
         self.unsettled.discard(vertex)
         self._noted(vertex)
         self._release(vertex)
@@ -186,12 +218,28 @@ class Scheduler:
 
     def _release(self, vertex: Vertex) -> None:
         """Queue the vertices that waited for this one."""
-        waiters, vertex.waiters = vertex.waiters, None
+        waiters, vertex.queue.waiters = vertex.queue.waiters, None
         for waiter in waiters or ():
             self.offer(waiter)
 
+    def enter(self, vertex: Vertex, *, new: bool, forced: bool) -> None:
+        """Take a vertex that has joined the graph. `new`: definition order applies; `forced`: as after `force`."""
+        vertex.queue.new, vertex.queue.force_next = new, forced
+
+    def remove(self, vertices: Iterable[Vertex]) -> None:
+        """Never start these vertices again: they leave the graph, or are reversals that are done."""
+        for vertex in vertices:
+            vertex.queue.removed = True
+
+    def give_up(self) -> None:
+        """Forget all marks."""
+        for vertex in self.unsettled:
+            vertex.queue.dirty = False
+        self.rebuild(self._vertices)
+
     def rebuild(self, vertices: Collection[Vertex]) -> None:
         """Build all queues again from the unsettled vertices of a new graph, since positions have changed."""
+        self._vertices = vertices
         for heap in (self._bound, self._marked, self._routine, self._lowest):
             heap.clear()
         self._order.clear()
@@ -200,13 +248,13 @@ class Scheduler:
         self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
-            vertex.waiters = None
+            vertex.queue.waiters = None
             self._enter(vertex)
 
     def _over(self, vertex: Vertex) -> None:
         """After a run, handle a mark that came during the run, and check again the vertices that overtook this one."""
-        if vertex.pending_cause:
-            cause, vertex.pending_cause = vertex.pending_cause, None
+        if vertex.queue.pending_cause:
+            cause, vertex.queue.pending_cause = vertex.queue.pending_cause, None
             self._again(vertex, cause)
         for each in self._order.ended(vertex):
             self._again(each, "recovery")
@@ -217,14 +265,14 @@ class Scheduler:
         if len(self._lowest) > 2 * len(self.unsettled) + SPARE:
             self._lowest.rebuild(self.unsettled - {vertex})
         self._lowest.push(vertex)
-        if vertex.new:
+        if vertex.queue.new:
             self._order.enter(vertex)
         if (group := vertex.group) is not None:
             self._groups.setdefault(group, set()).add(vertex)
         self.offer(vertex)
 
     def _begin(self, vertex: Vertex, leader: Vertex) -> None:
-        vertex.dirty, vertex.running = False, True
+        vertex.queue.dirty, vertex.queue.running = False, True
         self._noted(vertex)
         self._order.began(vertex)
         self.semaphores.take(vertex, leader)
@@ -240,12 +288,12 @@ class Scheduler:
         passed: list[Item] = []
         bound = False
         for vertex in sorted(group, key=lambda vertex: vertex.position):
-            if not vertex.dirty or vertex.removed:
+            if not vertex.queue.dirty or vertex.queue.removed:
                 group.discard(vertex)
                 continue
-            if vertex.listening or not self._ready(vertex, now) or self.semaphores.full(vertex, leader):
+            if vertex.queue.listening or not self._ready(vertex, now) or self.semaphores.full(vertex, leader):
                 continue
-            if vertex.new and not vertex.call.meta.aggregate:
+            if vertex.queue.new and not vertex.call.meta.aggregate:
                 bound = bound or not self._order.lets_start(vertex, batch, passed)
                 if bound:
                     continue
@@ -269,7 +317,7 @@ class Scheduler:
     def _next_bound(self, now: float) -> Vertex | None:
         while self._bound:
             vertex = self._bound.first
-            if vertex.removed or not vertex.dirty or not vertex.new:
+            if vertex.queue.removed or not vertex.queue.dirty or not vertex.queue.new:
                 heappop(self._bound)
                 continue
             if self._order.lets_start(vertex):
@@ -277,7 +325,7 @@ class Scheduler:
                 if vertex.not_before > now or self._is_lent(vertex) or (blocker and self._order.has_let_go(blocker)):
                     self._lift(vertex)
                     continue
-                if not blocker and vertex.armed and not self.semaphores.full(vertex):
+                if not blocker and vertex.watching.armed and not self.semaphores.full(vertex):
                     heappop(self._bound)
                     return vertex
             slow = self._order.overdue(now)
@@ -290,13 +338,18 @@ class Scheduler:
     def _next_free(self, heap: Heap, now: float) -> Vertex | None:
         while heap:
             round_, *_, vertex = heappop(heap)
-            if not vertex.dirty or vertex.removed or vertex.round != round_ or not self._ready(vertex, now):
+            if (
+                not vertex.queue.dirty
+                or vertex.queue.removed
+                or vertex.queue.round != round_
+                or not self._ready(vertex, now)
+            ):
                 continue  # `offer` is called again when the vertex is armed or its time has come
             blocker = self._blocker(vertex)
             if blocker is not None:
-                if blocker.waiters is None:
-                    blocker.waiters = []
-                blocker.waiters.append(vertex)
+                if blocker.queue.waiters is None:
+                    blocker.queue.waiters = []
+                blocker.queue.waiters.append(vertex)
             elif name := self.semaphores.full(vertex):
                 self.semaphores.wait(vertex, name)
             else:
@@ -304,14 +357,14 @@ class Scheduler:
         return None
 
     def _ready(self, vertex: Vertex, now: float) -> bool:
-        return vertex.armed and vertex.not_before <= now and not self._is_lent(vertex)
+        return vertex.watching.armed and vertex.not_before <= now and not self._is_lent(vertex)
 
     def _is_lent(self, vertex: Vertex) -> bool:
         return vertex.key in self.lent
 
     def _lift(self, vertex: Vertex) -> None:
         """Exempt a vertex from definition order."""
-        vertex.new = False
+        vertex.queue.new = False
         self.offer(vertex)
 
     def look_again_at(self, when: float) -> None:
@@ -338,7 +391,7 @@ class Scheduler:
         if lowest >= position:
             return None
         seen: set[Vertex] = set()
-        stack = list(vertex.upstream)
+        stack = list(vertex.links.upstream)
         while stack:
             above = stack.pop()
             if above.position < lowest or above in seen:
@@ -346,10 +399,10 @@ class Scheduler:
             if not above.settled:
                 return above
             seen.add(above)
-            if above.clear_epoch != self._epoch:
-                stack.extend(above.upstream)
+            if above.queue.clear_epoch != self._epoch:
+                stack.extend(above.links.upstream)
         for above in (vertex, *seen):
-            above.clear_epoch = self._epoch
+            above.queue.clear_epoch = self._epoch
         return None
 
 
@@ -358,4 +411,4 @@ def _is_routine(vertex: Vertex, cause: Cause) -> bool:
 
     A run that an operator triggered is not routine.
     """
-    return cause in ROUTINE or (cause == "command" and not vertex.force_next)
+    return cause in ROUTINE or (cause == "command" and not vertex.queue.force_next)

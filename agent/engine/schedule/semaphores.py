@@ -7,7 +7,7 @@ waits for another: a deadlock is impossible, and no wait has to be cancelled.
 
 from __future__ import annotations
 
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 
 class Semaphores:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.contract import Uid
 
 
@@ -28,22 +28,24 @@ class Sequences:
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
         """Find the sequences of a new graph; `vertices` are in order of execution."""
-        self._superseded = [vertex for vertex in vertices if vertex.successors]
-        self._begin = {successor: vertex for vertex in reversed(self._superseded) for successor in vertex.successors}
+        self._superseded = [vertex for vertex in vertices if vertex.links.successors]
+        self._begin = {
+            successor: vertex for vertex in reversed(self._superseded) for successor in vertex.links.successors
+        }
 
     def blocker(self, vertex: Vertex, unsettled: Iterable[Vertex]) -> Vertex | None:
         """Return a vertex of a sequence that keeps `vertex` from starting, or None.
 
         Of several vertices in between, return the last one, so that `vertex` is rarely queued too early.
         """
-        if running := next((each for each in vertex.successors if each.running), None):
+        if running := next((each for each in vertex.links.successors if each.queue.running), None):
             return running
         for each in self._superseded:
             if each.position >= vertex.position:
                 break
-            if vertex.position <= each.successors[-1].position and _holds(each):
+            if vertex.position <= each.links.successors[-1].position and _holds(each):
                 return each
-        begin = self._begin.get(vertex) if vertex.closes else None
+        begin = self._begin.get(vertex) if vertex.last.closes else None
         if begin is None:
             return None
         between = (each for each in unsettled if begin.position < each.position < vertex.position and _holds(each))
@@ -51,11 +53,15 @@ class Sequences:
 
     def things(self, vertex: Vertex) -> frozenset[Uid]:
         """Return the uids of the sequences to which a vertex belongs, or within which it lies."""
-        around = (each for each in self._superseded if each.position <= vertex.position <= each.successors[-1].position)
-        return frozenset(uid for each in around for one in (each, *each.successors) for uid in one.resource.uids())
+        around = (
+            each for each in self._superseded if each.position <= vertex.position <= each.links.successors[-1].position
+        )
+        return frozenset(
+            uid for each in around for one in (each, *each.links.successors) for uid in one.resource.uids()
+        )
 
 
 def _holds(vertex: Vertex) -> bool:
     """Whether other vertices wait for this one: not while it waits for the next of endless attempts."""
     retry = vertex.call.meta.retry
-    return not vertex.settled and not (vertex.rest is not None and retry is not None and retry.attempts < 0)
+    return not vertex.settled and not (vertex.run.rest is not None and retry is not None and retry.attempts < 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from holdfast.agent.engine.model.events import Cause
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 
 class Timers:
@@ -57,6 +57,12 @@ class Timers:
             vertex.timer.cancel()
             vertex.timer = None
             self._noted(vertex)
+
+    def drop(self, vertices: Iterable[Vertex]) -> None:
+        """Cancel the timers of vertices that leave the graph."""
+        for vertex in vertices:
+            if vertex.timer:
+                vertex.timer.cancel()
 
     def _set(self, vertex: Vertex, when: float, then: Callable[[Vertex, Cause], None], cause: Cause) -> None:
         if vertex.timer:

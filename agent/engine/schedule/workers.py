@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from holdfast.agent.engine.model.batch import Batch
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 LONG = 10.0
 """Seconds after which a run no longer occupies a worker."""

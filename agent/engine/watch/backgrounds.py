@@ -13,7 +13,7 @@ from typing import Any
 
 from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.failure import backoff
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed

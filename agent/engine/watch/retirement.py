@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 
 
 class Retirement:
@@ -30,14 +30,13 @@ class Retirement:
         """
         leaving = list(vertices)
         for vertex in leaving:
-            vertex.removed = True
-            if vertex.timer:
-                vertex.timer.cancel()
-            if vertex.watcher and not isinstance(vertex.watcher, asyncio.Task):
-                vertex.watcher.close()
-        await cancel([vertex.watcher for vertex in leaving if isinstance(vertex.watcher, asyncio.Task)])
+            if vertex.watching.watcher and not isinstance(vertex.watching.watcher, asyncio.Task):
+                vertex.watching.watcher.close()
+        await cancel(
+            [vertex.watching.watcher for vertex in leaving if isinstance(vertex.watching.watcher, asyncio.Task)]
+        )
         for vertex in leaving:
-            if running := [task for task in (vertex.task, vertex.probe_task) if task]:
+            if running := [task for task in (vertex.run.task, vertex.probe.task) if task]:
                 self._ending[vertex] = asyncio.create_task(_end(running, 0 if self._hurried else patience))
                 self._ending[vertex].add_done_callback(partial(self._over, vertex))
 
@@ -52,7 +51,7 @@ class Retirement:
         """Cancel all runs of leaving vertices at once, also of those that leave later."""
         self._hurried = True
         for vertex in self._ending:
-            for task in (vertex.task, vertex.probe_task):
+            for task in (vertex.run.task, vertex.probe.task):
                 if task:
                     task.cancel()
 

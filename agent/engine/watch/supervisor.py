@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff, describe_os_error
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -77,7 +77,7 @@ async def supervise(vertex: Vertex, hooks: Hooks) -> None:
         try:
             watch = hooks.watch(vertex)
             if isinstance(watch, CallbackWatch):
-                vertex.watcher = watch.listen(WatchCallback(vertex, hooks.event))
+                vertex.watching.watcher = watch.listen(WatchCallback(vertex, hooks.event))
                 hooks.armed(vertex)
                 return
             try:

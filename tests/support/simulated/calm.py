@@ -6,20 +6,22 @@ from collections.abc import Iterator, Sequence
 
 from engine_bench import Setting
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from simulated.rules import Rules
 from simulated.world import Lined, Speaker, World
 
 
 def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
     """What is not as it should be."""
-    there = [vertex for vertex in engine._graph if not vertex.removed]  # else it has undone what it was there to undo
+    there = [
+        vertex for vertex in engine._graph if not vertex.queue.removed
+    ]  # else it has undone what it was there to undo
     helpless = _helpless(there)
     for row, vertex in zip(engine.status(), there, strict=True):
         bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
         if vertex in helpless:
             bad = [key for key in bad if key in {"dirty", "running"}]
-        if bad or vertex.outcome is None or not vertex.armed:
+        if bad or vertex.last.outcome is None or not vertex.watching.armed:
             yield f"{row['identity']} is not settled: {bad}"
         elif not vertex.call.meta.noop and not vertex.failed:
             yield from _not_as_declared(vertex, rules, world)
@@ -39,7 +41,7 @@ def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:
     while fresh:
         now = fresh.pop()
         near = [who for who in engine._graph if any(now in targets for targets in _telling(who))]
-        near += now.requisites.get("prereq", ())
+        near += now.links.requisites.get("prereq", ())
         fresh += {*near} - found
         found.update(near)
     return found
@@ -50,21 +52,23 @@ def _helpless(there: Sequence[Vertex]) -> set[Vertex]:
     helpless = {vertex for vertex in there if vertex.call.meta.noop}
     more = helpless
     while more:
-        near = {vertex for vertex in there if any(more.intersection(named) for named in vertex.requisites.values())}
-        near.update(before for vertex in more for before in vertex.requisites.get("prereq", ()))
+        near = {
+            vertex for vertex in there if any(more.intersection(named) for named in vertex.links.requisites.values())
+        }
+        near.update(before for vertex in more for before in vertex.links.requisites.get("prereq", ()))
         more = {
             vertex
             for vertex in near - helpless
-            if not vertex.failed or vertex.call.meta.recv or (vertex.outcome and vertex.outcome.because)
+            if not vertex.failed or vertex.call.meta.recv or (vertex.last.outcome and vertex.last.outcome.because)
         }
         helpless |= more
     return helpless
 
 
 def _not_as_declared(vertex: Vertex, rules: Rules, world: World) -> Iterator[str]:
-    values, resource, outcome = rules.values, vertex.resource, vertex.outcome
+    values, resource, outcome = rules.values, vertex.resource, vertex.last.outcome
     assert outcome is not None
-    if isinstance(resource, Setting) and outcome.ran and not vertex.successors:
+    if isinstance(resource, Setting) and outcome.ran and not vertex.links.successors:
         wanted = values.wanted(vertex) if vertex.call.meta.recv else resource.value
         if world.settings.get(resource.name) != wanted:
             yield f"{vertex.identity} is not as declared"
@@ -78,4 +82,4 @@ def _not_as_declared(vertex: Vertex, rules: Rules, world: World) -> Iterator[str
 
 def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:
     """Targets whose changes or looks concern it."""
-    return (targets for kind, targets in vertex.requisites.items() if not kind.startswith("require"))
+    return (targets for kind, targets in vertex.links.requisites.items() if not kind.startswith("require"))

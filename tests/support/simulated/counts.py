@@ -20,14 +20,14 @@ def miscounted(view: View, *, settled: bool) -> Iterator[str]:
     for vertex in view.graph:
         state, group = state_of(vertex, view, now), vertex.counted
         if group is None:
-            if not vertex.removed:
+            if not vertex.queue.removed:
                 yield f"{vertex.identity} is not counted"
             continue
         groups[group] = groups.get(group, 0) - 1
         if (group.state, group.dirty, group.watched) != (
             state,
-            vertex.dirty,
-            vertex.watcher is not None and vertex.armed,
+            vertex.queue.dirty,
+            vertex.watching.watcher is not None and vertex.watching.armed,
         ):
             yield f"{vertex.identity} is {state}, and counted as {group}"
         if state not in QUIET and vertex not in census.listed(state):
@@ -38,7 +38,8 @@ def miscounted(view: View, *, settled: bool) -> Iterator[str]:
     undelivered = {
         vertex: number
         for vertex in view.graph
-        if not vertex.removed and (number := sum(view.deliveries.behind(edge) > 0 for edge, _ in incoming(vertex)))
+        if not vertex.queue.removed
+        and (number := sum(view.deliveries.behind(edge) > 0 for edge, _ in incoming(vertex)))
     }
     if settled and dict(view.deliveries.undelivered()) != undelivered:
         yield f"undelivered to {[vertex.identity for vertex in undelivered]}, and known only of others"

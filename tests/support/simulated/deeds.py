@@ -9,7 +9,7 @@ from engine_bench import Action
 from holdfast.agent.engine.decide.decisions import CLOCK
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from simulated.active import Active
 from simulated.world import World
 
@@ -75,7 +75,7 @@ class Deeds:
     def came(self, active: Active, outcome: Outcome) -> None:
         """A run has come to its end."""
         vertex, name = active.vertex, active.vertex.resource.name
-        if isinstance(vertex.resource, Action) and vertex.applying:
+        if isinstance(vertex.resource, Action) and vertex.run.applying:
             self._again(active, outcome)
         if outcome.result is False:
             if (
@@ -84,7 +84,7 @@ class Deeds:
                 and not _batched(vertex, outcome)
             ):
                 self._wrong(vertex, "has failed for what is none of its own")
-        elif outcome.result and vertex.applying:
+        elif outcome.result and vertex.run.applying:
             self._true(active, outcome)
 
     def _again(self, active: Active, outcome: Outcome) -> None:
@@ -119,12 +119,12 @@ class Deeds:
 def _lonely(vertex: Vertex) -> bool:
     """Nothing but itself can be why it runs."""
     return (
-        not vertex.requisites
-        and not vertex.prereq_owners
-        and not any(below.call.meta.recv for below in vertex.downstream)
+        not vertex.links.requisites
+        and not vertex.links.prereq_owners
+        and not any(below.call.meta.recv for below in vertex.links.downstream)
     )
 
 
 def _batched(vertex: Vertex, outcome: Outcome) -> bool:
     """It was tried with others, and what came of that is a matter of the moment."""
-    return vertex.batch is not None and outcome.comment.startswith("busy")
+    return vertex.queue.batch is not None and outcome.comment.startswith("busy")

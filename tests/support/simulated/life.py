@@ -11,7 +11,7 @@ from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Cause, Event
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
@@ -156,7 +156,7 @@ class Life(Bench):
         self.noop(on=False)
         await asyncio.sleep(HEALING)
         for vertex in () if self.plan.recheck else self._engine._graph:
-            if vertex.failed and vertex.outcome and (vertex.outcome.ran or not vertex.outcome.because):
+            if vertex.failed and vertex.last.outcome and (vertex.last.outcome.ran or not vertex.last.outcome.because):
                 self._rules.deeds.excused(vertex)
                 self._engine.trigger(vertex.identity)
         await asyncio.sleep(HEALING)
@@ -195,7 +195,7 @@ class Life(Bench):
             (
                 each
                 for each in self._engine._graph
-                if each.resource.name == name and not each.removed and not each.successors
+                if each.resource.name == name and not each.queue.removed and not each.links.successors
             ),
             None,
         )
@@ -262,8 +262,8 @@ class Life(Bench):
 
     def cancel(self, name: str) -> None:
         """Whatever runs of it is cancelled, for a reason that nobody knows."""
-        if (vertex := self._vertex(name)) and vertex.task:
-            vertex.task.cancel()
+        if (vertex := self._vertex(name)) and vertex.run.task:
+            vertex.run.task.cancel()
 
     def say(self, name: str, word: str) -> None:
         """From now on it says something else, if it says anything."""

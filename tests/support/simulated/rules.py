@@ -12,7 +12,8 @@ from holdfast.agent.engine.deliver.journal import Adoption
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
-from holdfast.agent.engine.model.graph import Graph, Vertex
+from holdfast.agent.engine.model.graph import Graph
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.workers import LONG
 from holdfast.states.requisite_kinds import EARLIER
@@ -75,7 +76,7 @@ class Rules:
             [
                 vertex
                 for vertex in self._engine._graph
-                if not (vertex.new or vertex.settled) and self._lets_pass(vertex, now)
+                if not (vertex.queue.new or vertex.settled) and self._lets_pass(vertex, now)
             ]
         )
         adoption = self._adopt(edges, declared, rest.items(), whole=whole)
@@ -91,11 +92,11 @@ class Rules:
             self._wrong(vertex, what)
         active = self._active[vertex] = Active(vertex, len(self._machine.done), since=asyncio.get_running_loop().time())
         for kind in GATES:
-            active.failed.update({up: up.outcome for up in vertex.requisites.get(kind, ()) if up.failed})
+            active.failed.update({up: up.last.outcome for up in vertex.links.requisites.get(kind, ()) if up.failed})
         self.values.starts(active)
         self.deeds.starts(active)
         self._start(vertex)
-        active.task = vertex.task
+        active.task = vertex.run.task
         if self._noop(vertex):
             active.counts = self._counts(vertex)
         self._count_units()
@@ -104,11 +105,11 @@ class Rules:
         """What speaks against starting it."""
         engine, options, meta = self._engine, self._engine.options, vertex.call.meta
         now = asyncio.get_running_loop().time()
-        if self.paused or self.stopped or vertex.removed:
+        if self.paused or self.stopped or vertex.queue.removed:
             yield "starts though nothing may"
-        if vertex.task or vertex in self._active:
+        if vertex.run.task or vertex in self._active:
             yield "runs already"
-        if not vertex.armed or not self._watched(vertex, now):
+        if not vertex.watching.armed or not self._watched(vertex, now):
             yield "starts without a watch"
         if vertex.not_before > now:
             yield f"starts {vertex.not_before - now:g} s too early"
@@ -120,22 +121,30 @@ class Rules:
             yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
         yield from self._out_of_sequence(vertex)
-        forward = meta.aggregate and vertex.batch is not None
-        if vertex.new and options.ordering == "definition" and not vertex.listening and not forward:
+        forward = meta.aggregate and vertex.queue.batch is not None
+        if vertex.queue.new and options.ordering == "definition" and not vertex.queue.listening and not forward:
             for up in engine._graph.vertices[: vertex.position]:
-                together = up.running and up.batch is None and up.group == vertex.group is not None
-                together = together or (up.batch is not None and up.batch is vertex.batch)
-                if not (up.settled or together or (up.running and up.call.meta.parallel) or self._lets_pass(up, now)):
+                together = up.queue.running and up.queue.batch is None and up.group == vertex.group is not None
+                together = together or (up.queue.batch is not None and up.queue.batch is vertex.queue.batch)
+                if not (
+                    up.settled or together or (up.queue.running and up.call.meta.parallel) or self._lets_pass(up, now)
+                ):
                     yield f"jumps the queue before {up.identity}"
-        fresh = vertex.rest is None  # else it is one more attempt, which retry spaces
-        if meta.limit and fresh and vertex.cause in {"drift", "poll"} and not vertex.listening and _alone(vertex):
+        fresh = vertex.run.rest is None  # else it is one more attempt, which retry spaces
+        if (
+            meta.limit
+            and fresh
+            and vertex.queue.cause in {"drift", "poll"}
+            and not vertex.queue.listening
+            and _alone(vertex)
+        ):
             yield from self._too_often(vertex, now)
 
     def _out_of_sequence(self, vertex: Vertex) -> Iterator[str]:
         """What stands between two states of one thing waits for the earlier one, and so does the later one."""
         for earlier in self._begin(vertex):
             endless = (
-                earlier.rest is not None
+                earlier.run.rest is not None
                 and earlier.call.meta.retry is not None
                 and earlier.call.meta.retry.attempts < 0
             )
@@ -145,16 +154,18 @@ class Rules:
     def _begin(self, vertex: Vertex) -> list[Vertex]:
         """Those that begin the sequences in which it stands."""
         earlier = self._engine._graph.vertices[: vertex.position]
-        return [each for each in earlier if each.successors and vertex.position <= each.successors[-1].position]
+        return [
+            each for each in earlier if each.links.successors and vertex.position <= each.links.successors[-1].position
+        ]
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
         """It has run, or is left alone for an obstacle, or waits for such a one, near or far, or has had its time."""
         waiting = [vertex]
         seen = {vertex}
         for one in waiting:  # which grows: two that want a prereq may wait for each other
-            if one in self._ran or one.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
+            if one in self._ran or one.run.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
                 return True
-            if not one.new:
+            if not one.queue.new:
                 new = self._above(one).union(self._begin(one), *map(self._above, _wanted(one))) - seen
                 seen |= new
                 waiting += new
@@ -165,7 +176,7 @@ class Rules:
         name, machine = vertex.resource.name, self._machine
         return (
             isinstance(vertex.resource, Action)
-            or bool(vertex.successors)
+            or bool(vertex.links.successors)
             or bool(vertex.call.meta.poll)
             or name in machine.armed
             or machine.fallen.get(name) == now
@@ -180,7 +191,7 @@ class Rules:
             if count > burst + 1 + rate * (now - began) + 1e-6:
                 yield f"started {count} times within {now - began:g} s"
                 break
-        if not vertex.flapping and vertex.not_before > now + 1 / rate:
+        if not vertex.rate.flapping and vertex.not_before > now + 1 / rate:
             yield "has debts"
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
@@ -196,8 +207,8 @@ class Rules:
         fresh = [vertex]
         while fresh:
             now = fresh.pop()
-            near = {up for kind, ups in now.requisites.items() if kind in EARLIER for up in ups}
-            near |= {who for who in self._engine._graph if now in who.requisites.get("prereq", ())}.union(
+            near = {up for kind, ups in now.links.requisites.items() if kind in EARLIER for up in ups}
+            near |= {who for who in self._engine._graph if now in who.links.requisites.get("prereq", ())}.union(
                 self._around(now)
             )
             fresh += near - above
@@ -225,7 +236,7 @@ class Rules:
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
         at_work = {
-            id(active.vertex.batch or active.vertex)
+            id(active.vertex.queue.batch or active.vertex)
             for active in self._active.values()
             if active.since > now - LONG + TICK
         }
@@ -234,7 +245,7 @@ class Rules:
                 None,
                 f"more than {self._engine._scheduler.workers.limit} run: {[vertex.identity for vertex in running]}",
             )
-        units = {(name, id(vertex.batch or vertex)) for vertex in running for name in vertex.call.meta.sema}
+        units = {(name, id(vertex.queue.batch or vertex)) for vertex in running for name in vertex.call.meta.sema}
         for name, inside in Counter(name for name, _ in units).items():
             if inside > int(name.partition(":")[2] or 1):
                 self._wrong(None, f"{inside} are in the semaphore {name}")
@@ -268,7 +279,7 @@ class Rules:
 
     def _let_go(self) -> None:
         for vertex, active in list(self._active.items()):
-            if vertex.task is not active.task or vertex.task is None:
+            if vertex.run.task is not active.task or vertex.run.task is None:
                 del self._active[vertex]
                 self._ran.add(vertex)
                 self._ended(active)
@@ -330,16 +341,16 @@ class Rules:
 
     def _came_of_it(self, active: Active, outcome: Outcome) -> None:
         requires = {
-            up for kind in GATES for up in active.vertex.requisites.get(kind, ())
+            up for kind in GATES for up in active.vertex.links.requisites.get(kind, ())
         }  # a swap may have changed them
         for up, how in active.failed.items():
-            if up.outcome is how and up in requires:
+            if up.last.outcome is how and up in requires:
                 self._wrong(active.vertex, f"ran though {up.identity} has failed")
         if (
             outcome.cause == "drift"
             and outcome.changed
             and outcome.result
-            and active.vertex.applying
+            and active.vertex.run.applying
             and _alone(active.vertex)
         ):
             now = asyncio.get_running_loop().time()
@@ -353,7 +364,7 @@ def _wanted(vertex: Vertex) -> set[Vertex]:
     """Those for which it runs as a prereq, near or far."""
     found, stack = set(), [vertex]
     while stack:
-        new = {*stack.pop().requisites.get("prereq", ())} - found
+        new = {*stack.pop().links.requisites.get("prereq", ())} - found
         found |= new
         stack += new
     return found
@@ -361,4 +372,4 @@ def _wanted(vertex: Vertex) -> set[Vertex]:
 
 def _alone(vertex: Vertex) -> bool:
     """It has no prereq and is none."""
-    return "prereq" not in vertex.requisites and not vertex.prereq_owners
+    return "prereq" not in vertex.links.requisites and not vertex.links.prereq_owners

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator
 from holdfast.agent.engine.deliver.transfer import digest
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.graph import Vertex
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.traits import Sendable
 from holdfast.states.requisite_kinds import RECV
 from simulated.active import Active
@@ -34,7 +34,7 @@ class Values:
 
     def starts(self, active: Active) -> None:
         """What has been said until now is known to it."""
-        for sender in active.vertex.requisites.get(RECV, ()):
+        for sender in active.vertex.links.requisites.get(RECV, ()):
             active.said_before[sender.identity] = len(self._published.get(sender.identity, ()))
 
     def hears(self, active: Active | None, name: str, argument: str, value: str, new: str) -> None:
@@ -44,8 +44,8 @@ class Values:
             if active
             else next((each for each in self._engine._graph if each.resource.name == name), None)
         )
-        senders = vertex.requisites.get(RECV, ()) if vertex else ()
-        if vertex is None or not senders or vertex.removed:
+        senders = vertex.links.requisites.get(RECV, ()) if vertex else ()
+        if vertex is None or not senders or vertex.queue.removed:
             return  # it has left
         since = {sender.identity: 0 for sender in senders} | (
             active.said_before if active else {}
@@ -63,14 +63,14 @@ class Values:
     def came(self, active: Active, outcome: Outcome) -> None:
         """A run has come to its end."""
         vertex = active.vertex
-        if outcome.result and vertex.applying:
+        if outcome.result and vertex.run.applying:
             self._used |= {(vertex.identity, argument): digest(value) for argument, value in active.heard.items()}
         if outcome.result and isinstance(vertex.resource, Sendable) and vertex.resource.name in self._world.said:
             self._published.setdefault(vertex.identity, []).append(self._world.said[vertex.resource.name])
 
     def wanted(self, vertex: Vertex) -> str | None:
         """The value that it is to have received: what was said last; None where it receives nothing."""
-        return next((self.said(sender) for sender in vertex.requisites.get(RECV, ())), None)
+        return next((self.said(sender) for sender in vertex.links.requisites.get(RECV, ())), None)
 
     def said(self, vertex: Vertex) -> str | None:
         """What it has said last."""
