@@ -1,4 +1,4 @@
-"""Control groups for the tests of commands."""
+"""Fixtures with control groups for tests of commands."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from holdfast.agent.host import cgroups
 
 
 def group_mount() -> Path | None:
-    """Where control groups of version 2 are mounted."""
+    """Return the mount point of control groups of version 2."""
     lines = [line.split() for line in Path("/proc/self/mounts").read_text(encoding="utf-8").splitlines()]
     return next((Path(fields[1]) for fields in lines if fields[2] == "cgroup2"), None)
 
 
 @pytest.fixture
 def directory() -> Iterator[Path]:
-    """A control group, for those of commands; nothing is left in it, nor below it."""
+    """Create a control group for the groups of commands, and remove it with everything in it at the end."""
     top = group_mount()
     if top is None or not os.access(top, os.W_OK):
         pytest.skip("there are no control groups that can be written")
@@ -35,7 +35,7 @@ def directory() -> Iterator[Path]:
 
 
 def wait_for_removal(path: Path) -> None:
-    """Remove a group as soon as it is empty, within ten seconds."""
+    """Remove a group as soon as it is empty. Give up after ten seconds."""
     deadline = time.monotonic() + 10
     while True:
         try:

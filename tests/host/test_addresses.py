@@ -1,4 +1,4 @@
-"""Addresses of the network interfaces, as the kernel tells them."""
+"""Addresses of network interfaces, read from the kernel by netlink."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ TELL = "import json; from holdfast.agent.facts import Parts; print(json.dumps(Pa
 
 
 def test_the_same_as_getifaddrs() -> None:
-    """On this host, psutil finds the same by getifaddrs(3)."""
+    """On this host, psutil finds the same addresses by getifaddrs(3)."""
     theirs = {
         (name, each.family, each.address.partition("%")[0])
         for name, found in psutil.net_if_addrs().items()
@@ -41,7 +41,7 @@ def test_the_same_as_getifaddrs() -> None:
     os.geteuid() != 0 or not shutil.which("ip"), reason="adds addresses in a network namespace of its own"
 )
 def test_labels_and_peers() -> None:
-    """An address with a label stands under that, without hardware, and of a line between two ends it is our own."""
+    """A labelled address is listed under its label, and of a point-to-point link the local address counts."""
     argv = ["unshare", "--net", "sh", "-c", LINKS, "sh", sys.executable, "-c", TELL]
     done = subprocess.run(
         argv, env={**os.environ, "PYTHONPATH": str(SRC)}, capture_output=True, text=True, check=False, timeout=60
@@ -56,7 +56,7 @@ def test_labels_and_peers() -> None:
 
 
 def test_many_interfaces_come_in_many_messages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer is read to its end, in however many pieces the kernel sends it."""
+    """The whole answer is read when the kernel sends it in several messages."""
     whole = list(addresses.addresses())
     sizes = []
     receive = socket.socket.recv
@@ -68,11 +68,11 @@ def test_many_interfaces_come_in_many_messages(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(socket.socket, "recv", counted)
     assert list(addresses.addresses()) == whole
-    assert len(sizes) >= 4  # what is there, and that it was all, of links and of addresses
+    assert len(sizes) >= 4  # several messages of links and addresses, each list ended by a message of its own
 
 
 def test_a_refusal_is_an_error_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What the kernel refuses is an `OSError` with its number: grains keep what they were."""
+    """A refusal by the kernel raises an `OSError` with its number, so grains keep their values."""
     monkeypatch.setattr(addresses, "_LINKS", 0xFFF)
     with pytest.raises(OSError, match="cannot list network addresses"):
         list(addresses.addresses())

@@ -1,4 +1,4 @@
-"""Blocking calls: results, errors, at most two at once, none left idle, and a wait that can be cancelled."""
+"""Blocking calls: results, errors, the limit of two at once, no idle threads, and waits that can be cancelled."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from holdfast.agent.host.blocking import Blocking
 
 @pytest.fixture
 def threads():
-    """How many threads there are that this test has started; those of others may still wait for work."""
+    """Count the threads that this test has started. Threads of earlier tests may still wait for work."""
     before = threading.enumerate()
     return lambda: sum(thread.name == "holdfast-blocking" and thread not in before for thread in threading.enumerate())
 
 
 async def test_result_and_error():
-    """What the call returns or raises comes back."""
+    """The result or exception of the call is passed to the caller."""
     blocking = Blocking()
     assert await blocking(pow, 2, 10) == 1024
     with pytest.raises(ZeroDivisionError):
         await blocking(lambda: 1 // 0)
 
 
-async def test_no_thread_is_left():
-    """An idle agent has none: a thread ends when nothing has come for a while."""
+async def test_an_idle_thread_ends():
+    """A thread ends when no call has come for a while, so an idle agent has none."""
     blocking = Blocking(linger=0.01)
     thread = await blocking(threading.current_thread)
     thread.join(2)
     assert thread not in threading.enumerate()
 
 
-async def test_calls_that_follow_each_other_share_a_thread():
-    """To start one costs more than most calls."""
+async def test_successive_calls_share_a_thread():
+    """Calls that follow each other use one thread, because starting a thread costs more than most calls."""
     blocking = Blocking(linger=10)
     threads = {await blocking(threading.current_thread) for _ in range(20)}
     assert len(threads) == 1
@@ -43,14 +43,14 @@ async def test_calls_that_follow_each_other_share_a_thread():
     assert {await blocking(threading.current_thread)} == threads
 
 
-async def test_work_that_comes_when_a_thread_is_about_to_end_is_done():
-    """A thread that waits for no time at all is always about to end."""
+async def test_a_call_that_comes_when_a_thread_is_about_to_end_is_made():
+    """A call that arrives while the thread ends is still made. Here the thread waits for no time at all."""
     blocking = Blocking(linger=0)
     assert [await blocking(pow, number, 2) for number in range(300)] == [number * number for number in range(300)]
 
 
-async def test_brief_calls_are_made_at_once_where_nothing_else_waits():
-    """Else in a thread, like all others."""
+async def test_short_calls_run_without_a_thread_if_nothing_else_waits():
+    """A short call runs in the event loop if nothing else waits; otherwise in a thread."""
     alone = True
     blocking = Blocking(alone=lambda: alone)
     assert await blocking.brief(threading.current_thread) is threading.current_thread()
@@ -60,7 +60,7 @@ async def test_brief_calls_are_made_at_once_where_nothing_else_waits():
 
 
 async def test_at_most_two_at_once(threads):
-    """The third waits, without a thread of its own."""
+    """The third call waits, and has no thread meanwhile."""
     blocking, go = Blocking(), threading.Event()
     tasks = [asyncio.create_task(blocking(go.wait, 10)) for _ in range(5)]
     for _ in range(5):
@@ -72,7 +72,7 @@ async def test_at_most_two_at_once(threads):
 
 
 async def test_cancelled_wait():
-    """A cancelled wait ends at once; its thread holds its place until it is done, and the next call still gets one."""
+    """A cancelled wait ends at once. Its thread is busy until the call ends, and the next call still gets a thread."""
     blocking, go = Blocking(limit=1), threading.Event()
     running = asyncio.create_task(blocking(go.wait, 10))
     waiting = asyncio.create_task(blocking(pow, 2, 2))
@@ -87,10 +87,10 @@ async def test_cancelled_wait():
     assert await asyncio.wait_for(waiting, 2) == 4
 
 
-async def test_calls_that_hang_do_not_keep_others_from_being_made(threads):
-    """Each is replaced after a while, as often as there are spares.
+async def test_calls_that_hang_do_not_delay_others(threads):
+    """A call that hangs is replaced after a while, up to the number of spares.
 
-    When it ends after all, its spare is there again.
+    When it ends after all, the spare is available again.
     """
     blocking, go = Blocking(limit=2, spare=2, long=0.001), threading.Event()
     for _ in range(2):

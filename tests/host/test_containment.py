@@ -1,6 +1,6 @@
-"""A command that is ended takes along all that it has started, whatever that has called.
+"""A command that is ended takes all its descendants with it, whatever they have called.
 
-One that ends by itself leaves it running.
+A command that exits by itself leaves them running.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from loop_time import callbacks
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make control groups")
 
 DAEMON = "( setsid sh -c 'trap \"\" TERM HUP; echo $$ >>$OUT; while :; do sleep 30; done' & ); "
-"""Starts a process that leaves the session and its parent, and ignores being asked to end."""
+"""Starts a process that leaves the session and its parent, and ignores SIGTERM and SIGHUP."""
 FAMILY = f"{DAEMON} setsid sleep 31 & {DAEMON} while [ $(wc -l <$OUT) -lt 2 ]; do :; done; "
-"""Two of those, and one that leaves the session alone."""
+"""Two such processes, and one that leaves only the session."""
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    """Wait until something holds, for ten seconds at most."""
+    """Wait until the condition is true, for at most ten seconds."""
     deadline = time.monotonic() + 10
     while not condition():
         assert time.monotonic() < deadline
@@ -45,7 +45,7 @@ def wait_for(condition: Callable[[], bool]) -> None:
 
 @pytest.fixture(params=["cgroup", "cgroup before 5.14", "subreaper"])
 def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Each way to hold what a command starts, on each kind of host."""
+    """Run the test with each way to contain a command, on each kind of host."""
     if request.param == "subreaper":
         monkeypatch.setattr(containment, "new", containment.Subreaper)
     else:
@@ -62,7 +62,7 @@ def hold(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ite
 
 @pytest.fixture
 def out() -> Iterator[Path]:
-    """A file for process ids, which everybody may write."""
+    """Return a file for process IDs that every user can write."""
     with tempfile.NamedTemporaryFile() as file:
         path = Path(file.name)
         path.chmod(0o666)
@@ -77,12 +77,12 @@ async def sh(script: str, out: Path, **options):
 
 
 def left(out: Path) -> list[int]:
-    """Which of the processes that have said their ids still run."""
+    """Return which of the recorded processes still run."""
     return sorted({int(pid) for pid in out.read_text(encoding="ascii").split()} & set(having(str(out))))
 
 
 def having(mark: str) -> list[int]:
-    """Live processes with this in their environment."""
+    """Return the live processes that have this text in their environment."""
     found = []
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -94,16 +94,16 @@ def having(mark: str) -> list[int]:
 
 
 async def started(out: Path, number: int) -> None:
-    """Wait until so many have said their process ids."""
+    """Wait until `count` processes have recorded their IDs."""
     async with asyncio.timeout(15):
         while len(out.read_text(encoding="ascii").split()) < number:
             await asyncio.sleep(0.01)
 
 
 async def test_timeout_ends_all_descendants(hold, out):
-    """Also those that have left the session and their parent, and ignore SIGTERM.
+    """A timeout ends also descendants that left the session and their parent, and that ignore SIGTERM.
 
-    It takes the time that the command has.
+    The test takes as long as the timeout of the command.
     """
     with pytest.raises(Overdue):
         await sh(f"{FAMILY} sleep 32", out, timeout=1.5, user="daemon")
@@ -112,10 +112,10 @@ async def test_timeout_ends_all_descendants(hold, out):
     wait_for(lambda: not left(out))
 
 
-async def test_ending_takes_little_of_the_event_loops_time(hold, out):
-    """With hundreds of processes on the host, and hundreds more below the command itself.
+async def test_ending_a_command_takes_little_cpu_time_of_the_event_loop(hold, out):
+    """Hundreds of processes on the host, and hundreds more below the command, cost little.
 
-    It takes a second to start them.
+    The test takes a second to start them.
     """
     many = "for i in $(seq 300); do sleep 60 & done; echo $$ >>$OUT; "
     try:
@@ -133,8 +133,8 @@ async def test_ending_takes_little_of_the_event_loops_time(hold, out):
 
 
 async def test_cancellation_ends_all_descendants(hold, out):
-    """The same; no descriptor is left, and the command is not even a zombie."""
-    await sh("true", out)  # what is opened once is open
+    """Cancellation ends all descendants; no descriptor and no zombie is left."""
+    await sh("true", out)  # open the descriptors that are opened once
     before, children = len(list(Path("/proc/self/fd").iterdir())), psutil.Process().children()
     pids = []
     task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out, on_start=pids.append))
@@ -149,8 +149,8 @@ async def test_cancellation_ends_all_descendants(hold, out):
     assert psutil.Process().children() == children
 
 
-async def test_a_command_that_has_not_begun_never_begins(hold, out):
-    """Cancelled as soon as its process is there: the starter does not go on to execute it."""
+async def test_a_command_that_is_cancelled_before_it_starts_never_starts(hold, out):
+    """The starter does not execute a command that was cancelled after its process had been created."""
     for _ in range(10):
         task = asyncio.create_task(sh("echo $$ >>$OUT; sleep 36", out))
         await asyncio.sleep(0)
@@ -161,7 +161,7 @@ async def test_a_command_that_has_not_begun_never_begins(hold, out):
 
 
 async def test_descendants_end_when_no_descriptor_is_left(hold, out):
-    """An agent that has used up its descriptors still ends what it has to: it gives up those of the command itself."""
+    """An agent that has used up its descriptors still ends all descendants: it closes those of the command."""
     task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out))
     await started(out, 2)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -183,7 +183,7 @@ async def test_descendants_end_when_no_descriptor_is_left(hold, out):
 
 
 async def test_the_command_of_a_background_task_ends_with_it(hold, out, tmp_path):
-    """What a kind runs for all of its resources is held like any other command."""
+    """A command that a background task of a kind runs is contained like any other."""
 
     class Kind:
         @classmethod
@@ -201,7 +201,7 @@ async def test_the_command_of_a_background_task_ends_with_it(hold, out, tmp_path
 
 
 async def test_kill_all_ends_all_descendants_at_once(hold, out):
-    """As the third signal to stop does."""
+    """`kill_all`, which the third stop signal calls, ends all descendants at once."""
     task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out))
     await started(out, 2)
     kill_all()
@@ -212,8 +212,8 @@ async def test_kill_all_ends_all_descendants_at_once(hold, out):
     assert "SIGKILL" in str(done[0])
 
 
-async def test_kill_all_leaves_alone_what_an_ended_command_has_left(hold, out):
-    """Also in the moment in which the rest of its output is still read: its process id may be another's by then."""
+async def test_kill_all_ignores_commands_that_have_exited(hold, out):
+    """While the last output is still read, the process ID may already belong to another process."""
     task = asyncio.create_task(sh(DAEMON + "while ! [ -s $OUT ]; do :; done", out))
     while not any(running.status == 0 for running in _all):
         await asyncio.sleep(0)
@@ -223,11 +223,11 @@ async def test_kill_all_leaves_alone_what_an_ended_command_has_left(hold, out):
     assert len(left(out)) == 1
 
 
-async def test_what_forks_all_the_time_is_ended(hold, out):
-    """Descendants that replace themselves, each in a session of its own, cannot run away."""
+async def test_a_fork_bomb_is_ended(hold, out):
+    """Descendants that replace themselves, each in a session of its own, cannot escape."""
     chain = (
-        "import os, time\nend = time.monotonic() + 60\nwhile time.monotonic() < end:\n    if os.fork(): os._exit(0)\n"
-        "    os.setsid()\n"
+        "import os, time\nend = time.monotonic() + 60\n"
+        "while time.monotonic() < end:\n    if os.fork(): os._exit(0)\n    os.setsid()\n"
     )
     with pytest.raises(Overdue):
         await sh(f"python3 -c '{chain}' & sleep 32", out, timeout=0.5)
@@ -235,15 +235,15 @@ async def test_what_forks_all_the_time_is_ended(hold, out):
     wait_for(lambda: not having(str(out)))
 
 
-async def test_one_that_ends_by_itself_keeps_what_it_has_started(hold, out):
-    """Daemons live on, as in Salt."""
+async def test_a_command_that_exits_leaves_its_descendants_running(hold, out):
+    """Daemons that a command has started keep running, as in Salt."""
     await sh(FAMILY, out)
 
     assert len(left(out)) == 2
 
 
 async def test_status_signal_pid_and_output_are_those_of_the_command(hold, out):
-    """Nothing between the agent and the command is seen."""
+    """Status, signal, process ID and output are those of the command, not of a process that starts it."""
     pids = []
     done = await sh("echo $$; echo err >&2; ulimit -n; exit 7", out, check=False, on_start=pids.append)
     assert (done.retcode, done.stdout.split()[0], done.stderr) == (7, str(done.pid), "err\n")
@@ -253,8 +253,8 @@ async def test_status_signal_pid_and_output_are_those_of_the_command(hold, out):
 
 
 @pytest.mark.parametrize("user", [None, "daemon"])
-async def test_what_cannot_be_started_says_why(hold, out, user):
-    """The reason comes through the starter."""
+async def test_a_command_that_cannot_be_started_reports_the_reason(hold, out, user):
+    """The reason is passed on by the starter."""
     for command, told in (
         (
             CommandSpec(("no-such-command-here",), user=user),
@@ -271,12 +271,10 @@ async def test_what_cannot_be_started_says_why(hold, out, user):
         assert str(caught.value) == told
 
 
-async def test_those_who_are_asked_have_time_to_end(hold, out):
-    """Not only the command itself: what it has started may tidy up, too."""
-    tidy = (
-        'setsid sh -c \'trap "sleep 0.1; echo 1 >$OUT; exit" TERM; echo $$ >>$OUT; while :; do sleep 0.01; '
-        "done' & sleep 32"
-    )
+async def test_descendants_have_time_to_end_after_sigterm(hold, out):
+    """Descendants may clean up as well, not only the command."""
+    loop = 'trap "sleep 0.1; echo 1 >$OUT; exit" TERM; echo $$ >>$OUT; while :; do sleep 0.01; done'
+    tidy = f"setsid sh -c '{loop}' & sleep 32"
     task = asyncio.create_task(sh(tidy, out))
     await started(out, 1)
     task.cancel()
@@ -285,8 +283,8 @@ async def test_those_who_are_asked_have_time_to_end(hold, out):
     assert out.read_text(encoding="ascii") == "1\n"
 
 
-async def test_groups_are_removed(directory, monkeypatch, out):
-    """Groups are removed when their command ends, or later if processes remain: thousands of commands leave none."""
+async def test_empty_control_groups_are_removed(directory, monkeypatch, out):
+    """A group is removed when its command ends, or when its last process does: thousands of commands leave none."""
     groups = cgroups.Cgroups(directory)
     monkeypatch.setattr(containment, "new", lambda: containment.Cgroup(groups))
     for _ in range(20):
@@ -303,8 +301,8 @@ async def test_groups_are_removed(directory, monkeypatch, out):
     assert [path for path in directory.iterdir() if path.is_dir()] == []
 
 
-async def test_a_new_agent_removes_what_a_dead_one_left(directory):
-    """Groups that are empty at once, with what commands have made in them; others when they are empty."""
+async def test_a_new_agent_removes_groups_of_a_dead_one(directory):
+    """Empty groups are removed at once, with those that commands created in them; others as soon as they are empty."""
     (directory / "command-1" / "inner").mkdir(parents=True)
     (directory / "command-2").mkdir()
     process = await asyncio.create_subprocess_exec("sleep", "33")
@@ -313,7 +311,7 @@ async def test_a_new_agent_removes_what_a_dead_one_left(directory):
     groups.adopt()
     assert [path.name for path in directory.iterdir() if path.is_dir()] == ["command-2"]
 
-    made = [groups.make(), groups.make()]  # not the one that is there
+    made = [groups.make(), groups.make()]  # without the existing group
     process.kill()
     await process.wait()
     for path in made:
@@ -321,16 +319,16 @@ async def test_a_new_agent_removes_what_a_dead_one_left(directory):
     assert [path for path in directory.iterdir() if path.is_dir()] == []
 
 
-async def test_without_a_control_group_a_subreaper_holds(directory, monkeypatch, out):
-    """A group that cannot be made does not keep a command from running."""
+async def test_a_subreaper_replaces_a_control_group_that_cannot_be_created(directory, monkeypatch, out):
+    """A command runs even if its control group cannot be created."""
     groups = cgroups.Cgroups(directory / "gone")
     monkeypatch.setattr(containment, "_groups", lambda: groups)
     assert isinstance(containment.new(), containment.Subreaper)
     assert (await sh("echo fine", out)).stdout == "fine\n"
 
 
-async def test_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
-    """Also not that of a directory that a user can replace, which would keep its file system from being unmounted."""
+async def test_the_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
+    """An open directory that a user can exchange would keep its file system from being unmounted."""
     monkeypatch.setattr(containment, "new", containment.Subreaper)
     os.chown(tmp_path, 65534, -1)
     empty = 'for i in $(seq 500); do [ -n "$(ls /proc/$PPID/fd)" ] || exit 0; done; ls -l /proc/$PPID/fd; exit 1'
@@ -340,7 +338,7 @@ async def test_subreaper_keeps_no_descriptor(monkeypatch, tmp_path):
 
 
 async def test_without_a_subreaper_the_process_group_is_ended(monkeypatch, out):
-    """What has left the group escapes, as the documentation says."""
+    """Without a subreaper, processes that leave the process group escape, as documented."""
     monkeypatch.setattr(containment, "new", containment.ProcessGroup)
     task = asyncio.create_task(sh(f"sleep 34 & echo $! >>$OUT; {DAEMON} sleep 35", out))
     await started(out, 2)
@@ -352,8 +350,8 @@ async def test_without_a_subreaper_the_process_group_is_ended(monkeypatch, out):
     assert processes.group_of(escaped) == escaped
 
 
-async def test_group_that_is_gone_is_an_error_that_passes(directory, monkeypatch, out):
-    """Somebody has removed the control group between its making and the start."""
+async def test_a_removed_group_is_a_temporary_error(directory, monkeypatch, out):
+    """If the control group is removed between its creation and the start, the error is temporary."""
     groups = cgroups.Cgroups(directory)
 
     def new() -> containment.Containment:
@@ -368,8 +366,8 @@ async def test_group_that_is_gone_is_an_error_that_passes(directory, monkeypatch
         await sh("true", out)
 
 
-def test_a_number_that_stands_for_others_is_never_signalled(monkeypatch):
-    """0 and -1 are not one process, nor is 1 a command."""
+def test_special_process_ids_are_never_signalled(monkeypatch):
+    """0 and -1 mean several processes, and 1 is never a command."""
     sent = []
     monkeypatch.setattr(os, "kill", lambda pid, number: sent.append(pid))
     monkeypatch.setattr(os, "killpg", lambda group, number: sent.append(group))
@@ -381,8 +379,8 @@ def test_a_number_that_stands_for_others_is_never_signalled(monkeypatch):
     assert sent == [2]
 
 
-def test_not_delegated_here():
-    """Where systemd has delegated nothing, no group is made, and this process stays where it is."""
+def test_no_group_is_created_without_delegation():
+    """Where systemd has delegated no group, none is created, and this process stays in its own."""
     before = Path("/proc/self/cgroup").read_text(encoding="utf-8")
     assert cgroups.delegated() is None
     assert Path("/proc/self/cgroup").read_text(encoding="utf-8") == before

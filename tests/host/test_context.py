@@ -1,4 +1,4 @@
-"""What a resource sees of the host, put together from the real parts."""
+"""The context of a resource, with the real services of the host."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from holdfast.resources.errors import Permanent
 
 @pytest.fixture
 async def host(tmp_path):
-    """A host with a states directory, a pillar and facts."""
+    """Return a host with a states directory, a pillar and grains."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "part").write_text("part of {{ grains.os }}")
     async with LocalHost(
@@ -35,8 +35,8 @@ async def host(tmp_path):
         yield host
 
 
-async def test_keeps_the_contract(host, tmp_path):
-    """Each service of the contract is there and real."""
+async def test_the_context_has_every_service_of_the_contract(host, tmp_path):
+    """Every service of the contract exists."""
     ctx: Context = host.context("file.managed[x]")
     await ctx.write_file(str(tmp_path / "f"), b"text", mode=0o600)
 
@@ -49,7 +49,7 @@ async def test_keeps_the_contract(host, tmp_path):
 
 
 async def test_templates_see_grains_pillar_and_may_include(host):
-    """Rendering is the states' own, in the sandbox; an error is one of the user's, with its line."""
+    """Templates of resources are rendered by `states`, in the sandbox; an error is a problem with its line."""
     ctx = host.context("x")
 
     assert (
@@ -60,8 +60,8 @@ async def test_templates_see_grains_pillar_and_may_include(host):
         ctx.render("\n{{ missing }}", name="t", variables={})
 
 
-async def test_calls_of_guards(host, tmp_path):
-    """A guard may call what templates may, and nothing else."""
+async def test_guards_call_what_templates_may_call(host, tmp_path):
+    """A guard can call the functions of templates, and no others."""
     ctx = host.context("x")
 
     assert ctx.call({"fun": "pillar.get", "args": ["a:b"]}) == 1
@@ -74,7 +74,7 @@ async def test_calls_of_guards(host, tmp_path):
 
 
 async def test_update_is_seen_at_once(host):
-    """Contexts that exist see new pillar, facts and managed paths."""
+    """Existing contexts use new pillar, grains and managed paths."""
     ctx = host.context("x")
     host.update(
         pillar={"new": True}, managed=lambda: {"/a/b", "/ab/c", "/a", "/a.b", "/a-/x", "/a0", "/a/\U0010ffff/x"}
@@ -89,10 +89,10 @@ async def test_update_is_seen_at_once(host):
     assert ctx.redacted("say opensesame") == "say ********"
 
 
-async def test_an_update_tells_who_has_read_what_it_replaces(host):
-    """Those who have read grains or pillar, by themselves or in a template or a guard, since these were replaced last.
+async def test_an_update_returns_who_read_the_old_values(host):
+    """An update returns the resources that read the replaced grains or pillar, also in templates and guards.
 
-    Nobody when nothing has changed.
+    It returns none if nothing has changed.
     """
     reads = {
         "pillar": lambda ctx: ctx.pillar,
@@ -122,7 +122,7 @@ async def test_an_update_tells_who_has_read_what_it_replaces(host):
 
 
 async def test_managed_paths_are_found_fast(host):
-    """Thousands of directories may ask what is managed below them, each among tens of thousands of paths."""
+    """Looking up the managed paths below each of thousands of directories is fast, with tens of thousands of paths."""
     paths, ctx = [f"/d{n // 10}/f{n}" for n in range(50_000)], host.context("x")
 
     def ask() -> None:
@@ -132,8 +132,8 @@ async def test_managed_paths_are_found_fast(host):
     assert effort(ask, 5) < 5
 
 
-async def test_private_directory(host):
-    """Each resource has one of its own, closed to others, made when asked for, whatever its identity."""
+async def test_private_directories(host):
+    """Each resource has its own, created on demand and closed to other users, whatever its identity is."""
     names = [
         "file.managed[/etc/motd]",
         "file.managed[_etc_motd]",
@@ -150,21 +150,21 @@ async def test_private_directory(host):
 
 
 async def test_a_fifo_is_not_read(host, tmp_path):
-    """A kind that reads a path where somebody has put a fifo gets an error; the loop is not held up."""
+    """A kind that reads a fifo gets an error, and does not block the event loop."""
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(Permanent, match="fifo: it is not a regular file"):
         await host.context("x").read_text(str(tmp_path / "fifo"))
 
 
-async def test_not_text(host, tmp_path):
-    """A binary file is no text, and the error says where."""
+async def test_a_binary_file_is_not_text(host, tmp_path):
+    """Reading a binary file as text is an error that names the position."""
     (tmp_path / "f").write_bytes(b"a\xff")
     with pytest.raises(Permanent, match=r"not UTF-8 text \(byte 1\)"):
         await host.context("x").read_text(str(tmp_path / "f"))
 
 
-async def test_published_values(host):
-    """What is sent is kept for the engine."""
+async def test_sent_values(host):
+    """Values that a resource sends are kept for the engine."""
     ctx = host.context("x")
     ctx.send(stdout="a")
     ctx.send(retcode=0)
@@ -172,13 +172,13 @@ async def test_published_values(host):
 
 
 async def test_contexts_are_cheap(host):
-    """10 000 of them take a fraction of a second."""
+    """Creating 10 000 contexts takes a fraction of a second."""
     assert host.context("file.managed[1]").log is not None
     assert effort(lambda: [host.context(f"file.managed[{n}]") for n in range(10_000)], 10) < 10
 
 
-async def test_templates_import_only_what_nobody_else_may_write(host, tmp_path):
-    """What a managed file's template includes runs with the agent's power, as a state file does."""
+async def test_templates_import_only_trusted_files(host, tmp_path):
+    """A template that a managed file includes runs with the agent's rights, so only trusted users may write it."""
     ctx = host.context("x")
     assert ctx.render("{% include 'part' %}", name="t", variables={}) == "part of Debian"
     (tmp_path / "states" / "part").chmod(0o666)
@@ -188,7 +188,7 @@ async def test_templates_import_only_what_nobody_else_may_write(host, tmp_path):
 
 
 async def test_imported_template_that_changes_is_read_again(host, tmp_path):
-    """At the next rendering."""
+    """An imported template that has changed is read again at the next rendering."""
     ctx = host.context("x")
     for text in ("one", "two"):
         (tmp_path / "states" / "part").write_text(text)
@@ -196,7 +196,7 @@ async def test_imported_template_that_changes_is_read_again(host, tmp_path):
 
 
 async def test_log_follows_the_settings(host, tmp_path):
-    """A logger that a resource keeps writes where the log goes now, at the level that holds now."""
+    """A logger that a resource has stored follows later changes of format and level."""
     with (tmp_path / "one").open("wb") as one, (tmp_path / "two").open("wb") as two:
         log = Logs(LogSettings(format="console", level="warning"), one.fileno())
         kept = host.context("kind.x[y]").log
@@ -213,8 +213,8 @@ async def test_log_follows_the_settings(host, tmp_path):
     assert json.loads((tmp_path / "two").read_text())["resource"] == "kind.x[y]"
 
 
-async def test_what_takes_long_does_not_hold_up_what_does_not(tmp_path):
-    """Looks through whole trees take every place that they have; a small file is put in place all the same."""
+async def test_long_operations_do_not_delay_short_ones(tmp_path):
+    """While searches of trees use all their threads, a small file is still written."""
     free = threading.Event()
     async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
         ctx = host.context("x")

@@ -1,4 +1,4 @@
-"""Files put in place whole: nothing half-written, nothing left over, whatever happens on the way."""
+"""Atomic replacement of files: no half-written file and no leftovers, whatever happens during the write."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ async def put(
     uid: int = -1,
     gid: int = -1,
 ):
-    """Put a file in place."""
+    """Write a file."""
     await replace(Replacement(str(path), data, mode, uid, gid, durable), Blocking(), check)
 
 
 def leftovers(directory: Path) -> list[str]:
-    """Temporaries in a directory."""
+    """Return the temporary files in a directory."""
     return [path.name for path in directory.iterdir() if ".holdfast-" in path.name]
 
 
 @pytest.mark.parametrize("durable", [False, True])
 @pytest.mark.parametrize("size", [0, 3, 3 << 20])
 async def test_content_and_mode(tmp_path, durable, size):
-    """Small and large, durable or not: the content and the exact mode, whatever the umask."""
+    """Small and large files, durable or not, get the content and the exact mode, whatever the umask is."""
     target = tmp_path / "f"
     target.write_text("old")
 
@@ -52,8 +52,8 @@ async def test_content_and_mode(tmp_path, durable, size):
     assert leftovers(tmp_path) == []
 
 
-async def test_nobody_sees_the_temporary_s_content(tmp_path):
-    """The temporary is 0600 while it is written, has its name, and is complete when it is checked."""
+async def test_the_temporary_file_is_private(tmp_path):
+    """The temporary file has mode 0600 while it is written, and is complete when it is checked."""
     seen = {}
 
     async def check(path: str) -> None:
@@ -73,8 +73,8 @@ async def test_nobody_sees_the_temporary_s_content(tmp_path):
     assert content == b"new"
 
 
-async def test_a_check_that_refuses_leaves_all_as_it_was(tmp_path):
-    """An error from the check is passed on; target untouched, nothing left."""
+async def test_a_refusing_check_leaves_everything_unchanged(tmp_path):
+    """An error of the check is passed on; the target is unchanged, and no temporary file is left."""
     target = tmp_path / "f"
     target.write_text("old")
 
@@ -87,8 +87,8 @@ async def test_a_check_that_refuses_leaves_all_as_it_was(tmp_path):
 
 
 @pytest.mark.parametrize("durable", [False, True])
-async def test_cancelled_anywhere_leaves_nothing(tmp_path, durable):
-    """Cancelled after any number of steps of the loop: the old content or the new, and no temporary."""
+async def test_cancellation_at_any_step_leaves_nothing(tmp_path, durable):
+    """Whenever the write is cancelled, the file has the old or the new content, and no temporary file is left."""
     target = tmp_path / "f"
     for steps in range(8):
         target.write_text("old")
@@ -98,20 +98,20 @@ async def test_cancelled_anywhere_leaves_nothing(tmp_path, durable):
             await asyncio.sleep(0)
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
-        await blocking(int)  # so the only place is free: no thread is still at work
+        await blocking(int)  # the only place is free: no thread is still working
         assert target.read_text() in {"old", "new"}
         assert leftovers(tmp_path) == []
 
 
-async def test_the_temporary_s_name_fits_any_target(tmp_path):
-    """A name as long as the file system allows, also of several bytes a character, can be written."""
+async def test_the_temporary_name_fits_any_target(tmp_path):
+    """A file can have the longest name that the file system allows, also with multi-byte characters."""
     for name in ("n" * 255, "ü" * 127):
         await put(tmp_path / name)
         assert (tmp_path / name).read_bytes() == b"new"
 
 
-async def test_error_of_the_target_leaves_nothing(tmp_path):
-    """A target that cannot be renamed over is an OSError, and the temporary goes."""
+async def test_a_target_that_cannot_be_replaced_leaves_nothing(tmp_path):
+    """A target that cannot be replaced raises an OSError, and the temporary file is removed."""
     (tmp_path / "d" / "full").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         await put(tmp_path / "d")
@@ -120,8 +120,8 @@ async def test_error_of_the_target_leaves_nothing(tmp_path):
     assert leftovers(tmp_path) == []
 
 
-def test_placing_at_once_leaves_nothing_either(tmp_path):
-    """Without a loop, too: a target that cannot be renamed over is an OSError, and the temporary goes."""
+def test_writing_without_a_loop_leaves_nothing_either(tmp_path):
+    """The same holds for a write without an event loop."""
     (tmp_path / "d" / "full").mkdir(parents=True)
     with pytest.raises(OSError, match="directory"):
         Replacement(str(tmp_path / "d"), b"new", 0o600, -1, -1, durable=False).place()
@@ -129,7 +129,7 @@ def test_placing_at_once_leaves_nothing_either(tmp_path):
 
 
 async def test_attributes_are_kept(tmp_path):
-    """User attributes of the file that is replaced are handed on."""
+    """Extended attributes of the user namespace are copied from the replaced file."""
     target = tmp_path / "f"
     target.write_text("old")
     try:
@@ -144,14 +144,14 @@ async def test_attributes_are_kept(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 async def test_owner(tmp_path):
-    """Owner and group are set, and set-uid bits survive that."""
+    """Owner and group are set, and set-uid bits are kept."""
     await put(tmp_path / "f", uid=1, gid=2, mode=0o4755)
     s = (tmp_path / "f").stat()
     assert (s.st_uid, s.st_gid, stat.S_IMODE(s.st_mode)) == (1, 2, 0o4755)
 
 
-def test_what_a_killed_agent_left_is_removed(tmp_path):
-    """A temporary of a process that was killed in mid-write goes at the next write; one of a live process stays."""
+def test_temporary_files_of_a_killed_agent_are_removed(tmp_path):
+    """The next write removes the temporary file of a killed process; that of a live process stays."""
     script = """
         import asyncio, os, sys
         from holdfast.agent.host.blocking import Blocking
@@ -181,8 +181,8 @@ def test_what_a_killed_agent_left_is_removed(tmp_path):
     assert target.read_bytes() == b"new"
 
 
-def test_sweeping_touches_only_what_is_ours(tmp_path):
-    """Names that merely look similar are left alone."""
+def test_only_our_own_temporary_files_are_removed(tmp_path):
+    """Files with similar names stay."""
     ours, others = (
         tmp_path / ".f.holdfast-3fffff-0",
         [tmp_path / ".f.holdfast-x", tmp_path / "f.holdfast-3fffff-0", tmp_path / ".holdfast"],
@@ -196,8 +196,8 @@ def test_sweeping_touches_only_what_is_ours(tmp_path):
     assert all(path.exists() for path in others)
 
 
-def test_a_directory_is_swept_again_later(tmp_path, monkeypatch):
-    """What a one-shot run that was killed left after the agent's first look goes, too, some minutes later."""
+def test_a_directory_is_cleaned_again_later(tmp_path, monkeypatch):
+    """A file that a killed one-shot run leaves after the agent's first cleaning is removed some minutes later."""
     files.sweep(paths.directory(str(tmp_path)))
     process = subprocess.Popen(["true"])
     process.wait()

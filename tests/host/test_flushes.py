@@ -1,4 +1,4 @@
-"""Directories on the disk: each once for many files, before anything else acts, and what is told when that fails."""
+"""Flushes of directories: once for many files, before anything relies on them, and reported if they fail."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.resources.paths.place import SafeDirectory
 
 @pytest.fixture
 def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What happens: directories that are flushed, and commands that are run."""
+    """Record the flushed directories and the commands, in order."""
     said: list[str] = []
     sync = SafeDirectory.sync
 
@@ -41,13 +41,13 @@ def told(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 @asynccontextmanager
 async def host(top: Path, *, durable: bool = True) -> AsyncIterator[LocalHost]:
-    """A real one."""
+    """Return a real host."""
     async with LocalHost(states=top, var_dir=top / "var", durable=durable) as one:
         yield one
 
 
 async def write(one: LocalHost, path: Path, *, leaf: bool = True) -> None:
-    """As a resource does on which another depends, or none does."""
+    """Write a file, with or without a resource that depends on it."""
     ctx = one.context("x")
     ctx.report = Report(leaf=leaf)
     path.parent.mkdir(exist_ok=True)
@@ -55,7 +55,7 @@ async def write(one: LocalHost, path: Path, *, leaf: bool = True) -> None:
 
 
 async def test_a_directory_is_flushed_once_for_many_files_before_a_command(tmp_path: Path, told: list[str]) -> None:
-    """And not again when nothing was written since."""
+    """A directory is flushed once, before the command, and not again if nothing was written since."""
     async with host(tmp_path) as one:
         for name in ("a", "b", "c"):
             await write(one, tmp_path / "d" / name)
@@ -65,16 +65,16 @@ async def test_a_directory_is_flushed_once_for_many_files_before_a_command(tmp_p
         assert told == ["flush d", "run true", "run true"]
 
 
-async def test_what_others_depend_on_is_flushed_at_once(tmp_path: Path, told: list[str]) -> None:
-    """Before `write_file` returns."""
+async def test_a_file_that_others_depend_on_is_flushed_at_once(tmp_path: Path, told: list[str]) -> None:
+    """Its directory is flushed before `write_file` returns."""
     async with host(tmp_path) as one:
         await write(one, tmp_path / "d/a", leaf=False)
         assert told == ["flush d"]
     assert told == ["flush d"]
 
 
-async def test_the_end_flushes_what_is_left(tmp_path: Path, told: list[str]) -> None:
-    """However it comes."""
+async def test_the_end_of_a_run_flushes_the_rest(tmp_path: Path, told: list[str]) -> None:
+    """However the run ends, the remaining directories are flushed."""
     with contextlib.suppress(KeyboardInterrupt):
         async with host(tmp_path) as one:
             await write(one, tmp_path / "d/a")
@@ -86,7 +86,7 @@ async def test_the_end_flushes_what_is_left(tmp_path: Path, told: list[str]) -> 
 async def test_a_directory_is_flushed_soon_if_nothing_else_happens(
     tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In an agent that has nothing more to do."""
+    """An agent that has nothing else to do flushes the directory soon."""
     monkeypatch.setattr(flushes, "DELAY", 0.001)
     async with host(tmp_path) as one:
         await write(one, tmp_path / "d/a")
@@ -96,18 +96,18 @@ async def test_a_directory_is_flushed_soon_if_nothing_else_happens(
     assert told == ["flush d"]
 
 
-async def test_nothing_is_flushed_where_nothing_has_to_last(tmp_path: Path, told: list[str]) -> None:
-    """`durable: false`."""
+async def test_nothing_is_flushed_if_not_durable(tmp_path: Path, told: list[str]) -> None:
+    """With `durable: false` nothing is flushed."""
     async with host(tmp_path, durable=False) as one:
         await write(one, tmp_path / "d/a")
         await write(one, tmp_path / "d/b", leaf=False)
     assert told == []
 
 
-async def test_a_flush_that_fails_is_told_until_it_works(
+async def test_a_failing_flush_is_reported_until_it_succeeds(
     tmp_path: Path, told: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One broken disk does not keep commands from being run, nor other directories from being flushed."""
+    """A broken disk delays neither commands nor the flushes of other directories."""
     fsync, broken = os.fsync, True
 
     def fails(descriptor: int) -> None:
@@ -137,8 +137,8 @@ async def test_a_flush_that_fails_is_told_until_it_works(
         assert one.health.conditions == ()
 
 
-async def test_a_directory_that_is_gone_has_nothing_to_be_flushed(tmp_path: Path, told: list[str]) -> None:
-    """It went with all that was in it."""
+async def test_a_removed_directory_needs_no_flush(tmp_path: Path, told: list[str]) -> None:
+    """A directory that was removed needs no flush."""
     async with host(tmp_path) as one:
         await write(one, tmp_path / "d/a")
         (tmp_path / "d/a").unlink()
@@ -146,10 +146,8 @@ async def test_a_directory_that_is_gone_has_nothing_to_be_flushed(tmp_path: Path
     assert (told, one.flushes.trouble) == ([], "")
 
 
-async def test_a_disk_that_does_not_answer_holds_up_nobody_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Who waits goes on after a while; it is told, and what was written elsewhere since is flushed."""
+async def test_a_disk_that_hangs_delays_nothing_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waiting ends after a while; health reports the disk, and files written elsewhere since then are flushed."""
     go, others = threading.Event(), []
 
     def sync(directory: SafeDirectory) -> None:
@@ -173,8 +171,8 @@ async def test_a_disk_that_does_not_answer_holds_up_nobody_for_long(
         go.set()
 
 
-async def test_who_waits_sees_the_flush_that_is_under_way_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also when the one who began it has given up."""
+async def test_a_second_waiter_sees_the_end_of_a_running_flush(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A flush ends for all waiters, even if the one that started it was cancelled."""
     go, ended = threading.Event(), []
 
     def sync(_: SafeDirectory) -> None:

@@ -1,6 +1,6 @@
-"""Commands are started by a small process beside the agent.
+"""A small process beside the agent starts the commands.
 
-This costs the event loop next to nothing, and depends on nothing that a user can delay.
+A start costs the event loop almost no time, and no user can delay other starts.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from holdfast.resources.errors import Overdue, Temporary
 from loop_time import callbacks
 
 MEMORY = 64 << 20
-"""Bytes that an agent has."""
+"""The number of bytes that the agent of this test allocates."""
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 
 
@@ -38,20 +38,20 @@ async def sh(script: str, **options):
 
 @pytest.fixture(autouse=True)
 def _own_server() -> Iterator[None]:
-    """Each test has a fork server of its own, and leaves none."""
+    """Give each test a fork server of its own, and stop it at the end."""
     server.stop()
     yield
     server.stop()
 
 
 def pid_of_server() -> int:
-    """Its process id."""
+    """Return the process ID of the fork server."""
     assert server._process is not None
     return server._process.pid
 
 
 def ended(pid: int) -> bool:
-    """Wait until a process has ended, for ten seconds at most; whether it has."""
+    """Wait until a process has ended, for at most ten seconds; return whether it has."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:
@@ -67,8 +67,11 @@ def ended(pid: int) -> bool:
 @pytest.mark.parametrize(
     "options", [{}, {"cwd": "/usr"}, {"user": "root"}, {"user": "daemon"}, {"user": "daemon", "cwd": "/usr"}]
 )
-async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch, hold, options):
-    """For an agent of usual size: a fork of it would copy its page tables, which takes some milliseconds."""
+async def test_a_start_takes_little_cpu_time_of_the_event_loop(request, monkeypatch, hold, options):
+    """A start is cheap in an agent of usual size.
+
+    Forking the agent itself would copy its page tables, which takes milliseconds.
+    """
     groups = cgroups.Cgroups(request.getfixturevalue("directory")) if hold == "cgroup" else None
     new = {"subreaper": containment.Subreaper, "group": containment.ProcessGroup}.get(
         hold, lambda: containment.Cgroup(groups)
@@ -88,8 +91,8 @@ async def test_a_start_takes_little_of_the_event_loops_time(request, monkeypatch
 
 
 @pytest.mark.parametrize("hold", [containment.Subreaper, containment.ProcessGroup])
-async def test_a_program_that_cannot_be_executed_yet_holds_up_nothing(monkeypatch, tmp_path, hold):
-    """A lease on the program or a file system that hangs; also as the agent's own user, and with a subreaper."""
+async def test_a_program_that_cannot_be_executed_yet_delays_nothing(monkeypatch, tmp_path, hold):
+    """A lease on the program, or a file system that hangs, delays only that command, with and without a subreaper."""
     monkeypatch.setattr(containment, "new", hold)
     program, asked = tmp_path / "program", asyncio.Event()
     program.write_text("#!/bin/sh\n")
@@ -105,13 +108,13 @@ async def test_a_program_that_cannot_be_executed_yet_holds_up_nothing(monkeypatc
 
 
 async def test_many_commands_at_once():
-    """More than there are workers: each is started."""
+    """More commands than workers are all started."""
     done = await asyncio.gather(*(sh(f"echo {number}") for number in range(150)))
     assert [each.stdout for each in done] == [f"{number}\n" for number in range(150)]
 
 
 async def test_a_fork_server_that_was_killed_is_replaced():
-    """By whatever kills processes: the next command is started by another one, and what runs goes on."""
+    """If something kills the fork server, another one starts the next command, and running commands continue."""
     started = asyncio.Event()
     with tempfile.TemporaryDirectory() as name:
         os.mkfifo(Path(name, "go"))
@@ -129,8 +132,8 @@ async def test_a_fork_server_that_was_killed_is_replaced():
     assert (done.stdout, done.retcode) == ("fine\n", 3)
 
 
-async def test_a_command_that_was_cancelled_does_not_begin_when_the_fork_server_wakes_up(tmp_path):
-    """A fork server that was stopped (SIGSTOP) is abandoned after a second, so that its pending requests never run."""
+async def test_a_cancelled_command_never_starts_when_a_stopped_fork_server_continues(tmp_path):
+    """The agent gives up a fork server that does not answer for a second."""
     await sh("true")
     stopped = pid_of_server()
     os.kill(stopped, signal.SIGSTOP)
@@ -143,8 +146,8 @@ async def test_a_command_that_was_cancelled_does_not_begin_when_the_fork_server_
     assert not (tmp_path / "ran").exists()
 
 
-async def test_the_fork_server_ends_when_there_is_nothing_to_do(monkeypatch):
-    """An agent that runs no commands has none, nor its memory."""
+async def test_an_idle_fork_server_ends(monkeypatch):
+    """An agent that runs no commands has no fork server."""
     monkeypatch.setattr(forkserver, "IDLE", 0.2)
     await sh("true")
     first = pid_of_server()
@@ -160,7 +163,7 @@ async def test_the_fork_server_ends_when_there_is_nothing_to_do(monkeypatch):
 
 
 def test_the_fork_server_ends_with_the_agent():
-    """Though that is killed with SIGKILL, and has a command that still runs."""
+    """The fork server ends also when the agent is killed with SIGKILL while a command runs."""
     agent = """
 import asyncio, os, signal
 from holdfast.agent.host.blocking import Blocking
@@ -181,7 +184,7 @@ asyncio.run(run(CommandSpec(("sleep", "60"), on_start=begun), Blocking()))
 
 
 async def test_the_fork_server_is_small_and_knows_no_secret():
-    """The fork server has only Python's own libraries, and nothing of the agent's environment or of commands."""
+    """The fork server loads only the standard library, and keeps no environment and no data of commands."""
     word = "hidden-in-a-command"
     await sh("true", env={"WORD": word}, stdin=word)
     process = Path(f"/proc/{pid_of_server()}")
@@ -195,12 +198,12 @@ async def test_the_fork_server_is_small_and_knows_no_secret():
 
 
 def _socket(process: Path) -> str:
-    """The descriptor of the fork server's end."""
+    """Return the descriptor of the fork server's socket."""
     return (process / "cmdline").read_bytes().rstrip(b"\0").rpartition(b"\0")[2].decode()
 
 
 def memory(process: Path) -> bytes:
-    """All that a process may write to."""
+    """Return the writable memory of a process."""
     content = b""
     with (process / "mem").open("rb", buffering=0) as file:
         for line in (process / "maps").read_text(encoding="utf-8").splitlines():
@@ -212,8 +215,8 @@ def memory(process: Path) -> bytes:
     return content
 
 
-async def test_kill_all_keeps_what_was_asked_for_from_beginning(tmp_path):
-    """The third signal to stop ends what runs, and what the fork server has not come to."""
+async def test_kill_all_cancels_queued_commands(tmp_path):
+    """The third stop signal ends running commands, and those that the fork server has not yet started."""
     await sh("true")
     stopped = pid_of_server()
     os.kill(stopped, signal.SIGSTOP)

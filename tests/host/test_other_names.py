@@ -1,4 +1,4 @@
-"""Files that are changed without an event of their path: through another hard link, or through a memory map."""
+"""Changes of files that cause no event for their path: through another hard link, or through a memory map."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from holdfast.resources.kinds.file.managed import Managed
 from holdfast.resources.testing import FakeContext
 
 ROUND = 0.02
-"""Seconds in which all files are looked at here."""
+"""Seconds in which the watcher of these tests compares all files."""
 
 
 class Heard:
-    """Events of one path."""
+    """Records the events of one path."""
 
     def __init__(self, watcher: PathWatcher, path: Path, *, recursive: bool = False) -> None:
         self._rung = asyncio.Event()
@@ -34,7 +34,7 @@ class Heard:
         self._rung.clear()
 
     async def once(self) -> None:
-        """Wait for an event; there must be no second one in the next rounds."""
+        """Wait for an event, and check that no second one follows in the next rounds."""
         await self.at_all()
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(5 * ROUND):
@@ -43,7 +43,7 @@ class Heard:
 
 @pytest.fixture
 async def watcher():
-    """A watcher with short rounds."""
+    """Return a watcher with short rounds."""
     watcher = PathWatcher(sweep=ROUND)
     yield watcher
     watcher.close()
@@ -51,7 +51,7 @@ async def watcher():
 
 @pytest.fixture
 def names(tmp_path: Path) -> tuple[Path, Path]:
-    """Two names of one file, in different directories."""
+    """Return two names of one file, in different directories."""
     here, there = tmp_path / "here" / "f", tmp_path / "there" / "g"
     for name in (here, there):
         name.parent.mkdir()
@@ -72,10 +72,10 @@ def names(tmp_path: Path) -> tuple[Path, Path]:
         ),
     ],
 )
-async def test_a_change_through_another_hard_link_is_heard(watcher, names, change):
-    """Content and metadata, once.
+async def test_a_change_through_another_hard_link_is_reported(watcher, names, change):
+    """A change of content or metadata is reported once.
 
-    Also when no second name is left, and when size and modification time are as before.
+    This includes files with only one name left, and changes that keep size and modification time.
     """
     here, there = names
     heard = Heard(watcher, here)
@@ -94,10 +94,10 @@ async def test_a_change_through_another_hard_link_is_heard(watcher, names, chang
         pytest.param("above", lambda g: g.chmod(0o600), id="mode, watched from above"),
     ],
 )
-async def test_a_change_through_another_hard_link_is_heard_by_a_recursive_watch(
+async def test_a_change_through_another_hard_link_is_reported_by_a_recursive_watch(
     watcher, names, tmp_path, watched, change
 ):
-    """Once when a file with several links is found first, then for each change of it."""
+    """The first file with several links is reported once, then each of its changes."""
     here, there = names
     (tmp_path / "way").symlink_to(here.parent)
     (tmp_path / "above").mkdir()
@@ -112,7 +112,7 @@ async def test_a_change_through_another_hard_link_is_heard_by_a_recursive_watch(
 
 
 async def test_files_with_one_link_cost_a_recursive_watch_nothing(watcher, names):
-    """Nothing is kept for them, and nothing told."""
+    """Files with one link are not recorded, and cause no events."""
     here, there = names
     there.unlink()
     heard = Heard(watcher, here.parent, recursive=True)
@@ -124,7 +124,7 @@ async def test_files_with_one_link_cost_a_recursive_watch_nothing(watcher, names
 
 
 async def test_a_new_hard_link_of_a_file_in_a_recursive_watch_is_found(watcher, names):
-    """Made while it is watched, elsewhere, where no event tells of it."""
+    """A hard link that is made elsewhere, without an event, is found."""
     here, there = names
     there.unlink()
     heard = Heard(watcher, here.parent, recursive=True)
@@ -136,8 +136,8 @@ async def test_a_new_hard_link_of_a_file_in_a_recursive_watch_is_found(watcher, 
     await heard.once()
 
 
-async def test_what_is_no_longer_watched_is_forgotten(watcher, names):
-    """A directory that is removed leaves nothing behind."""
+async def test_a_removed_directory_is_forgotten(watcher, names):
+    """The watcher keeps nothing of a removed directory."""
     here, _ = names
     heard = Heard(watcher, here.parent.parent, recursive=True)
     await heard.at_all()
@@ -151,8 +151,8 @@ async def test_what_is_no_longer_watched_is_forgotten(watcher, names):
             await asyncio.sleep(ROUND)
 
 
-async def test_who_watches_later_does_not_take_the_news_from_others(watcher, names):
-    """A change between two subscriptions is told to the first."""
+async def test_a_later_subscription_does_not_hide_a_change_from_others(watcher, names):
+    """A change between two subscriptions is reported to the first subscriber."""
     here, there = names
     first = Heard(watcher, here)
     there.write_text("new")
@@ -161,8 +161,8 @@ async def test_who_watches_later_does_not_take_the_news_from_others(watcher, nam
     await first.once()
 
 
-async def test_what_the_kernel_tells_is_not_told_again(watcher, names):
-    """An ordinary change is one event, though the status is another afterwards; and so is a replacement."""
+async def test_a_change_that_the_kernel_reports_is_reported_once(watcher, names):
+    """A write or a replacement causes one event, although the status differs afterwards."""
     here, _ = names
     heard = Heard(watcher, here)
 
@@ -175,8 +175,8 @@ async def test_what_the_kernel_tells_is_not_told_again(watcher, names):
     await heard.once()
 
 
-async def test_nothing_is_looked_at_when_nothing_is_watched(watcher, names):
-    """The task ends with the last watch, and is there again with the next."""
+async def test_no_files_are_compared_without_watches(watcher, names):
+    """The task ends with the last watch, and starts again with the next one."""
     here, there = names
     heard = Heard(watcher, here)
     heard.subscription.close()
@@ -189,8 +189,8 @@ async def test_nothing_is_looked_at_when_nothing_is_watched(watcher, names):
     await again.once()
 
 
-async def test_each_of_many_files_is_looked_at(watcher, tmp_path):
-    """More than one slice of them: the first, the last and all between."""
+async def test_each_of_many_files_is_compared(watcher, tmp_path):
+    """The first, the last and all other files are compared, also if they need several slices."""
     (tmp_path / "links").mkdir()
     files = [tmp_path / f"f{number}" for number in range(250)]
     for file in files:
@@ -205,8 +205,8 @@ async def test_each_of_many_files_is_looked_at(watcher, tmp_path):
         await each.at_all()
 
 
-async def test_a_new_file_is_looked_at_within_one_round(tmp_path):
-    """Also when the round has begun before it was there."""
+async def test_a_new_file_is_compared_within_one_round(tmp_path):
+    """A file that is created after the round has begun is compared, too."""
     file, changed, calls = PathNode("f", None), asyncio.Event(), 0
     file.path, file.seal = str(tmp_path), 1
 
@@ -224,8 +224,8 @@ async def test_a_new_file_is_looked_at_within_one_round(tmp_path):
     assert calls <= 1 + SLICES
 
 
-def test_what_a_seal_tells_apart(tmp_path):
-    """Nothing, and directories, whose changes the kernel tells, have none."""
+def test_which_entries_have_a_fingerprint(tmp_path):
+    """Missing entries and directories have none; the kernel reports the changes of directories."""
     file = tmp_path / "f"
     file.write_text("x")
 
@@ -234,7 +234,7 @@ def test_what_a_seal_tells_apart(tmp_path):
 
 
 def untold(path: Path, text: bytes) -> None:
-    """Write through a memory map and put the times back, as a file system does that never changes them for a map."""
+    """Write through a memory map and restore the times, like a file system that does not update them."""
     before = path.stat()
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
         memory[: len(text)] = text
@@ -244,7 +244,7 @@ def untold(path: Path, text: bytes) -> None:
 
 @pytest.mark.parametrize("kind", [Managed, Append])
 async def test_a_recheck_compares_content(tmp_path, kind):
-    """The sweep finds what was written through a memory map, although size and modification time are unchanged."""
+    """A recheck finds a write through a memory map, although size and modification time are unchanged."""
     path = tmp_path / "f"
     given = {"contents": "right"} if kind is Managed else {"text": "right"}
     resource = kind.declare(str(path), **given)

@@ -1,4 +1,4 @@
-"""What others have in their hands is in the way for a while, and no longer; health tells of it."""
+"""Packages that another package manager is changing are left alone, for a limited time, and health reports it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from holdfast.resources.kinds.service import Running
 
 
 class Manager:
-    """A package manager that somebody else uses, perhaps."""
+    """A package manager that another process may be using."""
 
     def __init__(self) -> None:
         self.who = ""
@@ -27,30 +27,30 @@ class Manager:
         self.installed = {"toy", "tiny"}
 
     def others(self) -> str:
-        """Who it is."""
+        """Return the process that uses the package manager."""
         return self.who
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """What he has."""
+        """Return the names and paths that this process may change."""
         return not (self.names.isdisjoint(names) and self.paths.isdisjoint(paths))
 
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Any]]:
-        """What is installed."""
+        """Return the installed packages."""
         return {name: [Pkg(name=name, version="1")] for name in names if name in self.installed}
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Nobody asks for it here."""
+        """Return nothing; these tests need no candidates."""
         return {}
 
 
 def conditions(health: Health) -> dict[str, str]:
-    """What health says, by code."""
+    """Return the texts of all health conditions by code."""
     return {condition.code: condition.text for condition in health.conditions}
 
 
 @in_virtual_time
-async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done() -> None:
-    """And nothing else."""
+async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_process_ends() -> None:
+    """Other resources are not affected."""
     pkg, health = Manager(), Health()
     package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
     task = asyncio.create_task(package_changes.run())
@@ -82,7 +82,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_he_is_done
 
 @in_virtual_time
 async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
-    """Until he is done: the next one has his ten minutes again."""
+    """The next process that uses the package manager gets ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
     package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
     task = asyncio.create_task(package_changes.run())
@@ -105,8 +105,8 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
 
 
 @in_virtual_time
-async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
-    """Somebody has it, and nothing in his hands; a package that is right waits for nothing."""
+async def test_a_package_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
+    """The lock delays only packages that must be installed or removed, not those that are as declared."""
     pkg = Manager()
     package_changes = PackageChanges(lambda _: pkg, Health(), held=lambda: True)
     pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
@@ -118,8 +118,8 @@ async def test_a_package_that_has_to_be_installed_waits_for_the_lock_without_a_w
 
 
 @in_virtual_time
-async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
-    """It is looked for once."""
+async def test_without_a_package_manager_nothing_is_left_alone() -> None:
+    """The package manager is looked up only once."""
     asked = []
 
     def interface(name: str) -> None:
@@ -133,8 +133,8 @@ async def test_without_a_package_manager_nobody_is_in_the_way() -> None:
 
 
 @in_virtual_time
-async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> None:
-    """An agent without packages does not load any provider; the first lock that is held has it looked for."""
+async def test_no_provider_is_loaded_while_no_lock_is_held() -> None:
+    """An agent without packages loads no provider until a lock is held."""
     pkg, asked, held = Manager(), [], []
     pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
 
@@ -155,7 +155,7 @@ async def test_the_package_manager_is_not_looked_for_while_no_lock_is_held() -> 
 
 @in_virtual_time
 async def test_the_locks_are_checked_once_for_runs_in_quick_succession() -> None:
-    """A thousand files in a row need one check; a lock that is taken meanwhile is noticed `FRESH` seconds later."""
+    """Many runs in a row need one check; a lock that is taken meanwhile is noticed `FRESH` seconds later."""
     looks: list[float] = []
     pkg, held = Manager(), []
     pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}

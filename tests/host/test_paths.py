@@ -1,4 +1,4 @@
-"""Path watching against the real kernel: whatever happens to a path or to its parents, its watcher hears of it."""
+"""Path watching with the real kernel: every change of a path or of its parents is reported."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from holdfast.agent.host.path_watcher import PathWatcher
 
 
 class Listener:
-    """A subscription that can be waited for."""
+    """A subscription whose events a test can await."""
 
     def __init__(self, watcher: PathWatcher, *paths: Path, recursive: bool = False) -> None:
         self.rung = asyncio.Event()
@@ -36,7 +36,7 @@ class Listener:
         self.rung.set()
 
     async def heard(self, within: float = 2.0) -> bool:
-        """Whether an event has come since the last call."""
+        """Return whether an event has come since the last call."""
         try:
             await asyncio.wait_for(self.rung.wait(), within)
         except TimeoutError:
@@ -45,26 +45,26 @@ class Listener:
         return True
 
     async def quiet(self) -> bool:
-        """Whether no event comes."""
+        """Return whether no event comes."""
         return not await self.heard(0.06)
 
 
 @pytest.fixture
 async def watcher():
-    """A watcher; at the end nothing may be left in the kernel."""
+    """Return a watcher, and check at the end that no kernel watch is left."""
     watcher = PathWatcher()
     yield watcher
     watcher.close()
 
 
 async def settle(listener: Listener) -> None:
-    """Take in the echoes of what the test itself has done."""
+    """Consume the events that the test itself has caused."""
     while await listener.heard(0.06):
         pass
 
 
-async def test_armed_first_then_events(watcher, tmp_path):
-    """The first item of a watch says it is armed, later ones tell of events, many at once as one."""
+async def test_the_first_item_says_armed_and_later_items_report_events(watcher, tmp_path):
+    """Many events at once are one item."""
     target = tmp_path / "f"
     watch = watcher.watch(str(target))
     await asyncio.wait_for(anext(watch), 1)
@@ -91,8 +91,8 @@ async def test_armed_first_then_events(watcher, tmp_path):
         pytest.param(lambda f: (f.unlink(), f.mkdir()), id="becomes a directory"),
     ],
 )
-async def test_each_change_of_a_file_is_heard(watcher, tmp_path, change):
-    """Content, metadata, disappearance and replacement of a file are all events."""
+async def test_each_change_of_a_file_is_reported(watcher, tmp_path, change):
+    """Changes of content and metadata, removal and replacement of a file are events."""
     target = tmp_path / "f"
     target.write_text("old")
     listener = Listener(watcher, target)
@@ -105,8 +105,8 @@ async def test_each_change_of_a_file_is_heard(watcher, tmp_path, change):
     assert await listener.heard()
 
 
-async def test_a_writer_that_does_not_close_is_heard(watcher, tmp_path):
-    """A change through a descriptor that stays open is an event after a moment."""
+async def test_a_writer_that_does_not_close_is_reported(watcher, tmp_path):
+    """A write through a descriptor that stays open is reported after a moment."""
     target = tmp_path / "f"
     target.write_text("old")
     listener = Listener(watcher, target)
@@ -118,8 +118,8 @@ async def test_a_writer_that_does_not_close_is_heard(watcher, tmp_path):
         assert await listener.heard()
 
 
-async def test_neighbours_are_not_heard(watcher, tmp_path):
-    """Only the names somebody watches make events, however busy their directory is."""
+async def test_other_files_in_the_directory_are_not_reported(watcher, tmp_path):
+    """Only watched names cause events, even in a busy directory."""
     target = tmp_path / "f"
     target.write_text("old")
     listener = Listener(watcher, target)
@@ -130,8 +130,8 @@ async def test_neighbours_are_not_heard(watcher, tmp_path):
     assert await listener.quiet()
 
 
-async def test_missing_parents_are_waited_for(watcher, tmp_path):
-    """A path whose parents do not exist is heard of when they appear, also all at once."""
+async def test_missing_parents_are_watched_for(watcher, tmp_path):
+    """A path below missing directories is reported when they appear, also all at once."""
     target = tmp_path / "a" / "b" / "c" / "f"
     listener = Listener(watcher, target)
 
@@ -143,8 +143,8 @@ async def test_missing_parents_are_waited_for(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_parent_moved_away_and_back(watcher, tmp_path):
-    """A parent moved away is an event, one put in its place is followed, and the old one is not watched any more."""
+async def test_a_parent_that_is_moved_away_and_back(watcher, tmp_path):
+    """Moving a parent away is an event, and the new directory in its place is watched instead of the old one."""
     target = tmp_path / "a" / "b" / "f"
     target.parent.mkdir(parents=True)
     target.write_text("x")
@@ -161,10 +161,10 @@ async def test_parent_moved_away_and_back(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_a_deleted_directory_that_someone_still_uses(watcher, tmp_path):
-    """A directory that is some process's working directory lives on in the kernel.
+async def test_a_removed_directory_that_is_still_in_use(watcher, tmp_path):
+    """A removed directory that is a process's working directory still exists in the kernel.
 
-    Its successor is followed all the same.
+    Its successor is watched anyway.
     """
     target = tmp_path / "a" / "f"
     target.parent.mkdir()
@@ -181,8 +181,8 @@ async def test_a_deleted_directory_that_someone_still_uses(watcher, tmp_path):
     os.close(holder)
 
 
-async def test_symlinked_parent(watcher, tmp_path):
-    """A parent that is a link is followed at both ends: its target's events count, and so does turning it."""
+async def test_a_parent_that_is_a_link(watcher, tmp_path):
+    """Events of the target of the link, and changes of the link itself, are reported."""
     for name in ("one", "two"):
         (tmp_path / name).mkdir()
     (tmp_path / "link").symlink_to("one")
@@ -201,8 +201,8 @@ async def test_symlinked_parent(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_target_of_a_symlinked_parent_is_replaced(watcher, tmp_path):
-    """The directory a link leads to may be moved away and made anew."""
+async def test_the_target_of_a_linked_parent_is_replaced(watcher, tmp_path):
+    """The directory to which a link leads may be moved away and created again."""
     (tmp_path / "real").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "real")
     listener = Listener(watcher, tmp_path / "link" / "f")
@@ -216,8 +216,8 @@ async def test_target_of_a_symlinked_parent_is_replaced(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_linked_file_chain(watcher, tmp_path):
-    """A path that is a link to a link to a file is heard of when the file changes or a link in the middle is turned."""
+async def test_a_chain_of_links_to_a_file(watcher, tmp_path):
+    """A change of the file, or of a link in the middle, is reported."""
     (tmp_path / "file").write_text("x")
     (tmp_path / "middle").symlink_to("file")
     (tmp_path / "link").symlink_to("middle")
@@ -235,8 +235,8 @@ async def test_linked_file_chain(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_link_loops_end(watcher, tmp_path):
-    """Links that lead to themselves neither hang the watcher nor leave watches behind; untying them is heard."""
+async def test_link_loops_do_not_hang(watcher, tmp_path):
+    """A loop of links neither hangs the watcher nor leaves watches behind; its removal is reported."""
     (tmp_path / "a").symlink_to("b")
     (tmp_path / "b").symlink_to("a")
     (tmp_path / "self").symlink_to("self")
@@ -251,8 +251,8 @@ async def test_link_loops_end(watcher, tmp_path):
     assert watcher.kernel_watches == 0
 
 
-async def test_recursive(watcher, tmp_path):
-    """A recursive watch hears of everything below, in directories made later too, and gives all watches back."""
+async def test_a_recursive_watch(watcher, tmp_path):
+    """Everything below the directory is reported, also in new directories, and no kernel watch is left at the end."""
     top = tmp_path / "top"
     (top / "a").mkdir(parents=True)
     listener = Listener(watcher, top, recursive=True)
@@ -281,7 +281,7 @@ async def test_recursive(watcher, tmp_path):
 
 
 async def test_entries_count_only_when_recursive(watcher, tmp_path):
-    """The plain watch of a directory tells of the directory, not of what is in it."""
+    """A plain watch of a directory reports changes of the directory, not of its entries."""
     listener = Listener(watcher, tmp_path)
 
     (tmp_path / "f").write_text("x")
@@ -290,8 +290,8 @@ async def test_entries_count_only_when_recursive(watcher, tmp_path):
     assert await listener.heard()
 
 
-async def test_one_kernel_watch_for_a_directory_and_none_left(watcher, tmp_path):
-    """Files of one directory share its kernel watch, which goes with the last of them."""
+async def test_files_of_one_directory_share_a_kernel_watch(watcher, tmp_path):
+    """The kernel watch ends with the last of these files."""
     directories = len(tmp_path.parts)
     listeners = [Listener(watcher, tmp_path / f"f{n}") for n in range(50)]
     assert watcher.kernel_watches == directories
@@ -304,8 +304,8 @@ async def test_one_kernel_watch_for_a_directory_and_none_left(watcher, tmp_path)
     assert watcher.kernel_watches == 0
 
 
-async def test_cancelling_a_watch_gives_it_back(watcher, tmp_path):
-    """Cancelling the task that waits in a watch ends the watch."""
+async def test_cancelling_the_task_ends_the_watch(watcher, tmp_path):
+    """Cancelling a task that waits for events closes its watch."""
 
     async def follow() -> None:
         async for _ in watcher.watch(str(tmp_path / "f")):
@@ -320,15 +320,15 @@ async def test_cancelling_a_watch_gives_it_back(watcher, tmp_path):
     assert watcher.kernel_watches == 0
 
 
-async def test_overflow_tells_everyone(watcher, tmp_path):
-    """When the kernel's queue overflows, even a watcher whose event was lost gets one."""
+async def test_a_queue_overflow_is_reported_to_every_watch(watcher, tmp_path):
+    """When the kernel's queue overflows, even a watch whose event was lost gets one."""
     queue = int(Path("/proc/sys/fs/inotify/max_queued_events").read_text())
     quiet, busy = tmp_path / "quiet", tmp_path / "busy"
     quiet.mkdir()
     busy.mkdir()
     listener, _flood = Listener(watcher, quiet / "f"), Listener(watcher, busy / "f")
 
-    for n in range(queue // 2 + 10):  # alternating, so that the kernel cannot merge them
+    for n in range(queue // 2 + 10):  # alternate, so that the kernel cannot merge the events
         os.close(os.open(busy / f"{n % 2}", os.O_CREAT | os.O_WRONLY))
         (busy / f"{n % 2}").unlink()
     assert listener.count == 0
@@ -337,13 +337,13 @@ async def test_overflow_tells_everyone(watcher, tmp_path):
 
 
 async def test_relative_paths_are_refused(watcher):
-    """A relative path would mean another thing after every change of directory."""
+    """The meaning of a relative path would change with the working directory, so it is refused."""
     with pytest.raises(ValueError, match="not an absolute path"):
         watcher.subscribe(["etc/motd"], lambda: None)
 
 
-async def test_thousand_directories_arm_fast(watcher, tmp_path):
-    """10 000 files in 1 000 directories are armed in well under a second (0.13 s on a quiet machine)."""
+async def test_arming_watches_in_a_thousand_directories_is_fast(watcher, tmp_path):
+    """10 000 files in 1 000 directories are armed in well under a second (0.13 s on an idle machine)."""
     made = itertools.count()
 
     def arm() -> None:
@@ -397,8 +397,8 @@ EXHAUSTED = """
 
 
 @pytest.mark.parametrize("limit", ["watches", "instances"])
-def test_limits_used_up_then_polled_then_back(tmp_path, limit):
-    """With the kernel's limits used up, paths are polled and health says so; both end when inotify can be had again."""
+def test_paths_are_polled_while_the_limits_are_used_up(tmp_path, limit):
+    """While the kernel refuses watches, paths are polled and health says so; both end when watches are available."""
     knob = f"/proc/sys/user/max_inotify_{limit}"
     if (
         subprocess.run(["unshare", "-Ur", "sh", "-c", f"echo 5 > {knob}"], capture_output=True, check=False).returncode
@@ -421,8 +421,8 @@ def test_limits_used_up_then_polled_then_back(tmp_path, limit):
     assert (done.stdout.strip(), done.stderr) == ("recovered", "")
 
 
-async def test_unreadable_parent_is_polled():
-    """A directory that may be passed through but not read is polled; health names it and says why."""
+async def test_an_unreadable_parent_is_polled():
+    """A directory that can be searched but not read is polled; health names it with the reason."""
     top = Path(tempfile.mkdtemp(dir="/tmp"))
     (top / "f").write_text("old")
     top.chmod(0o311)
@@ -459,7 +459,7 @@ STEPS = st.lists(
 
 
 def act(top: Path, verb: str, one: Path, two: Path, content: str) -> None:
-    """Do one thing to the tree; what is impossible there and then does nothing."""
+    """Make one change of the tree; do nothing if it is not possible."""
     with contextlib.suppress(OSError):
         if verb == "write":
             one.write_text(content)
@@ -476,7 +476,7 @@ def act(top: Path, verb: str, one: Path, two: Path, content: str) -> None:
 
 
 def look(path: Path) -> object:
-    """What can be seen at a path."""
+    """Return what is visible at a path."""
     try:
         return path.read_text(), path.stat().st_ino
     except OSError as error:
@@ -485,8 +485,8 @@ def look(path: Path) -> object:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, recursive=st.booleans())
-def test_the_last_change_is_always_heard(tmp_path_factory, steps, recursive):
-    """After any sequence of changes to a path and its ancestors, who looks at each event has seen the end of it."""
+def test_the_last_change_is_always_reported(tmp_path_factory, steps, recursive):
+    """After any sequence of changes of a path and its parents, a check after each event has seen the final state."""
     top = tmp_path_factory.mktemp("any", numbered=True)
 
     async def run() -> None:

@@ -1,7 +1,4 @@
-"""Path watching where an untrusted user can write.
-
-The user's links, trees and file systems cost others no events, memory or time.
-"""
+"""Path watching where untrusted users can write: their links, trees and file systems affect no other watches."""
 
 from __future__ import annotations
 
@@ -28,14 +25,14 @@ USER = 12345
 
 
 class Listener:
-    """A subscription that can be waited for."""
+    """A subscription whose events a test can await."""
 
     def __init__(self, watcher: PathWatcher, *paths: Path, recursive: bool = False) -> None:
         self.rung = asyncio.Event()
         self.subscription = watcher.subscribe([str(path) for path in paths], self.rung.set, recursive=recursive)
 
     async def heard(self, within: float = 5.0) -> bool:
-        """Whether an event has come since the last call."""
+        """Return whether an event has come since the last call."""
         try:
             await asyncio.wait_for(self.rung.wait(), within)
         except TimeoutError:
@@ -44,20 +41,20 @@ class Listener:
         return True
 
     async def settle(self) -> None:
-        """Take in the echoes of what the test itself has done."""
+        """Consume the events that the test itself has caused."""
         while await self.heard(0.06):
             pass
 
 
 @pytest.fixture
 def health() -> Health:
-    """What the watcher says is wrong."""
+    """Return the health conditions of the watcher."""
     return Health()
 
 
 @pytest.fixture
 async def watcher(health: Health) -> AsyncIterator[PathWatcher]:
-    """A watcher that tries again often."""
+    """Return a watcher with short retry intervals."""
     watcher = PathWatcher(health, period=0.005)
     yield watcher
     watcher.close()
@@ -65,19 +62,19 @@ async def watcher(health: Health) -> AsyncIterator[PathWatcher]:
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    """A directory of the user's."""
+    """Return a directory that the user owns."""
     return given(tmp_path / "home")
 
 
 def given(directory: Path) -> Path:
-    """A new directory, made for the user."""
+    """Create a directory that the user owns."""
     directory.mkdir()
     os.chown(directory, USER, USER)
     return directory
 
 
 def link(place: Path, target: str | Path, uid: int = USER) -> Path:
-    """Put a link there that belongs to this user, in place of what was there."""
+    """Replace a path by a link that this user owns."""
     made = place.with_name("new")
     made.symlink_to(target)
     os.lchown(made, uid, uid)
@@ -87,10 +84,10 @@ def link(place: Path, target: str | Path, uid: int = USER) -> Path:
 # -- links -----------------------------------------------------------------------------------------------------
 
 
-async def test_what_a_users_link_leads_to_is_not_watched(watcher, tmp_path, home):
-    """A user's link to a directory of root's is watched, and what is behind it is not.
+async def test_the_target_of_a_users_link_is_not_watched(watcher, tmp_path, home):
+    """A link of the user to a directory of root is watched, but its target is not.
 
-    One that replaces it and may be followed is.
+    A link that replaces it and is safe is followed.
     """
     secret = tmp_path / "secret"
     secret.mkdir()
@@ -114,8 +111,8 @@ async def test_what_a_users_link_leads_to_is_not_watched(watcher, tmp_path, home
     assert not await listener.heard(0.06)
 
 
-async def test_a_users_linked_file_is_not_watched(watcher, tmp_path, home):
-    """The same for a link at the end of the path, with a recursive watch as well."""
+async def test_the_target_of_a_users_file_link_is_not_watched(watcher, tmp_path, home):
+    """The same holds for a link at the end of the path, also with a recursive watch."""
     for name in ("file", "tree"):
         (tmp_path / name).mkdir()
     (tmp_path / "file" / "f").write_text("x")
@@ -131,8 +128,8 @@ async def test_a_users_linked_file_is_not_watched(watcher, tmp_path, home):
     assert not await deep.heard(0.06)
 
 
-async def test_roots_link_to_a_users_link(watcher, tmp_path, home):
-    """A link of root's is followed up to a user's link that is not: that one is heard of when it is replaced."""
+async def test_a_link_of_root_to_a_users_link(watcher, tmp_path, home):
+    """A link of root is followed up to the unsafe link of the user, whose replacement is reported."""
     (tmp_path / "secret").mkdir()
     given(home / "own")
     link(home / "conf", tmp_path / "secret")
@@ -147,8 +144,8 @@ async def test_roots_link_to_a_users_link(watcher, tmp_path, home):
     assert await listener.heard()
 
 
-async def test_a_users_link_that_turns_back_is_not_followed(watcher, tmp_path, home):
-    """`a/../..` behind a link means another directory than in text: neither of them is watched for a user."""
+async def test_a_users_link_with_dot_dot_is_not_followed(watcher, tmp_path, home):
+    """Behind a link, `a/../..` is another directory than its text suggests; neither is watched."""
     given(home / "a")
     given(home / "a" / "b")
     given(home / "outside")
@@ -165,12 +162,12 @@ async def test_a_users_link_that_turns_back_is_not_followed(watcher, tmp_path, h
 
 
 def bounded(health: Health) -> str:
-    """The text of the condition; empty while it does not hold."""
+    """Return the text of the condition; empty if it does not hold."""
     return "".join(each.text for each in health.conditions if each.code == "watch-bounded")
 
 
 async def unbounded(health: Health) -> None:
-    """Wait until the condition holds no more."""
+    """Wait until the condition no longer holds."""
     changed = asyncio.Event()
     health.listen = changed.set
     async with asyncio.timeout(5):
@@ -179,11 +176,8 @@ async def unbounded(health: Health) -> None:
             await changed.wait()
 
 
-async def test_directories_of_a_user_are_bounded(watcher, health, home, monkeypatch):
-    """Of too many directories only some are watched, those made later included.
-
-    Health says so until there are fewer.
-    """
+async def test_the_number_of_a_users_directories_is_limited(watcher, health, home, monkeypatch):
+    """Only some of too many directories are watched, including new ones. Health says so until there are fewer."""
     monkeypatch.setattr(path_tree, "WATCHES", 20)
     for n in range(15):
         (given(home / f"d{n}") / "inside").mkdir()
@@ -212,7 +206,7 @@ async def test_directories_of_a_user_are_bounded(watcher, health, home, monkeypa
 
 
 async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypatch):
-    """A watch that is closed is not told of any more."""
+    """A closed watch is no longer reported by health."""
     monkeypatch.setattr(path_tree, "WATCHES", 3)
     for n in range(5):
         given(home / f"d{n}")
@@ -224,8 +218,8 @@ async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypa
     assert health.conditions == ()
 
 
-async def test_directories_of_root_are_not_bounded(watcher, health, tmp_path, monkeypatch):
-    """Where only root can create directories, all of them are watched, even if others' directories are many."""
+async def test_directories_of_root_are_not_limited(watcher, health, tmp_path, monkeypatch):
+    """Where only root can create directories, all of them are watched, whatever other directories exist."""
     monkeypatch.setattr(path_tree, "WATCHES", 3)
     monkeypatch.setattr(path_tree, "ENTRIES", 3)
     for n in range(10):
@@ -237,8 +231,8 @@ async def test_directories_of_root_are_not_bounded(watcher, health, tmp_path, mo
     assert health.conditions == ()
 
 
-async def test_entries_looked_at_are_bounded(watcher, health, home, monkeypatch):
-    """A look at a user's tree ends after so many entries, also while it is polled."""
+async def test_the_number_of_searched_entries_is_limited(watcher, health, home, monkeypatch):
+    """Searching a tree of a user ends after this number of entries, also while the tree is polled."""
     for n in range(50):
         given(home / f"d{n}")
     monkeypatch.setattr(path_tree, "ENTRIES", 10)
@@ -249,8 +243,8 @@ async def test_entries_looked_at_are_bounded(watcher, health, home, monkeypatch)
     assert watcher.kernel_watches <= len(home.parts) + 10
 
 
-async def test_polled_entries_are_bounded(watcher, health, home, monkeypatch):
-    """Where the kernel refuses watches, only so many entries of a user's tree are compared."""
+async def test_the_number_of_polled_entries_is_limited(watcher, health, home, monkeypatch):
+    """Where the kernel refuses watches, only this number of entries of a user's tree is compared."""
     monkeypatch.setattr(path_tree, "WATCHES", 30)
     real, seen = inotify.SharedInotify.attach, []
 
@@ -274,11 +268,11 @@ async def test_polled_entries_are_bounded(watcher, health, home, monkeypatch):
     Listener(watcher, home, recursive=True)
 
     assert "more than 30 entries to compare" in bounded(health)
-    assert len(seen) <= 30 + 10  # an entry that is a watched directory is always compared
+    assert len(seen) <= 30 + 10  # entries that are watched directories are always compared
 
 
-async def test_trees_beyond_the_longest_path(watcher, health, home):
-    """A tree deeper than any path can name is watched as far as its paths are short, at the same cost each time."""
+async def test_trees_deeper_than_the_longest_path(watcher, health, home):
+    """A tree that is deeper than any path is watched as far as its paths are short, at a constant cost."""
     depth, here = 0, os.open(home, os.O_RDONLY)
     while depth < 30:
         os.mkdir("d" * 200, dir_fd=here)
@@ -299,8 +293,8 @@ async def test_trees_beyond_the_longest_path(watcher, health, home):
         shutil.rmtree(home / ("d" * 200))
 
 
-async def test_names_that_are_no_text(watcher, health, home, monkeypatch):
-    """Directories whose names are not UTF-8 are watched like others, and health shows them in printable characters."""
+async def test_names_that_are_not_utf8(watcher, health, home, monkeypatch):
+    """Directories with such names are watched like others, and health shows the names with escapes."""
     monkeypatch.setattr(path_tree, "WATCHES", 1)
     odd = given(home / os.fsdecode(b"\xff\x1b[31m\n"))
     given(odd / "a")
@@ -314,8 +308,8 @@ async def test_names_that_are_no_text(watcher, health, home, monkeypatch):
     assert await listener.heard()
 
 
-async def test_a_flood_of_renames_is_one_look(watcher, home, monkeypatch):
-    """A thing that is replaced again and again is looked at once for all events that come together."""
+async def test_a_flood_of_renames_causes_one_search(watcher, home, monkeypatch):
+    """An entry that is replaced again and again is searched once for all events that arrive together."""
     looks = []
     real = path_tree.PathTree.look
     given(home / "top")
@@ -336,7 +330,7 @@ async def test_a_flood_of_renames_is_one_look(watcher, home, monkeypatch):
 
 @pytest.fixture
 def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
-    """Paths that the system was asked about."""
+    """Record the paths that the system was asked about."""
     asked: set[str] = set()
     for name in ("lstat", "stat", "scandir", "listdir", "readlink"):
         real = getattr(os, name)
@@ -357,8 +351,8 @@ def touched(monkeypatch: pytest.MonkeyPatch) -> Iterator[set[str]]:
     monkeypatch.undo()
 
 
-async def test_a_users_file_system_is_not_asked(watcher, tmp_path, home, monkeypatch, touched):
-    """Nothing at or below a mount point of a user's is looked at, directly, through a link or by a recursive watch."""
+async def test_a_users_file_system_is_not_accessed(watcher, tmp_path, home, monkeypatch, touched):
+    """Nothing at or below a mount point of a user is accessed: directly, through a link, or by a recursive watch."""
     mount = given(home / "mount")
     given(mount / "d")
     link(tmp_path / "link", "home", uid=0)
@@ -371,8 +365,8 @@ async def test_a_users_file_system_is_not_asked(watcher, tmp_path, home, monkeyp
     assert [path for path in touched if "/mount" in path] == []
 
 
-async def test_a_file_system_of_roots_is_asked(watcher, home, monkeypatch):
-    """One that root has mounted is watched as ever."""
+async def test_a_file_system_of_root_is_accessed(watcher, home, monkeypatch):
+    """A file system that root has mounted is watched as usual."""
     mount = given(home / "mount")
     monkeypatch.setattr(mounts, "foreign", lambda: {str(mount): os.geteuid()})
     listener = Listener(watcher, mount / "f")
@@ -445,10 +439,10 @@ HUNG = """
 """
 
 
-def test_a_hung_file_system(tmp_path, home):
-    """A FUSE server that never answers holds nothing up.
+def test_a_file_system_that_hangs(tmp_path, home):
+    """A FUSE server that never answers delays nothing.
 
-    Its mount and its end are events, and then all is watched again.
+    Mounting and unmounting it are events; then everything is watched again.
     """
     if subprocess.run(["unshare", "-m", "test", "-c", "/dev/fuse"], capture_output=True, check=False).returncode != 0:
         pytest.skip("no FUSE or no mount namespaces here")

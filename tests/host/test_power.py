@@ -1,4 +1,4 @@
-"""What logind and the service manager tell of the system's power state, over a real bus on which we play both."""
+"""Signals of logind and of systemd about shutdown and sleep, over a real bus on which the tests play both."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 
 
 class System:
-    """Plays logind and the service manager, and keeps what the agent was told."""
+    """Plays logind and systemd, and records what the agent is notified of."""
 
     def __init__(self, bus: MessageBus) -> None:
         self._bus = bus
@@ -30,7 +30,7 @@ class System:
         self.told: list[str] = []
         self.news = asyncio.Event()
         self.asked = asyncio.Event()
-        """Somebody wanted to know the state of the system: it has subscribed before."""
+        """Start with one query of the state, because the agent has subscribed before."""
         bus.add_message_handler(self._answer)
 
     def _answer(self, message: Message) -> bool:
@@ -44,11 +44,11 @@ class System:
         return True
 
     def logind(self, member: str, begins: bool) -> None:
-        """A signal of logind."""
+        """Send a signal of logind."""
         self._bus.send(Message.new_signal(LOGIND[1], LOGIND[2], member, "b", [begins]))
 
     def job(self, member: str, unit: str) -> None:
-        """A signal of the service manager."""
+        """Send a signal of systemd."""
         body = [7, "/org/freedesktop/systemd1/job/7", unit]
         signature = "uos" if member == "JobNew" else "uoss"
         self._bus.send(
@@ -58,12 +58,12 @@ class System:
         )
 
     def tell(self, what: str) -> None:
-        """Keep what was told."""
+        """Record a notification."""
         self.told.append(what)
         self.news.set()
 
     async def until(self, *told: str) -> None:
-        """Wait until exactly this was told."""
+        """Wait until these were all notifications."""
         async with asyncio.timeout(5):
             while self.told != list(told):
                 self.news.clear()
@@ -72,7 +72,7 @@ class System:
 
 @pytest.fixture
 async def address(tmp_path) -> AsyncIterator[str]:
-    """A bus of our own."""
+    """Start a bus for this test."""
     address = f"unix:path={tmp_path}/bus"
     argv = ("dbus-daemon", "--session", f"--address={address}", "--nofork", "--nosyslog", "--print-address")
     process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
@@ -85,7 +85,7 @@ async def address(tmp_path) -> AsyncIterator[str]:
 
 @pytest.fixture
 async def system(address) -> AsyncIterator[System]:
-    """Logind and the service manager are on it."""
+    """Put logind and systemd on the bus."""
     bus = await MessageBus(bus_address=address, bus_type=BusType.SYSTEM).connect()
     for service in (LOGIND, SYSTEMD):
         await bus.call(Message(*DAEMON, "RequestName", signature="su", body=[service[0], 0]))
@@ -95,7 +95,7 @@ async def system(address) -> AsyncIterator[System]:
 
 @pytest.fixture
 async def following(address, system) -> AsyncIterator[Power]:
-    """The power state is followed, and all subscriptions are armed."""
+    """Follow the power state, with all subscriptions armed."""
     health = Health()
     bus = SystemBus(Tasks(health), health, address=address)
     followed = Power(bus, lambda down: system.tell("down" if down else "up"), lambda: system.tell("awake"))
@@ -107,8 +107,8 @@ async def following(address, system) -> AsyncIterator[Power]:
     await bus.close()
 
 
-async def test_a_shutdown_begins_and_is_called_off(system, following):
-    """As logind says."""
+async def test_a_shutdown_begins_and_is_cancelled(system, following):
+    """Signals of logind begin and cancel a shutdown."""
     system.logind("PrepareForShutdown", True)
     await system.until("down")
     system.logind("PrepareForShutdown", False)
@@ -116,11 +116,8 @@ async def test_a_shutdown_begins_and_is_called_off(system, following):
     await system.until("down", "up")
 
 
-async def test_a_shutdown_past_logind_is_noticed(system, following):
-    """`systemctl reboot` without logind, or Ctrl-Alt-Del: there is a job for shutdown.target.
-
-    Other jobs mean nothing.
-    """
+async def test_a_shutdown_without_logind_is_noticed(system, following):
+    """`systemctl reboot` without logind, or Ctrl-Alt-Del, queues a job for shutdown.target. Other jobs mean nothing."""
     system.job("JobNew", "cron.service")
     system.state = "stopping"
     system.job("JobNew", power.SHUTDOWN)
@@ -131,8 +128,8 @@ async def test_a_shutdown_past_logind_is_noticed(system, following):
     await system.until("down", "up")
 
 
-async def test_logind_alone_cannot_call_off_what_the_manager_does(system, following):
-    """It says that its shutdown has ended, but the system is stopping."""
+async def test_logind_cannot_cancel_a_shutdown_of_systemd(system, following):
+    """The shutdown of logind has ended, but the system is still stopping."""
     system.logind("PrepareForShutdown", True)
     await system.until("down")
     system.state = "stopping"
@@ -142,8 +139,8 @@ async def test_logind_alone_cannot_call_off_what_the_manager_does(system, follow
     await system.until("down", "awake")
 
 
-async def test_a_shutdown_whose_end_is_never_told_ends(system, following, monkeypatch):
-    """Logind was killed in the middle: the system is asked again and again."""
+async def test_a_shutdown_whose_end_is_not_reported_ends(system, following, monkeypatch):
+    """If logind is killed meanwhile, the agent keeps asking for the state."""
     monkeypatch.setattr(power, "DOUBT", 0.01)
     system.preparing = True
     system.logind("PrepareForShutdown", True)
@@ -153,7 +150,7 @@ async def test_a_shutdown_whose_end_is_never_told_ends(system, following, monkey
     await system.until("down", "up")
 
 
-async def test_the_end_of_a_sleep_is_told(system, following):
+async def test_the_end_of_a_sleep_is_reported(system, following):
     """Its beginning is not."""
     system.logind("PrepareForSleep", True)
     system.logind("PrepareForSleep", False)
@@ -161,8 +158,8 @@ async def test_the_end_of_a_sleep_is_told(system, following):
     await system.until("awake")
 
 
-async def test_an_agent_that_starts_while_the_system_stops_knows_it(address, system):
-    """Nobody tells it again."""
+async def test_an_agent_that_starts_during_a_shutdown_knows_it(address, system):
+    """No signal reports the shutdown again."""
     system.state = "stopping"
     health = Health()
     bus = SystemBus(Tasks(health), health, address=address)

@@ -1,4 +1,4 @@
-"""Commands, for real: their output, their limits, and that none of them outlives what it was run for."""
+"""Real commands: output, limits, and no process that outlives its purpose."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ async def sh(script: str, **options):
 
 @pytest.fixture(autouse=True)
 async def _fork_server():
-    """Start the fork server before the test, as for any command but the first: its socket does not count as leaked."""
+    """Start the fork server before the test, so that its socket does not count as a leaked descriptor."""
     await sh("true")
 
 
 def alive(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -42,7 +42,7 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> bool:
-    """Whether a process ends within two seconds."""
+    """Return whether a process ends within two seconds."""
     deadline = time.monotonic() + 2
     while alive(pid) and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
@@ -50,15 +50,15 @@ async def gone(pid: int) -> bool:
 
 
 async def test_output_and_status():
-    """Both outputs and the status come back; a status that is checked is an error with the last line said."""
+    """Both outputs and the status are returned; a checked status raises an error with the last line of the output."""
     done = await sh("echo out; echo err >&2; exit 3", check=False)
     assert (done.stdout, done.stderr, done.retcode, done.truncated) == ("out\n", "err\n", 3, False)
     with pytest.raises(Permanent, match=r"/bin/sh ended with status 3: no luck"):
         await sh("echo trying; echo no luck >&2; exit 3")
 
 
-async def test_killed_by_a_signal_is_said_by_name():
-    """A command that a signal ends is reported so."""
+async def test_a_signal_is_reported_by_name():
+    """A command that a signal ends is reported with the name of the signal."""
     with pytest.raises(Permanent, match="was killed by SIGKILL"):
         await sh("kill -9 $$")
 
@@ -81,18 +81,18 @@ async def test_killed_by_a_signal_is_said_by_name():
         (CommandSpec(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
     ],
 )
-async def test_what_cannot_be_started_says_why(command, told):
-    """One line: the command, and the reason."""
+async def test_a_command_that_cannot_be_started_reports_the_reason(command, told):
+    """The error is one line, with the command and the reason."""
     with pytest.raises(Permanent) as caught:
         await run(command, Blocking())
     assert str(caught.value) == told
 
 
-async def test_what_lacks_descriptors_is_tried_again():
-    """A shortage goes away by itself: it must not leave a resource failed until the next look at everything."""
+async def test_a_lack_of_descriptors_is_temporary():
+    """A shortage ends by itself, so the resource must not stay failed until the next recheck."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     blocking = Blocking()
-    await blocking(int)  # its thread and what else it needs is there
+    await blocking(int)  # starts its thread and everything else that it needs
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
         with pytest.raises(Temporary, match="Too many open files"):
@@ -101,8 +101,8 @@ async def test_what_lacks_descriptors_is_tried_again():
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-async def test_environment_is_minimal_and_added_to(monkeypatch):
-    """Nothing of the agent's own environment leaks; LANG is C.UTF-8; what is given is added."""
+async def test_the_environment_is_minimal(monkeypatch):
+    """Nothing of the agent's environment is inherited; LANG is C.UTF-8, and the given variables are added."""
     monkeypatch.setenv("AGENT_SECRET", "x")
 
     done = await sh("env", env={"MINE": "1"})
@@ -114,7 +114,7 @@ async def test_environment_is_minimal_and_added_to(monkeypatch):
 
 
 async def test_cwd_stdin_and_umask(tmp_path):
-    """Directory, input (also a large one that is not read) and umask are as told."""
+    """Directory, input (also a large one that is not read) and umask are those that were given."""
     done = await sh("pwd; cat; umask", cwd=str(tmp_path), stdin="fed\n", umask=0o027)
     assert done.stdout == f"{tmp_path}\nfed\n0027\n"
     assert (await sh("true", stdin="x" * (1 << 22))).retcode == 0
@@ -123,23 +123,23 @@ async def test_cwd_stdin_and_umask(tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
 async def test_another_user():
-    """A command as another user has that user's uid, groups, HOME and name, and none of ours."""
+    """A command as another user has that user's uid, groups, HOME and name, and none of the agent's."""
     done = await sh("id -un; id -Gn; echo $HOME $USER", user="daemon")
     assert done.stdout.splitlines() == ["daemon", "daemon", "/usr/sbin daemon"]
     assert (await sh("id -gn", user="daemon", group="bin")).stdout == "bin\n"
 
 
-async def test_output_is_bounded():
-    """A flood is read to its end, kept up to the limit, and marked as cut."""
+async def test_output_is_limited():
+    """A flood of output is read to its end, kept up to the limit, and marked as truncated."""
     done = await sh("head -c 3000000 /dev/zero | tr '\\0' x", limit=1000)
     assert (len(done.stdout), done.truncated, done.retcode) == (1000, True, 0)
 
 
 @pytest.mark.parametrize("script", ["yes", "yes >&2", "tr '\\0' x </dev/zero"])
-async def test_flood_of_a_command_whose_lines_are_events(script):
-    """It waits for the agent, which reads at a fixed pace: the events are few, and so is what is kept.
+async def test_a_flood_of_lines_that_are_events(script):
+    """A command whose lines are events is blocked, because the agent reads at a fixed pace: events and memory are few.
 
-    It takes the second that the command has.
+    The test takes one second, the timeout of the command.
     """
     events = []
     with callbacks() as taken, pytest.raises(Overdue):
@@ -150,8 +150,8 @@ async def test_flood_of_a_command_whose_lines_are_events(script):
     assert sum(taken) < 0.1
 
 
-async def test_first_line_is_an_event_at_once():
-    """The pace holds for those that follow; the last one is told, too."""
+async def test_the_first_line_is_an_event_at_once():
+    """The pace limits only the lines after it; the last one is reported, too."""
     loop, told = asyncio.get_running_loop(), []
     reader, writer = os.pipe()
     task = asyncio.create_task(
@@ -168,10 +168,10 @@ async def test_first_line_is_an_event_at_once():
     assert EVENTS * 0.9 < told[1] - told[0] < 10 * EVENTS
 
 
-async def test_flood_that_is_dropped_leaves_the_loop_free():
-    """A command that writes without end has its output drained, without keeping the agent busy.
+async def test_a_dropped_flood_leaves_the_loop_free():
+    """Draining the output of a command that writes without end takes little time of the event loop.
 
-    It takes the second that the command has.
+    The test takes one second, the timeout of the command.
     """
     with callbacks() as taken, pytest.raises(Overdue):
         await sh("exec yes", timeout=1.0)
@@ -179,18 +179,18 @@ async def test_flood_that_is_dropped_leaves_the_loop_free():
     assert sum(taken) < 0.4
 
 
-async def test_output_that_is_not_text():
+async def test_output_that_is_not_utf8():
     """Bytes that are not UTF-8 are replaced."""
     assert (await sh(r"printf 'a\377b'")).stdout == "a\ufffdb"
 
 
-async def test_everything_written_before_the_end_is_read():
-    """Output that fills the pipe just before the end is not lost."""
+async def test_all_output_before_the_exit_is_read():
+    """Output that fills the pipe just before the exit is not lost."""
     assert len((await sh("head -c 400000 /dev/zero", limit=1 << 20)).stdout) == 400000
 
 
 async def test_timeout_kills_the_whole_group():
-    """On timeout the command and all it has started are gone."""
+    """A timeout ends the command and all processes that it has started."""
     pids = []
     with pytest.raises(Temporary, match=r"still ran after 0.3 s and was killed"):
         await sh("sleep 99 & sleep 98", timeout=0.3, on_start=pids.append)
@@ -199,7 +199,7 @@ async def test_timeout_kills_the_whole_group():
 
 
 def group_members(group: int) -> list[int]:
-    """Live processes of a process group."""
+    """Return the live processes of a process group."""
     members = []
     for name in (path.name for path in Path("/proc").iterdir()):
         if name.isdigit() and alive(int(name)):
@@ -211,8 +211,8 @@ def group_members(group: int) -> list[int]:
     return members
 
 
-async def test_a_command_that_ignores_being_asked_is_killed():
-    """SIGTERM is only asking; SIGKILL follows shortly."""
+async def test_a_command_that_ignores_sigterm_is_killed():
+    """SIGKILL follows SIGTERM after a short time."""
     pids = []
     began = time.monotonic()
     with pytest.raises(Temporary):
@@ -241,8 +241,8 @@ async def test_cancellation_kills_the_whole_group():
         os.waitpid(pids[0], os.WNOHANG)  # noqa: ASYNC222 - WNOHANG
 
 
-async def test_cancelled_twice_leaves_no_descriptor():
-    """Whoever is in a hurry, and cancels again while the command is being killed, leaks nothing."""
+async def test_a_second_cancellation_leaves_no_descriptor():
+    """A second cancellation while the command is being killed leaks nothing."""
     before, started = descriptors(), asyncio.Event()
     task = asyncio.create_task(sh("trap '' TERM; while :; do sleep 1; done", on_start=lambda _: started.set()))
     await started.wait()
@@ -255,8 +255,8 @@ async def test_cancelled_twice_leaves_no_descriptor():
     assert descriptors() == before
 
 
-async def test_a_child_that_keeps_the_pipe_does_not_hold_us_up():
-    """A command that leaves a daemon with its output open is over when it itself is, and the daemon lives."""
+async def test_a_child_that_keeps_the_pipe_open_delays_nothing():
+    """A command that leaves a daemon with its output open has ended when it exits, and the daemon lives on."""
     began = time.monotonic()
     done = await sh("sleep 97 & echo $!; echo started")
     child = int(done.stdout.split()[0])
@@ -268,13 +268,13 @@ async def test_a_child_that_keeps_the_pipe_does_not_hold_us_up():
 
 
 def descriptors() -> int:
-    """How many this process has open, but for those of earlier tests that only wait to be collected."""
+    """Count the open descriptors of this process, without those of earlier tests that await garbage collection."""
     gc.collect()
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def test_no_threads_and_no_descriptors_are_left():
-    """Commands cost no thread, and every descriptor is given back."""
+    """Commands use no threads, and close every descriptor."""
     before, threads = descriptors(), set(threading.enumerate())
     await asyncio.gather(*(sh("true") for _ in range(10)))
     assert set(threading.enumerate()) <= threads
@@ -282,7 +282,7 @@ async def test_no_threads_and_no_descriptors_are_left():
 
 
 async def test_the_loop_stays_free_while_a_command_runs():
-    """Others run meanwhile."""
+    """Other tasks run while a command runs."""
     ticks = 0
     task = asyncio.create_task(sh("sleep 0.2"))
     while not task.done():
@@ -291,14 +291,14 @@ async def test_the_loop_stays_free_while_a_command_runs():
     assert ticks > 5
 
 
-async def test_python_as_a_command():
-    """Any argument list will do, with spaces and quotes untouched."""
+async def test_arguments_are_passed_unchanged():
+    """Arguments with spaces and quotes reach the command unchanged."""
     done = await run(CommandSpec((sys.executable, "-c", "import sys; print(sys.argv[1:])", "a b", "'\"$x")), Blocking())
     assert done.stdout == "['a b', '\\'\"$x']\n"
 
 
-async def test_process_that_cannot_be_watched_is_killed(monkeypatch):
-    """Without a descriptor left for its pidfd a process would be left behind: it is not, and trying again may help."""
+async def test_a_process_that_cannot_be_watched_is_killed(monkeypatch):
+    """Without a descriptor for its pidfd, a process could not be reaped: it is killed, and the error is temporary."""
     started = []
 
     def full(pid):
@@ -314,8 +314,8 @@ async def test_process_that_cannot_be_watched_is_killed(monkeypatch):
     assert descriptors() == before
 
 
-async def test_a_command_runs_at_home(monkeypatch, tmp_path):
-    """Not where the agent happens to have been started; and in / for a user whose home there is not."""
+async def test_a_command_runs_in_the_home_directory(monkeypatch, tmp_path):
+    """The directory is not the agent's; it is / for a user without a home."""
     monkeypatch.chdir(tmp_path)
     assert (await sh("pwd; echo $HOME")).stdout.split() == [os.environ["HOME"]] * 2
     assert (await sh("pwd", cwd=str(tmp_path))).stdout.strip() == str(tmp_path)

@@ -1,4 +1,4 @@
-"""Commands of users who are up to no good: where they are run, and what they can hold up."""
+"""Commands of hostile users: in which directory they run, and what they can delay."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ async def sh(script: str, **options):
 
 @pytest.fixture(autouse=True)
 async def _fork_server():
-    """Start the fork server before the test, as for any command but the first: its socket does not count as leaked."""
+    """Start the fork server before the test, so that its socket does not count as a leaked descriptor."""
     await sh("true")
 
 
 @pytest.fixture
 def place() -> Iterator[Path]:
-    """A directory that everybody may pass, with one of root's that nobody else may enter, and one of the user's."""
+    """Return a public directory that contains a private directory of root and a directory of the user."""
     with tempfile.TemporaryDirectory() as name:
         top = Path(name)
         top.chmod(0o755)
@@ -50,15 +50,15 @@ def place() -> Iterator[Path]:
 
 
 def link(path: Path, target: Path) -> Path:
-    """A link that the user has made."""
+    """Create a link that belongs to the user."""
     path.symlink_to(target)
     os.chown(path, account(USER).uid, -1, follow_symlinks=False)
     return path
 
 
 @pytest.mark.parametrize("linked", [True, False])
-async def test_directory_that_the_user_cannot_enter(place, linked):
-    """It is not entered with root's rights, neither by its own path nor through a link of the user's."""
+async def test_a_directory_that_the_user_cannot_enter(place, linked):
+    """The command does not enter it with root's rights, neither by its own path nor through a link of the user."""
     cwd = str(link(place / "users/cwd", place / "secret") if linked else place / "secret")
 
     with pytest.raises(Permanent) as caught:
@@ -67,8 +67,8 @@ async def test_directory_that_the_user_cannot_enter(place, linked):
     assert str(caught.value) == f"cannot run /bin/sh: {cwd}: Permission denied"
 
 
-async def test_home_that_the_user_cannot_enter(place, monkeypatch):
-    """The command runs in / instead, as it does where there is no home."""
+async def test_a_home_that_the_user_cannot_enter(place, monkeypatch):
+    """The command runs in / instead, as for a user without a home."""
     home = link(place / "users/home", place / "secret")
     monkeypatch.setattr(starting, "account", lambda name: account(name)._replace(home=str(home)))
 
@@ -76,7 +76,7 @@ async def test_home_that_the_user_cannot_enter(place, monkeypatch):
 
 
 async def test_home_and_directory_of_the_user(place, monkeypatch):
-    """They are entered as ever, closed to others or not, and umask, group and input are as told."""
+    """The command enters them, also if they are closed to others; umask, group and input are as given."""
     (place / "users").chmod(0o700)
     monkeypatch.setattr(starting, "account", lambda name: account(name)._replace(home=str(place / "users")))
 
@@ -101,8 +101,8 @@ async def test_home_and_directory_of_the_user(place, monkeypatch):
         (CommandSpec(("true", "x" * (1 << 18))), "cannot run true: Argument list too long"),
     ],
 )
-async def test_what_cannot_be_started_says_why(command, told):
-    """The same line as for a command of root's; no descriptor is left."""
+async def test_a_command_that_cannot_be_started_reports_the_reason(command, told):
+    """The error is the same as for a command of root, and no descriptor is left."""
     before = sorted(Path("/proc/self/fd").iterdir())
     with pytest.raises(Permanent) as caught:
         await run(replace(command, user=USER), Blocking())
@@ -111,8 +111,8 @@ async def test_what_cannot_be_started_says_why(command, told):
     assert sorted(Path("/proc/self/fd").iterdir()) == before
 
 
-async def test_programs_are_looked_for_in_path(place):
-    """Also where the first directories of PATH do not have it, and in the directory that it runs in."""
+async def test_programs_are_searched_in_path(place):
+    """The search continues if the first directories of PATH lack the program, and includes the working directory."""
     tool = place / "tool"
     tool.write_text("#!/bin/sh\necho mine\n")
     tool.chmod(0o755)
@@ -122,7 +122,7 @@ async def test_programs_are_looked_for_in_path(place):
 
 
 async def test_nothing_of_the_agent_is_inherited():
-    """No descriptor but the three, and no group of root's."""
+    """The command has only its three descriptors, and no group of root."""
     descriptor = os.open("/etc/shadow", os.O_RDONLY)
     os.set_inheritable(descriptor, True)
     try:
@@ -135,13 +135,13 @@ async def test_nothing_of_the_agent_is_inherited():
         "2",
         "3",
         *(str(gid) for gid in account(USER).groups),
-    ]  # 3: that of ls itself
+    ]  # 3 is the directory that ls itself has opened
 
 
 class Held:
-    """A program of the user's that cannot be executed: the user holds a lease on it, and does not give that up.
+    """A program of the user that cannot be executed, because the user holds a lease on it.
 
-    A file system of the user's own, which never answers, does the same.
+    A file system of the user that never answers has the same effect.
     """
 
     def __init__(self, path: Path) -> None:
@@ -153,21 +153,21 @@ class Held:
         fcntl.fcntl(self._file, fcntl.F_SETLEASE, fcntl.F_WRLCK)
 
     def close(self) -> None:
-        """Give it up."""
+        """Release the lease."""
         self._file.close()
         asyncio.get_running_loop().remove_signal_handler(signal.SIGIO)
 
 
 @pytest.fixture
 async def held(place):
-    """One of those."""
+    """Return such a program."""
     found = Held(place / "users/held")
     yield found
     found.close()
 
 
-async def test_user_who_holds_up_the_start_holds_up_nothing_else(place, held):
-    """The event loop goes on, and the time that the command has is kept."""
+async def test_a_user_who_delays_the_start_delays_nothing_else(place, held):
+    """The event loop stays free, and the timeout of the command holds."""
     task = asyncio.create_task(run(CommandSpec((str(place / "users/held"),), user=USER, timeout=0.5), Blocking()))
     await held.asked.wait()
 
@@ -175,8 +175,8 @@ async def test_user_who_holds_up_the_start_holds_up_nothing_else(place, held):
         await task
 
 
-async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(place, held):
-    """Its user may signal it as soon as it runs as that user; it has none of the agent's handlers and descriptors."""
+async def test_a_signal_to_a_starting_command_does_not_reach_the_agent(place, held):
+    """The user can signal the process before it is executed, but it has no handlers and descriptors of the agent."""
     told, pid, loop = asyncio.Event(), asyncio.Future(), asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, told.set)
     try:
@@ -193,8 +193,8 @@ async def test_signal_to_a_command_that_has_not_started_is_none_to_the_agent(pla
     assert not told.is_set()
 
 
-async def test_root_is_not_led_elsewhere_by_a_link(place):
-    """A command of root's is not run where a user's link leads, unless all behind it is that user's."""
+async def test_a_link_does_not_lead_root_elsewhere(place):
+    """A command of root follows a user's link only if everything behind the link belongs to that user."""
     cwd = link(place / "users/cwd", place / "secret")
     with pytest.raises(
         paths.Unsafe, match=f"cannot follow {cwd}, which belongs to user {USER} and leads to {place / 'secret'}"
@@ -207,8 +207,8 @@ async def test_root_is_not_led_elsewhere_by_a_link(place):
     assert (await sh("pwd -P", cwd=str(own))).stdout.strip() == str(place / "users/own")
 
 
-async def test_root_enters_what_was_looked_at(place, monkeypatch):
-    """A user who exchanges a directory after the look does not have root run a command elsewhere."""
+async def test_root_enters_the_directory_that_was_checked(place, monkeypatch):
+    """A user who exchanges the directory after the check cannot make root run a command elsewhere."""
     cwd = place / "users/cwd"
     cwd.mkdir()
 
@@ -223,7 +223,7 @@ async def test_root_enters_what_was_looked_at(place, monkeypatch):
     assert (await sh("pwd -P", cwd=str(cwd))).stdout.strip() == str(place / "users/old")
 
 
-async def test_home_of_root_that_a_user_leads_elsewhere(place, monkeypatch):
-    """Without a directory given, the command runs in / then."""
+async def test_an_unsafe_home_of_root(place, monkeypatch):
+    """A command of root without a directory of its own then runs in /."""
     monkeypatch.setenv("HOME", str(link(place / "users/home", place / "secret")))
     assert (await sh("pwd -P")).stdout.strip() == "/"

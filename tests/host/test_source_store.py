@@ -1,4 +1,4 @@
-"""Copies of sources: what could not be kept is said for as long as it is needed, and tried again."""
+"""Copies of sources: health reports a copy that could not be made, as long as it is needed, and it is tried again."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from holdfast.agent.host.sources import opened
 
 @pytest.fixture
 def store(tmp_path: Path) -> SourceStore:
-    """An empty one."""
+    """Return an empty store."""
     return SourceStore(str(tmp_path))
 
 
-def test_what_found_no_room_is_told_until_it_is_not_needed(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A smaller source that is kept after it does not hide that."""
+def test_a_missing_copy_is_reported_until_it_is_not_needed(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keeping a smaller source afterwards does not hide the report."""
     monkeypatch.setattr(source_store, "BYTES", 10)
     large, small = b"x" * 11, b"x"
     for data in (large, small):
@@ -35,10 +35,10 @@ def test_what_found_no_room_is_told_until_it_is_not_needed(store: SourceStore, m
     assert store.trouble == ""
 
 
-def test_what_a_full_disk_did_not_take_is_kept_when_all_is_read_again(
+def test_a_copy_that_failed_on_a_full_disk_is_made_at_the_next_reload(
     store: SourceStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Although the source looks as it did: `holdfast reload`, which health names, is enough."""
+    """`holdfast reload`, which health suggests, is enough, although the source looks unchanged."""
     source = tmp_path / "source"
     source.write_bytes(b"content")
     os.utime(source, (1, 1))
@@ -58,8 +58,8 @@ def test_what_a_full_disk_did_not_take_is_kept_when_all_is_read_again(
     assert (store.trouble, store.get(pin.digest)) == ("", b"content")
 
 
-def test_nobody_waits_for_a_copy_that_is_being_written(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the disk takes a copy slowly, or never, the loop may ask for anything else."""
+def test_nothing_waits_for_a_copy_that_is_being_written(store: SourceStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the disk writes a copy slowly, or never, the event loop can use the store."""
     store.put(digest_of(b"old"), b"old")
     begun, disk = threading.Event(), threading.Event()
 
@@ -82,8 +82,8 @@ def test_nobody_waits_for_a_copy_that_is_being_written(store: SourceStore, monke
     assert not writer.is_alive()
 
 
-def test_a_large_source_is_told_from_a_changed_one(store: SourceStore, tmp_path: Path) -> None:
-    """A file too large to copy is compared by its status; its first reading is no change of the states."""
+def test_a_large_source_is_not_mistaken_for_a_changed_one(store: SourceStore, tmp_path: Path) -> None:
+    """A source that is too large for a copy is compared by its status, so it is no change when it is first read."""
     large = tmp_path / "large"
     large.write_bytes(b"")
     os.truncate(large, source_store.FILE + 1)

@@ -1,4 +1,4 @@
-"""Sources: every form of URL, for real, and every way in which one cannot be had."""
+"""Sources: every form of URL, and every way in which a source can be unavailable."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     """A web server with one page."""
 
     def do_GET(self) -> None:
-        """Serve it."""
+        """Serve the page."""
         status = {"/page": 200, "/half": 200, "/endless": 200, "/busy": 503}.get(self.path, 404)
         self.send_response(status)
         if self.path == "/half":
@@ -43,12 +43,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 time.sleep(0.01)
 
     def log_message(self, *_: object) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
 def web():
-    """The address of the server."""
+    """Return the address of the server."""
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
@@ -60,7 +60,7 @@ def web():
 
 @pytest.fixture
 def tree(tmp_path):
-    """Sources of a states directory with one file, beside it one that is not in it."""
+    """Return the sources of a states directory with one file; another file lies beside the directory."""
     states = tmp_path / "states"
     (states / "app").mkdir(parents=True)
     (states / "app" / "conf").write_text("conf")
@@ -68,8 +68,8 @@ def tree(tmp_path):
     return Sources(states, Blocking(), Blocking())
 
 
-async def test_what_lacks_descriptors_is_tried_again(tree):
-    """A shortage goes away by itself."""
+async def test_a_lack_of_descriptors_is_temporary(tree):
+    """A shortage of descriptors ends by itself."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
@@ -80,7 +80,7 @@ async def test_what_lacks_descriptors_is_tried_again(tree):
 
 
 async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch):
-    """Also for small sources: one that is read for the first time, and one that replaces changed content."""
+    """Small sources, too, are copied in a thread at their first use, and read in a thread when the file has changed."""
     threads = {"put": [], "get": []}
 
     def note(name):
@@ -104,8 +104,8 @@ async def test_copies_are_made_and_read_in_a_thread(tree, tmp_path, monkeypatch)
     assert threading.current_thread() not in threads["put"] + threads["get"]
 
 
-async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
-    """A state that runs meanwhile and reads a new source does not prevent the swap."""
+async def test_a_state_that_reads_a_new_source_during_a_check_does_not_delay_the_new_states(tree, tmp_path):
+    """A state that reads a source for the first time while sources are checked does not delay the swap."""
     store = SourceStore(str(tmp_path))
     async with tree.taken_over((), tree.states, store) as first:
         await tree.read("salt://app/conf", user="a")
@@ -123,7 +123,7 @@ async def test_what_states_read_while_sources_are_looked_at(tree, tmp_path):
 
 
 async def test_local_forms(tree, tmp_path):
-    """salt://, tree://, file:// and a plain path; `?saltenv=` is no part of the name."""
+    """salt://, tree://, file:// and a plain path are understood; `?saltenv=` is not part of the name."""
     assert await tree.read("salt://app/conf") == b"conf"
     assert await tree.read("tree://app/conf?saltenv=base") == b"conf"
     assert await tree.read(f"file://{tmp_path}/outside") == b"outside"
@@ -132,7 +132,7 @@ async def test_local_forms(tree, tmp_path):
 
 
 async def test_large_file(tree, tmp_path):
-    """A large file is read whole, in a thread."""
+    """A large file is read completely, in a thread."""
     (tmp_path / "large").write_bytes(b"x" * (3 << 20))
     assert len(await tree.read(f"{tmp_path}/large")) == 3 << 20
 
@@ -155,21 +155,21 @@ async def test_large_file(tree, tmp_path):
         ),
     ],
 )
-async def test_what_cannot_be_read_says_why(tree, url, told):
-    """One line with the URL and the reason; devices are not opened."""
+async def test_a_source_that_cannot_be_read_reports_the_reason(tree, url, told):
+    """The error is one line with the URL and the reason; devices are not opened."""
     with pytest.raises(Permanent, match=told):
         await tree.read(url)
 
 
-async def test_fifo_does_not_block(tree, tmp_path):
-    """A fifo is refused, not waited for."""
+async def test_a_fifo_is_refused(tree, tmp_path):
+    """Reading a fifo does not block."""
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(Permanent, match="not a regular file"):
         await tree.read(f"{tmp_path}/fifo")
 
 
-async def test_fifo_put_there_meanwhile_does_not_block(tmp_path, monkeypatch):
-    """Whoever may write the directory of a source cannot hold up the agent by an exchange after it was looked at."""
+async def test_a_fifo_that_replaces_a_source_does_not_block(tmp_path, monkeypatch):
+    """A user who can write the directory of a source cannot block the agent by exchanging it after the check."""
     (tmp_path / "file").touch()
     os.mkfifo(tmp_path / "fifo")
     looked_at = os.lstat(tmp_path / "file")
@@ -179,9 +179,9 @@ async def test_fifo_put_there_meanwhile_does_not_block(tmp_path, monkeypatch):
 
 
 async def test_http(tree, web, monkeypatch):
-    """A page. A missing one is for good, a busy server is not. A password in the query is not shown.
+    """A missing page is a permanent error, a busy server a temporary one. The size is limited.
 
-    Size is limited.
+    A password in the query is not shown.
     """
     assert await tree.read(f"{web}/page") == b"page"
     with pytest.raises(Permanent, match=r"/none: the server says 404 Not Found"):
@@ -193,17 +193,17 @@ async def test_http(tree, web, monkeypatch):
         await tree.read(f"{web}/page")
 
 
-async def test_no_server(tree):
-    """A refused connection may be better later."""
+async def test_a_refused_connection_is_temporary(tree):
+    """A refused connection is a temporary error."""
     with pytest.raises(Temporary, match="refused"):
         await tree.read("http://127.0.0.1:1/x")
 
 
 @pytest.mark.parametrize("where", ["app/conf", "app", "."])
-async def test_what_others_may_write_is_no_source(tree, tmp_path, where):
-    """A file of the states directory is held to what a state file is, and so are the directories above it.
+async def test_a_source_that_others_can_write_is_refused(tree, tmp_path, where):
+    """Files of the states directory, and their directories, must be trusted as state files are.
 
-    Others are not.
+    Other sources need not be.
     """
     path = tmp_path / "states" / where
     path.chmod(0o777)
@@ -215,15 +215,15 @@ async def test_what_others_may_write_is_no_source(tree, tmp_path, where):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
-async def test_what_belongs_to_others_is_no_source(tree, tmp_path):
-    """Whoever owns a file may write it."""
+async def test_a_source_that_another_user_owns_is_refused(tree, tmp_path):
+    """The owner of a file can always write it."""
     os.chown(tmp_path / "states/app/conf", 1234, 1234)
     with pytest.raises(Permanent, match="belongs to uid 1234, which is not trusted"):
         await tree.read("salt://app/conf")
 
 
-async def test_slow_downloads_do_not_hold_up_the_disk(tmp_path):
-    """While every place for a download is taken by a server that does not answer, a file is put in place durably."""
+async def test_slow_downloads_do_not_delay_the_disk(tmp_path):
+    """While a server that hangs occupies all downloads, a file is still written durably."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
             ctx = host.context("x")
@@ -240,14 +240,14 @@ async def test_slow_downloads_do_not_hold_up_the_disk(tmp_path):
             silent.close()
 
 
-async def test_endless_download_ends(tree, web, monkeypatch):
-    """A server that sends a little now and then does not keep a place for ever."""
+async def test_an_endless_download_ends(tree, web, monkeypatch):
+    """A server that sends a few bytes from time to time does not occupy a download for ever."""
     monkeypatch.setattr(sources, "DEADLINE", 0.2)
     with pytest.raises(Temporary, match=r"/endless: it is not complete after 0\.2 s"):
         await tree.read(f"{web}/endless")
 
 
-async def test_half_a_download_is_none(tree, web):
+async def test_an_incomplete_download_is_an_error(tree, web):
     """A connection that ends too early is not taken for the end of the file."""
     with pytest.raises(Temporary, match=r"/half: .*6 bytes too early"):
         await tree.read(f"{web}/half")

@@ -1,4 +1,4 @@
-"""News of the machine, from the kernel itself."""
+"""Changes of the machine that the kernel reports."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ asyncio.run(main(sys.argv[1], sys.argv[2:]))
 
 
 def heard(wanted, *commands):
-    """What is told of these commands, in namespaces of their own, to one who follows some topics."""
+    """Return the topics that are reported while these commands run in namespaces of their own."""
     ran = subprocess.run(
         [*UNSHARED, sys.executable, "-c", PROGRAM, wanted, *commands], check=True, capture_output=True, text=True
     )
@@ -68,26 +68,26 @@ def heard(wanted, *commands):
     ],
 )
 def test_each_change_is_told(topic, commands):
-    """To whoever follows its topic."""
+    """Each change is reported to the subscribers of its topic."""
     assert heard(topic, *commands) == topic
 
 
 @pytest.mark.parametrize("wanted", ["", "NAME", "MOUNTS"])
-def test_nothing_else_is_told(wanted):
-    """A topic that nobody wants costs nothing. It takes half a second: that nothing comes has no event."""
+def test_other_changes_are_not_reported(wanted):
+    """A topic without a subscriber causes no reports. The test waits half a second to see that."""
     assert heard(wanted, "ip link set lo up; ip address add 10.9.9.9/32 dev lo", "true") == ""
 
 
-def test_many_changes_are_one():
-    """Those of a second are told together."""
+def test_changes_within_a_second_are_one_report():
+    """Changes within one second are reported together."""
     assert (
         heard("ADDRESSES", "ip link set lo up; for i in $(seq 200); do ip address add 10.9.9.$i/32 dev lo; done")
         == "ADDRESSES"
     )
 
 
-def test_devices_are_told_of_by_the_kernel(tmp_path):
-    """A loop device that is set up sends an event of its subsystem."""
+def test_devices_are_reported_by_the_kernel(tmp_path):
+    """Setting up a loop device causes an event of its subsystem."""
     if not Path("/dev/loop-control").exists():
         pytest.skip("this machine has no loop devices")
     source = module.SOURCES[Topic.DEVICES]()
@@ -112,12 +112,12 @@ class Lost:
         self.fileno, self.closed = lambda: self.reader, False
 
     def take(self):
-        """Some were lost."""
+        """Report that messages were lost."""
         os.read(self.reader, 1)
         return True
 
     def close(self):
-        """Give the descriptors back."""
+        """Close the descriptors."""
         self.closed = True
         os.close(self.reader)
         os.close(self.writer)
@@ -129,8 +129,8 @@ async def idle(*_):
     await asyncio.Event().wait()
 
 
-async def test_what_is_wanted_no_more_is_left(monkeypatch):
-    """Its descriptor is given back; what stays is the same."""
+async def test_a_topic_that_is_no_longer_wanted_is_closed(monkeypatch):
+    """Its descriptor is closed; other topics keep theirs."""
     made = {topic: Lost() for topic in (Topic.ADDRESSES, Topic.ROUTES)}
     monkeypatch.setattr(module, "SOURCES", {topic: lambda topic=topic: made[topic] for topic in made})
     followed = SystemEvents(lambda _: None, idle)
@@ -141,8 +141,8 @@ async def test_what_is_wanted_no_more_is_left(monkeypatch):
     assert made[Topic.ROUTES].closed
 
 
-async def test_what_cannot_be_followed_is_tried_again(monkeypatch):
-    """There were no descriptors, for instance."""
+async def test_a_topic_that_cannot_be_followed_is_tried_again(monkeypatch):
+    """A lack of descriptors, for example, is temporary."""
     source, tries = Lost(), []
 
     def make():
@@ -165,8 +165,8 @@ async def test_what_cannot_be_followed_is_tried_again(monkeypatch):
     assert len(tries) == 3
 
 
-async def test_files_with_names_are_followed_too(monkeypatch):
-    """/etc/hosts may give the host another domain."""
+async def test_files_with_names_are_followed(monkeypatch):
+    """A change of /etc/hosts may give the host another domain."""
     monkeypatch.setattr(module, "CALM", 0.001)
     told, edited, asked = asyncio.get_running_loop().create_future(), asyncio.Event(), []
 

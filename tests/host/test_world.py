@@ -1,4 +1,4 @@
-"""The world of one host: strings and host maps in a file, with watches."""
+"""`world` on one host: strings and host maps in a file, with watches."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from holdfast.agent.host.world import LIMIT
 
 @pytest.fixture
 async def host(tmp_path: Path):
-    """A host whose agent keeps its things in a directory of the test's."""
+    """Return a host whose agent keeps its files in a directory of the test."""
     async with LocalHost(states=tmp_path, var_dir=tmp_path, facts={"id": "web1"}, durable=False) as host:
         yield host
 
 
 async def test_strings_are_set_read_and_removed(host: LocalHost, tmp_path: Path):
-    """And nobody else may read the file."""
+    """Strings are set, read and removed, in a file that no other user can read."""
     world = host.world
     assert await world.string("color") is None
     await world.set_string("color", "red")
@@ -36,8 +36,8 @@ async def test_strings_are_set_read_and_removed(host: LocalHost, tmp_path: Path)
     assert (tmp_path / "world.json").stat().st_mode & 0o777 == 0o600
 
 
-async def test_each_host_has_its_place_in_a_host_map(host: LocalHost):
-    """Here under its own name."""
+async def test_each_host_has_its_entry_in_a_host_map(host: LocalHost):
+    """Here the entry is under the name of this host."""
     world = host.world
     await world.set_host("addresses", "10.0.0.1")
     assert await world.hosts("addresses") == {"web1": "10.0.0.1"}
@@ -46,8 +46,8 @@ async def test_each_host_has_its_place_in_a_host_map(host: LocalHost):
     assert await world.hosts("addresses") == {}
 
 
-async def test_a_watch_tells_of_its_own_key_only(host: LocalHost):
-    """Whoever changed it; and of each other value once."""
+async def test_a_watch_reports_its_own_key_only(host: LocalHost):
+    """A watch reports each other value of its key once, whoever changes it."""
     world = host.world
     watch, hosts = world.watch_string("color"), world.watch_hosts("addresses")
     await anext(watch)
@@ -62,8 +62,8 @@ async def test_a_watch_tells_of_its_own_key_only(host: LocalHost):
     await asyncio.wait_for(also, 10)
 
 
-async def test_a_change_of_another_process_is_seen(host: LocalHost, tmp_path: Path):
-    """A one-shot run beside the agent."""
+async def test_a_change_by_another_process_is_reported(host: LocalHost, tmp_path: Path):
+    """A one-shot run beside the agent can change a value."""
     await host.world.set_string("color", "red")
     watch = host.world.watch_string("color")
     await anext(watch)
@@ -71,8 +71,8 @@ async def test_a_change_of_another_process_is_seen(host: LocalHost, tmp_path: Pa
     content = json.loads((tmp_path / "world.json").read_text())
     content["strings"]["color"] = "blue"
     script = (
-        "import sys, os; open(sys.argv[1] + '.new', 'w').write(sys.argv[2]); os.rename(sys.argv[1] + '.new', "
-        "sys.argv[1])"
+        "import sys, os; open(sys.argv[1] + '.new', 'w').write(sys.argv[2]); "
+        "os.rename(sys.argv[1] + '.new', sys.argv[1])"
     )
     await asyncio.to_thread(
         subprocess.run, [sys.executable, "-c", script, str(tmp_path / "world.json"), json.dumps(content)], check=True
@@ -82,22 +82,22 @@ async def test_a_change_of_another_process_is_seen(host: LocalHost, tmp_path: Pa
     assert await host.world.string("color") == "blue"
 
 
-async def test_changes_at_once_are_all_kept(host: LocalHost):
-    """None is lost between reading and writing."""
+async def test_concurrent_changes_are_all_kept(host: LocalHost):
+    """No change is lost between reading and writing."""
     await asyncio.gather(*(host.world.set_string(f"key{n}", str(n)) for n in range(20)))
 
     assert [await host.world.string(f"key{n}") for n in range(20)] == [str(n) for n in range(20)]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 300])
-async def test_names_are_bounded(host: LocalHost, key: str):
-    """An empty one says nothing, a long one too much."""
+async def test_names_are_limited(host: LocalHost, key: str):
+    """An empty name and a long name are refused."""
     with pytest.raises(Permanent, match="a name has 1 to 256 characters"):
         await host.world.set_string(key, "x")
 
 
-async def test_what_is_no_text_is_refused(host: LocalHost):
-    """Nobody could read it again: bytes of a file name, perhaps, that are not UTF-8."""
+async def test_a_value_that_is_not_text_is_refused(host: LocalHost):
+    """Bytes that are not UTF-8, for example from a file name, could not be read again."""
     with pytest.raises(Permanent, match="it is no text"):
         await host.world.set_string("x", "a\udcff")
     with pytest.raises(Permanent, match="it is no text"):
@@ -107,8 +107,8 @@ async def test_what_is_no_text_is_refused(host: LocalHost):
     assert await host.world.string("x") == "grün \U0001f331\n\0"
 
 
-async def test_all_of_it_is_bounded(host: LocalHost):
-    """What is too large is refused, and nothing has changed."""
+async def test_the_total_size_is_limited(host: LocalHost):
+    """A value that would exceed the limit is refused, and nothing changes."""
     with pytest.raises(Permanent, match="may have"):
         await host.world.set_string("x", "x" * LIMIT)
 
@@ -129,8 +129,8 @@ FOREIGN = {
 
 
 @pytest.mark.parametrize("text", FOREIGN.values(), ids=FOREIGN)
-async def test_a_file_that_somebody_else_has_written_is_refused(host: LocalHost, tmp_path: Path, text: str):
-    """With what can be done about it."""
+async def test_a_file_that_something_else_has_written_is_refused(host: LocalHost, tmp_path: Path, text: str):
+    """The error says what to do."""
     (tmp_path / "world.json").write_text(text, errors="surrogateescape")
 
     for use in (host.world.string("x"), host.world.hosts("x"), host.world.set_string("y", "z")):
@@ -138,8 +138,8 @@ async def test_a_file_that_somebody_else_has_written_is_refused(host: LocalHost,
             await use
 
 
-async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: LocalHost, tmp_path: Path):
-    """Whoever watches begins it again; a file that is removed holds nothing."""
+async def test_a_watch_fails_at_such_a_file_and_can_start_again(host: LocalHost, tmp_path: Path):
+    """The watch fails, and can be started again; a removed file has no values."""
     await host.world.set_string("color", "red")
     watch = host.world.watch_string("color")
     await anext(watch)
@@ -155,10 +155,8 @@ async def test_a_watch_that_meets_such_a_file_fails_and_begins_anew(host: LocalH
     assert await host.world.string("color") == "blue"
 
 
-async def test_a_lock_that_another_process_does_not_give_back_is_not_waited_for_for_ever(
-    host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """And no thread waits for it: there are only a few of them."""
+async def test_waiting_for_a_lock_ends(host: LocalHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """If another process keeps the lock, the wait ends, and no thread is blocked meanwhile."""
     monkeypatch.setattr(world, "PATIENCE", 0.2)
     with (tmp_path / "world.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

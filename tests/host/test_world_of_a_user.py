@@ -1,4 +1,4 @@
-"""The world's file in a directory that a user can change."""
+"""The file of `world` in a directory that a user can change."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ UID = 12345
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 @pytest.mark.parametrize("name", ["world.json", "world.lock"])
-async def test_link_of_a_user_is_not_followed(tmp_path: Path, name: str) -> None:
-    """Neither for the content nor for the lock; what it leads to stays as it is."""
+async def test_a_link_of_a_user_is_not_followed(tmp_path: Path, name: str) -> None:
+    """Neither the file nor its lock is opened through a link, and the target of the link is unchanged."""
     users, target = tmp_path / "users", tmp_path / "target"
     users.mkdir()
     if name == "world.json":

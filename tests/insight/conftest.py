@@ -1,4 +1,4 @@
-"""Fixtures of the tests that look into an engine."""
+"""Fixtures of the tests that inspect an engine."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from watched_bench import Watched
 
 @pytest.fixture
 def bench() -> Watched:
-    """An empty machine and an engine on it."""
+    """Return an engine without resources."""
     machine = Machine()
     Setting.machine = Action.machine = machine
     return Watched(machine)

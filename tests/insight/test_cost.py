@@ -1,4 +1,4 @@
-"""What it costs to look: it follows what is shown, not how many resources there are."""
+"""The cost of views depends on what they show, not on the number of resources."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FEW, MANY = 2 * ROWS, 20 * ROWS
 
 
 async def pair(machine: Machine) -> tuple[tuple[Watched, Engine], tuple[Watched, Engine]]:
-    """Two engines that have converged, on few and on many resources."""
+    """Return two engines that have converged, with few and with many resources."""
     found = []
     for size in (FEW, MANY):
         bench = Watched(machine)
@@ -25,10 +25,10 @@ async def pair(machine: Machine) -> tuple[tuple[Watched, Engine], tuple[Watched,
 
 
 @in_virtual_time
-async def test_a_scrape_a_frame_and_a_short_status_cost_the_same_in_a_large_graph(bench: Watched) -> None:
-    """Ten times as many resources, all of them right: less than twice the time.
+async def test_metrics_frames_and_short_status_cost_the_same_in_a_large_graph(bench: Watched) -> None:
+    """With ten times as many resources, all as declared, they take less than twice the time.
 
-    It takes seconds: thousands of resources converge first.
+    The test takes seconds, because thousands of resources converge first.
     """
     (small, few), (large, many) = await pair(bench.machine)
 
@@ -44,8 +44,8 @@ async def test_a_scrape_a_frame_and_a_short_status_cost_the_same_in_a_large_grap
 
 
 @in_virtual_time
-async def test_a_frame_costs_the_same_while_everything_is_to_be_looked_at(bench: Watched) -> None:
-    """Paused in the middle of a recheck: thousands wait, and the frame shows as many as it can."""
+async def test_a_frame_costs_the_same_while_everything_is_dirty(bench: Watched) -> None:
+    """The engine is paused during a recheck: thousands of resources wait, and the frame shows as many as it can."""
     (small, few), (large, many) = await pair(bench.machine)
     for engine in (few, many):
         engine.pause()
@@ -64,8 +64,8 @@ async def test_a_frame_costs_the_same_while_everything_is_to_be_looked_at(bench:
 
 
 @in_virtual_time
-async def test_a_short_status_has_what_is_most_urgent(bench: Watched) -> None:
-    """Failed ones before those that only wait, in order of execution; all of them where they are few."""
+async def test_a_short_status_shows_the_most_urgent_resources(bench: Watched) -> None:
+    """Failed resources come before waiting ones, in order of execution; all of them if they are few."""
     for name in ("s7 of 20", "s3 of 20"):
         bench.machine.broken[name] = Permanent("no")
     engine = await bench.converged(*(state(f"s{number} of 20") for number in range(20)))

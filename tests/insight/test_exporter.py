@@ -1,4 +1,4 @@
-"""The metrics over HTTP and as a file: what is answered, what is refused, what a client cannot do."""
+"""The metrics by HTTP and as a file: answers, refusals, and limits for clients."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from holdfast.agent.settings import MetricsSettings
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """Return a port on which nothing listens."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
 
 
 async def asked(port: int, data: bytes) -> bytes:
-    """Send bytes and return all that comes back."""
+    """Send bytes and return the whole answer."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(data)
     answer = await reader.read()
@@ -33,13 +33,13 @@ async def asked(port: int, data: bytes) -> bytes:
 
 @pytest.fixture
 def health() -> Health:
-    """Without conditions."""
+    """Return health without conditions."""
     return Health()
 
 
 @pytest.fixture
 async def server(health):
-    """A port that serves one metric."""
+    """Serve one metric, and return the port."""
     port = free_port()
     exporter = Exporter(lambda: "up 1\n", health)
     await exporter.use(MetricsSettings(listen=f"127.0.0.1:{port}"))
@@ -48,7 +48,7 @@ async def server(health):
 
 
 async def test_get_and_head(server):
-    """The page, and its head alone."""
+    """GET returns the page, HEAD its head."""
     head, _, body = (await asked(server, b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n")).partition(b"\r\n\r\n")
 
     assert head.startswith(b"HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4")
@@ -67,19 +67,19 @@ async def test_get_and_head(server):
     ],
     ids=["root", "other page", "method", "nonsense", "long"],
 )
-async def test_nothing_else_is_answered(server, data, status):
-    """One page, one way to ask for it."""
+async def test_other_requests_are_refused(server, data, status):
+    """Only one page exists, and only GET and HEAD are answered."""
     assert (await asked(server, data)).split()[1] == status
 
 
-async def test_a_client_that_says_nothing_is_let_go(server, monkeypatch):
-    """It holds a connection for a few seconds, no more."""
+async def test_a_silent_client_is_disconnected(server, monkeypatch):
+    """It keeps a connection for a few seconds at most."""
     monkeypatch.setattr(module, "PATIENCE", 0.01)
     assert await asked(server, b"") == b""
 
 
-async def test_clients_that_say_nothing_keep_no_scraper_out(server):
-    """However many they are: the one that has been silent for longest loses its place."""
+async def test_silent_clients_exclude_no_scraper(server):
+    """When the limit is reached, the client that has been silent for longest is disconnected."""
     silent = [await asyncio.open_connection("127.0.0.1", server) for _ in range(3 * module.CLIENTS)]
     answer = await asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     first = await silent[0][0].read()
@@ -90,8 +90,8 @@ async def test_clients_that_say_nothing_keep_no_scraper_out(server):
     assert first == b""
 
 
-async def test_a_port_that_is_taken_is_a_condition_of_health(server, health):
-    """The agent goes on; with settings that can be used the condition ends."""
+async def test_a_port_in_use_is_a_health_condition(server, health):
+    """The agent continues; the condition ends with usable settings."""
     second = Exporter(str, health)
     await second.use(MetricsSettings(listen=f"127.0.0.1:{server}"))
     assert [each.code for each in health.conditions] == [UNAVAILABLE]
@@ -99,8 +99,8 @@ async def test_a_port_that_is_taken_is_a_condition_of_health(server, health):
     assert not health.conditions
 
 
-async def test_a_file_for_the_collector(tmp_path, health):
-    """Written whole, readable for everybody, again and again; none of ours is left beside it."""
+async def test_the_file_for_the_collector(tmp_path, health):
+    """It is replaced atomically and repeatedly, everybody can read it, and no temporary file is left."""
     path, told = tmp_path / "x.prom", iter(range(1000))
     exporter = Exporter(lambda: f"up {next(told)}\n", health)
     await exporter.use(MetricsSettings(textfile=path, period=1))
@@ -115,8 +115,8 @@ async def test_a_file_for_the_collector(tmp_path, health):
 
 
 @pytest.mark.parametrize("path", ["none/x.prom", "taken.prom"])
-async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, health, path):
-    """The agent goes on; nothing is left beside the file."""
+async def test_a_file_that_cannot_be_written_is_a_health_condition(tmp_path, health, path):
+    """The agent continues, and no temporary file is left."""
     (tmp_path / "taken.prom" / "full").mkdir(parents=True)
     exporter = Exporter(str, health)
     await exporter.use(MetricsSettings(textfile=tmp_path / path))
@@ -133,14 +133,14 @@ async def test_a_file_that_cannot_be_written_is_a_condition_of_health(tmp_path, 
 @pytest.mark.parametrize(
     "listen", ["9464", ":9464", "localhost", "localhost:x", "localhost:0", "localhost:70000", "[::1]", "a:\u0661"]
 )
-def test_an_address_is_checked_when_it_is_read(listen):
-    """Not when somebody listens there."""
+def test_an_address_is_checked_when_settings_are_read(listen):
+    """An invalid address is not left to the listener."""
     with pytest.raises(ValueError, match=r"127\.0\.0\.1:9464"):
         MetricsSettings(listen=listen)
 
 
-def test_what_the_collector_would_not_read_is_refused():
-    """It reads *.prom alone."""
+def test_a_file_name_that_the_collector_ignores_is_refused():
+    """The collector reads only *.prom."""
     with pytest.raises(ValueError, match=r"end in \.prom"):
         MetricsSettings(textfile=Path("/x/metrics"))
     assert MetricsSettings(listen="[::1]:9464", textfile=Path("/x/y.prom")).listen

@@ -15,8 +15,8 @@ UID = 12345
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
-async def test_directory_that_a_user_leads_elsewhere_is_a_condition_of_health(tmp_path):
-    """Nothing is written there, and the agent goes on; the condition ends when the link is gone."""
+async def test_an_unsafe_link_is_a_health_condition(tmp_path):
+    """Nothing is written through the link, and the agent continues. The condition ends when the link is gone."""
     (tmp_path / "roots").mkdir()
     (tmp_path / "users").mkdir()
     link = tmp_path / "users/link"

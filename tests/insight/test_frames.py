@@ -1,4 +1,4 @@
-"""What the live view gets: bounded however large the graph is, and made of what happens."""
+"""The frames of the live view, whose size is limited however large the graph is."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from holdfast.agent.insight.frames import REPAIRS, ROWS
 from watched_bench import Watched
 
 NONE = {"unwatched": 0, "drifted": 0, "would": 0, "flapping": 0}
-"""Counts of states that no resource is in."""
+"""Counts of the states that no resource is in."""
 
 
 @in_virtual_time
-async def test_counts_pass_and_repairs(bench: Watched) -> None:
-    """While something runs, and after."""
+async def test_a_frame_has_counts_pass_and_repairs(bench: Watched) -> None:
+    """The frame is right while something runs, and afterwards."""
     bench.machine.broken["bad"] = Permanent("no")
     engine = await bench.converged(state("a"), state("b", require=["a"]), state("bad"), state("c", require=["bad"]))
     bench.machine.hold("a")
@@ -48,17 +48,14 @@ async def test_counts_pass_and_repairs(bench: Watched) -> None:
 
 
 @in_virtual_time
-async def test_each_resource_counts_once_by_the_word_of_its_row(bench: Watched) -> None:
-    """Also one that has failed, or is blocked, and is to be looked at again or runs.
-
-    And one that waits for its time.
-    """
+async def test_each_resource_counts_once_in_the_state_of_its_row(bench: Watched) -> None:
+    """A resource that has failed or is blocked counts once, also if it is dirty, running or waiting."""
     bench.machine.broken |= {name: Permanent("no") for name in ("bad", "held")}
     often = state("often", meta={"rerun": 60.0}, kind="zaction.run")
     engine = await bench.converged(state("a"), state("bad"), state("c", require=["bad"]), state("held"), often)
     bench.machine.hold("held")
     bench.machine.drift("held")
-    await asyncio.sleep(1.5)  # what its watch tells just after its failure is answered after 0.8 to 1.2 s
+    await asyncio.sleep(1.5)  # an event just after a failure is handled after 0.8 to 1.2 s
     engine.pause()
     for name in ("a", "bad", "c"):
         bench.machine.drift(name)
@@ -75,8 +72,8 @@ async def test_each_resource_counts_once_by_the_word_of_its_row(bench: Watched) 
 
 
 @in_virtual_time
-async def test_of_a_large_graph_only_a_part_is_sent(bench: Watched) -> None:
-    """What runs and what failed is in it, in order of execution."""
+async def test_a_frame_of_a_large_graph_is_limited(bench: Watched) -> None:
+    """It contains the running and the failed resources, in order of execution."""
     names = [f"s{number}" for number in range(ROWS * 3)]
     bench.machine.broken[names[-1]] = Permanent("no")
     engine = await bench.converged(*(state(name) for name in names))

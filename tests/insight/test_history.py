@@ -1,4 +1,4 @@
-"""The last outcomes of a resource: which are kept, and what that costs."""
+"""The last outcomes of a resource: which are kept, and how much memory they use."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from holdfast.agent.insight.history import COMMENT, KEPT, RECENT, RESOURCES, His
 
 
 def outcome(identity: str = "file.managed[x]", **values: Any) -> Outcome:
-    """One that repaired something, unless the values say otherwise."""
+    """Return an outcome that repaired something, unless the values say otherwise."""
     return Outcome(identity, 0, **{"result": True, "changes": {"a": 1}, "cause": "drift", **values})
 
 
 def told(*outcomes: Outcome) -> list[tuple[str, int]]:
-    """What is kept of these, newest first: what happened, and how often."""
+    """Return the kept entries, newest first: what happened, and how often."""
     history = History()
     for number, each in enumerate(outcomes):
         history.tell(each, float(number))
     return [(entry["what"], entry["times"]) for entry in history.of("file.managed[x]")]
 
 
-def test_a_look_that_found_all_right_is_not_kept() -> None:
-    """Nor one that had no reason to run: a quiet graph costs nothing."""
+def test_a_check_without_a_difference_is_not_kept() -> None:
+    """Neither is a skipped run: an idle graph uses no memory."""
     history = History()
     history.tell(outcome(changes={}), 1.0)
     history.tell(outcome(changes={}, ran=False, reason="onlyif"), 2.0)
@@ -32,8 +32,8 @@ def test_a_look_that_found_all_right_is_not_kept() -> None:
     assert not history.recent
 
 
-def test_what_was_done_is_kept_in_words() -> None:
-    """Changed, failed, kept from running, would be changed; and that it was right again after a failure."""
+def test_outcomes_are_kept_in_words() -> None:
+    """Changed, failed, blocked, would change, and recovered after a failure."""
     kept = told(
         outcome(cause="start", comment="created x"),
         outcome(),
@@ -48,14 +48,14 @@ def test_what_was_done_is_kept_in_words() -> None:
 
 
 def test_a_failure_that_is_retried_all_night_is_one_entry() -> None:
-    """It says how often, and pushes nothing else out."""
+    """The entry counts the attempts, and displaces no other entry."""
     failed = [outcome(result=False, changes={}, comment="no", cause=cause) for cause in ("retry", "retry", "recheck")]
 
     assert told(outcome(), outcome(), *failed * 300) == [("failed", 900), ("repaired", 1), ("repaired", 1)]
 
 
-def test_the_latest_of_all_resources_are_told_once_each() -> None:
-    """What fails again and again does not push out the repairs of others; there are so many at most."""
+def test_the_latest_outcomes_of_all_resources() -> None:
+    """Repeated failures do not displace the repairs of others; their number is limited."""
     history = History()
     history.tell(outcome("file.managed[y]"), 1.0)
     for number in range(100):
@@ -70,8 +70,8 @@ def test_the_latest_of_all_resources_are_told_once_each() -> None:
     assert len(history.recent) == RECENT
 
 
-def test_only_the_last_are_kept() -> None:
-    """Ten of one resource, of so many resources, so many characters."""
+def test_only_the_last_entries_are_kept() -> None:
+    """Entries of one resource (ten), resources and characters are limited."""
     history = History(resources=3)
     for number in range(15):
         history.tell(outcome(comment=f"{number} " + "x" * 1000), 0.0)
@@ -85,8 +85,8 @@ def test_only_the_last_are_kept() -> None:
     assert history.of("file.managed[x]") == []
 
 
-def test_memory_is_bounded_and_small() -> None:
-    """Below 5 KB for a resource that has all its entries, with comments that are long and all different."""
+def test_memory_is_limited_and_small() -> None:
+    """A resource with all its entries, all with different long comments, uses less than 5 KB."""
     history, names = History(), [f"file.managed[/srv/{number}]" for number in range(500)]
     tracemalloc.start()
     for name in names:

@@ -1,4 +1,4 @@
-"""Metrics: what Prometheus' own parser makes of them, and what the figures say."""
+"""The metrics, read with Prometheus' own parser."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Figures = dict[tuple[str, ...], float]
 
 
 def read(text: str) -> Figures:
-    """(name, values of labels) -> figure, as a scraper reads it; nothing stands there twice."""
+    """Return (name, values of labels) -> figure, as a scraper reads it. Fail if one is repeated."""
     figures: Figures = {}
     for family in text_string_to_metric_families(text):
         assert family.documentation
@@ -37,13 +37,13 @@ def read(text: str) -> Figures:
 
 
 def figures(bench: Watched, engine: Engine) -> Figures:
-    """Of a running engine."""
+    """Return the figures of a running engine."""
     return read(bench.insight.text(engine.view))
 
 
 @in_virtual_time
 async def test_runs_changes_and_failures_are_counted_by_kind(bench: Watched) -> None:
-    """A failure is no change, a look is a run."""
+    """A failure is not a change, and a check is a run."""
     bench.machine.broken["b"] = Permanent("no")
     engine = await bench.converged(state("a"), state("b"), state("c", require=["b"]), state("d", kind="zaction.run"))
     bench.machine.touch("a")
@@ -60,8 +60,8 @@ async def test_runs_changes_and_failures_are_counted_by_kind(bench: Watched) -> 
 
 
 @in_virtual_time
-async def test_repair_latency_counts_from_the_event(bench: Watched) -> None:
-    """With the time that the run waited for another; a change that no drift called for is no repair."""
+async def test_repair_latency_starts_at_the_event(bench: Watched) -> None:
+    """It includes waits for other resources; a change without drift is not a repair."""
     engine = await bench.converged(state("a"), state("b", require=["a"]))
     assert ("holdfast_drift_repair_seconds_count", "zsetting.present") not in figures(bench, engine)
     bench.machine.hold("a")
@@ -81,8 +81,8 @@ async def test_repair_latency_counts_from_the_event(bench: Watched) -> None:
 
 
 @in_virtual_time
-async def test_what_is_now_is_a_gauge(bench: Watched) -> None:
-    """Dirty, pending refreshes, flapping; all go back to zero."""
+async def test_gauges_show_the_present(bench: Watched) -> None:
+    """Dirty resources, pending refreshes and flapping resources return to zero."""
     engine = await bench.converged(state("conf"), state("svc", watch=["conf"]), flap_limit=1)
     bench.machine.broken["refresh svc"] = Permanent("no")
     for _ in range(2):
@@ -108,8 +108,8 @@ async def test_what_is_now_is_a_gauge(bench: Watched) -> None:
     await engine.stop()
 
 
-def test_the_agent_itself(bench: Watched) -> None:
-    """Up, its build, when it was started, its health."""
+def test_metrics_of_the_agent_itself(bench: Watched) -> None:
+    """Up, build, start time and health are exported."""
 
     async def text() -> str:
         return bench.insight.text(bench.engine().view)
@@ -122,8 +122,8 @@ def test_the_agent_itself(bench: Watched) -> None:
     assert any(key[0] == "holdfast_build_info" for key in found)
 
 
-def test_histograms_are_cumulative_and_bounds_belong_to_their_bucket() -> None:
-    """A value on a bound counts below it; what is beyond all is in +Inf alone."""
+def test_histograms_are_cumulative_and_include_their_bounds() -> None:
+    """A value on a bound counts in its bucket; a value above all bounds counts only in +Inf."""
     histogram = Histogram("kind")
     for seconds in (0.001, 0.0011, 1e6):
         histogram.observe("x", seconds)
@@ -133,7 +133,7 @@ def test_histograms_are_cumulative_and_bounds_belong_to_their_bucket() -> None:
 
 
 def test_labels_are_escaped() -> None:
-    """Kinds of one's own have sober names; whatever comes, a scraper can read it."""
+    """A scraper can read any name of a kind."""
     odd = 'a"b\\c\nd'
     text = "\n".join(lines_of("x", "gauge", "t", [("", (("kind", odd),), 1)])) + "\n"
 
@@ -142,11 +142,11 @@ def test_labels_are_escaped() -> None:
 
 PAUSES = [{"pattern": "", "reason": "upgrade", "until": None}, {"pattern": "file.*", "reason": 'a "b"', "until": 12.5}]
 UNITS = ("_ms", "_milliseconds", "_minutes", "_hours", "_kb", "_kilobytes", "_percent")
-"""Ends of names that are no base units."""
+"""Suffixes of names that are no base units."""
 
 
 def complaints(text: str) -> list[str]:
-    """Violations of the rules of `promtool check metrics`, as far as names and types can violate them."""
+    """Return violations of the rules of `promtool check metrics` that concern names and types."""
     wrong = []
     for family in text_string_to_metric_families(text):
         names = {sample.name for sample in family.samples}
@@ -177,7 +177,7 @@ def complaints(text: str) -> list[str]:
 
 
 def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
-    """By a list of its rules, and by promtool itself where there is one; with each family that there is."""
+    """Every family passes a list of the rules, and promtool itself if it is installed."""
     texts: list[str] = []
 
     async def scenario() -> None:
@@ -198,8 +198,8 @@ def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
 
 
 @in_virtual_time
-async def test_pauses_reloads_and_passes_have_their_times(bench: Watched) -> None:
-    """A pause says why and until when, never of what; a reload and a pass when they were."""
+async def test_pauses_reloads_and_passes_have_timestamps(bench: Watched) -> None:
+    """A pause has its reason and end, but no names of resources; a reload and a pass have their time."""
     engine = await bench.converged(state("a"))
     found = read(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}))
     last = bench.passes()[-1]
@@ -213,8 +213,8 @@ async def test_pauses_reloads_and_passes_have_their_times(bench: Watched) -> Non
     assert found["holdfast_last_pass_timestamp_seconds",] == last.started + last.duration
 
 
-def test_the_process_has_prometheus_own_names() -> None:
-    """With the figures that the kernel has of it."""
+def test_process_metrics_have_conventional_names() -> None:
+    """Their figures are those of the kernel."""
     found = read(process.text())
 
     assert found["process_max_fds",] == resource.getrlimit(resource.RLIMIT_NOFILE)[0]

@@ -1,4 +1,4 @@
-"""A pass as a trace: lanes, waits and arrows that a viewer can draw, and how many passes are kept."""
+"""A pass as a trace: lanes, waits and arrows that a viewer can draw, and the number of passes that are kept."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from watched_bench import Watched
 
 
 def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str, Any]:
-    """What `holdfast trace` gives."""
+    """Return the trace that `holdfast trace` writes."""
     return json.loads(json.dumps(bench.insight.answer(ControlRequest("trace", number=number), engine.view)))
 
 
 def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
-    """Its runs, in the order in which they ended."""
+    """Return its runs, in the order in which they ended."""
     return [event for event in found["traceEvents"] if event["ph"] == "X" and event["cat"] != "pass"]
 
 
 @in_virtual_time
-async def test_runs_that_overlap_have_lanes_of_their_own(bench: Watched) -> None:
-    """And no two in one lane do; a lane that is free again is used again."""
+async def test_overlapping_runs_have_lanes_of_their_own(bench: Watched) -> None:
+    """Runs of one lane never overlap; a free lane is used again."""
     engine = await bench.converged(*(state(name) for name in "abcd"), workers=3)
     for name in "abcd":
         bench.machine.hold(name)
@@ -55,8 +55,8 @@ async def test_runs_that_overlap_have_lanes_of_their_own(bench: Watched) -> None
 
 
 @in_virtual_time
-async def test_a_run_says_why_and_what_came_of_it_and_how_long_it_waited(bench: Watched) -> None:
-    """The wait is an event of its own, and an arrow leads to what it waited for."""
+async def test_a_run_has_cause_result_and_wait(bench: Watched) -> None:
+    """The wait is an event of its own, and an arrow leads from the run that it waited for."""
     engine = await bench.converged(state("a"), state("b", require=["a"]))
     bench.machine.broken["b"] = Permanent("no")
     bench.machine.hold("a")
@@ -85,7 +85,7 @@ async def test_a_run_says_why_and_what_came_of_it_and_how_long_it_waited(bench: 
 
 @in_virtual_time
 async def test_passes_are_found_by_number(bench: Watched) -> None:
-    """The last one without; one that is not kept is refused with those that are."""
+    """Without a number, the last one is returned; the error for an unknown one lists those that are kept."""
     engine = await bench.converged(state("a"))
     bench.machine.drift("a")
     await asyncio.sleep(1)
@@ -98,7 +98,7 @@ async def test_passes_are_found_by_number(bench: Watched) -> None:
 
 
 def ran(kept: Traces, number: int, count: int) -> None:
-    """A whole pass of so many runs."""
+    """Record a whole pass with this many runs."""
     kept.begin(PassStarted(number, "drift"))
     for place in range(count):
         kept.add(Outcome(f"a.b[{place}]", place, result=True), 0.0, 0.0, 0.0)
@@ -106,8 +106,8 @@ def ran(kept: Traces, number: int, count: int) -> None:
 
 
 @in_virtual_time
-async def test_rounded_times_still_fit_into_each_other(bench: Watched) -> None:
-    """Viewers drop overlapping runs, and arrows that begin outside their run."""
+async def test_rounded_times_still_nest(bench: Watched) -> None:
+    """Viewers drop a run that begins before the previous one ends, and an arrow that begins outside its run."""
     names = [f"n{place}" for place in range(40)]
     engine = await bench.converged(*(state(name, require=names[place - 1 : place]) for place, name in enumerate(names)))
     kept = Traces(lambda: 1 / 3)
@@ -135,8 +135,8 @@ async def test_rounded_times_still_fit_into_each_other(bench: Watched) -> None:
     await engine.stop()
 
 
-def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Old passes make room; one that is too long loses its end, and says so."""
+def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Old passes are dropped; a pass that is too long is truncated, and says so."""
     monkeypatch.setattr(traces, "RUNS", 10)
     kept = Traces(lambda: 0.0)
     for number in range(100):
@@ -152,6 +152,6 @@ def test_memory_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:
-    """Said in words."""
+    """The error is a sentence."""
     with pytest.raises(ControlError, match="there was no pass yet"):
         bench.insight._trace(None, bench.engine().view)

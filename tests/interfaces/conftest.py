@@ -1,4 +1,4 @@
-"""A host for providers under test: facts, a log that can be read, and commands that answer as told."""
+"""A fake host for providers: grains, a log that tests can read, and commands with prepared answers."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ DEBIAN = {"os": "Debian", "os_family": "Debian", "kernel": "Linux", "init": "sys
 
 @dataclass
 class Log:
-    """Keeps what is logged, level and text."""
+    """Keeps the messages with their levels."""
 
     lines: list[tuple[str, str, dict[str, object]]] = field(default_factory=list)
 
     def debug(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Keep the message."""
         self.lines.append(("debug", event, fields))
 
     def info(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Keep the message."""
         self.lines.append(("info", event, fields))
 
     def warning(self, event: str, **fields: object) -> None:
-        """Keep it."""
+        """Keep the message."""
         self.lines.append(("warning", event, fields))
 
 
@@ -38,7 +38,7 @@ class Log:
 class FakeHost:
     """A host without a machine.
 
-    `answers` gives stdout (or retcode, stdout and stderr) by the beginning of the command line.
+    `answers` maps the beginning of a command line to stdout, or to retcode, stdout and stderr.
     """
 
     facts: Mapping[str, Any] = field(default_factory=lambda: dict(DEBIAN))
@@ -48,7 +48,7 @@ class FakeHost:
     stdin: list[str] = field(default_factory=list)
 
     async def run(self, *argv: str, stdin: str | None = None, **_: Any) -> Completed:
-        """Answer with what the longest matching beginning says; nothing, with status 0, if none matches."""
+        """Return the answer for the longest matching beginning; without a match, empty output and status 0."""
         line = " ".join(argv)
         self.ran.append(line)
         self.stdin.append(stdin or "")
@@ -58,27 +58,27 @@ class FakeHost:
         return Completed(argv, 1, retcode, stdout, stderr)
 
     async def blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Call it at once."""
+        """Call the function at once."""
         return call(*args)
 
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
-        """Nothing ever happens."""
+        """Report no events."""
         return idle()
 
     def bus(self) -> Bus:
-        """There is none."""
+        """Return no bus."""
         raise AssertionError("no D-Bus here")
 
 
 @pytest.fixture
 def host() -> FakeHost:
-    """A Debian host."""
+    """Return a Debian host."""
     return FakeHost()
 
 
 @pytest.fixture
 def providers(monkeypatch: pytest.MonkeyPatch) -> list[type[Provider]]:
-    """The providers there are, at first none; those that a test declares are forgotten afterwards."""
+    """Start without providers, and forget at the end those that the test has declared."""
     from holdfast.resources.interfaces import registry
 
     registry.providers()

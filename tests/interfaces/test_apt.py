@@ -1,4 +1,4 @@
-"""How the apt provider reads and drives dpkg and apt, without either; the lab has them for real."""
+"""How the apt provider reads and calls dpkg and apt, with fakes of both; tests/lab uses the real ones."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ gone:
 """
 
 
-def test_database_is_read_with_all_its_states():
-    """Installed, foreign, provided, held, left behind and unfinished packages are told apart."""
+def test_the_database_is_read_with_all_states():
+    """Installed, foreign, provided, held, removed and unfinished packages are distinguished."""
     database = _dpkg.parse(STATUS)
 
     assert database.find("libc6:i386") == [Pkg(name="libc6", version="2.36", arch="i386")]
@@ -60,10 +60,10 @@ def test_database_is_read_with_all_its_states():
     assert database.versions()["libc6"] == "2.36"
 
 
-def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch):
-    """No command; a list is read again when it has changed, or when something new is asked for.
+def test_the_files_of_packages_are_read_once(tmp_path, monkeypatch):
+    """Reading them needs no command. A list is read again when it has changed, or for a new question.
 
-    What all hosts have is nobody's.
+    Directories that all hosts have belong to no package.
     """
     info = tmp_path / "info"
     info.mkdir()
@@ -85,10 +85,10 @@ def test_what_packages_ship_is_read_once_from_their_lists(tmp_path, monkeypatch)
     assert len(read) == 7
 
 
-def test_a_package_has_files_of_others_from_its_source(tmp_path):
-    """What it depends on, near or far, or only in one of several ways; not what is made from another source.
+def test_files_of_related_packages_are_included(tmp_path):
+    """Files of dependencies from the same source package count, also of indirect and alternative ones.
 
-    Without a database: nothing more.
+    Without a database there are none.
     """
     paragraphs = [
         "Package: nginx-light\nSource: nginx (1.2)\nDepends: libc6 (>= 2), nginx-core | nginx-full, iproute2:any",
@@ -108,13 +108,13 @@ def test_a_package_has_files_of_others_from_its_source(tmp_path):
     assert files.owners(["nginx", "nginx-core"], paths) == {"/etc/nginx": ["nginx", "nginx-core"]}
 
 
-def test_policy_gives_candidate_and_versions():
-    """The newest first; a package that only left something behind has no candidate."""
+def test_policy_yields_candidate_and_versions():
+    """The newest version comes first; a removed package with remaining configuration has no candidate."""
     assert list(_dpkg.policies(POLICY)) == [("tiny", "2.0", ["2.0", "1.0"]), ("gone", None, ["1.0"])]
 
 
-def test_plan_is_read_from_a_simulation():
-    """New, changed and removed packages."""
+def test_the_plan_is_read_from_a_simulation():
+    """New, changed and removed packages are recognised."""
     plan = (
         "NOTE: ...\nInst new (2.0 Debian:12 [all])\nInst old [1.0] (1.1 Debian:12 [amd64]) []\n"
         "Remv gone [3.0]\nPurg dust [4.0]\nConf new (2.0)\n"
@@ -128,8 +128,8 @@ def test_plan_is_read_from_a_simulation():
     }
 
 
-def test_lock_holder_is_named(tmp_path):
-    """Another process that holds a lock is found without touching the lock; nobody is nobody."""
+def test_the_holder_of_a_lock_is_named(tmp_path):
+    """Another process that holds a lock is found without taking the lock."""
     lock = tmp_path / "lock"
     lock.touch()
     assert _locks.lock_holder([lock, tmp_path / "missing"]) == ""
@@ -149,8 +149,8 @@ def test_lock_holder_is_named(tmp_path):
         assert _locks.lock_holder([lock]) == "", "a lock of our own does not stop us"
 
 
-async def test_endless_lock_is_temporary(host, monkeypatch):
-    """After the patience has run out the error names the holder; it was logged once."""
+async def test_a_lock_that_is_not_released_is_a_temporary_error(host, monkeypatch):
+    """The error after the timeout names the holder, which was logged once."""
     monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
     monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
     monkeypatch.setattr(apt, "lock_holder", lambda: "process 7 (unattended-upgr)")
@@ -162,8 +162,8 @@ async def test_endless_lock_is_temporary(host, monkeypatch):
     ]
 
 
-async def test_a_lock_that_others_are_always_quicker_to_take_is_temporary(host, monkeypatch):
-    """However often apt is tried, all tries together have one deadline."""
+async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeypatch):
+    """All attempts together have one deadline."""
     monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
     monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
     monkeypatch.setattr(apt, "lock_holder", lambda: "")
@@ -175,8 +175,8 @@ async def test_a_lock_that_others_are_always_quicker_to_take_is_temporary(host, 
     assert len(host.ran) > 1
 
 
-async def test_install_is_one_transaction_with_the_options_asked_for(host):
-    """Names, versions and files in one call; switches as declared."""
+async def test_an_installation_is_one_transaction(host):
+    """Names, versions and files are in one call, with the declared options."""
     provider = apt.Apt(host)
     specs = [PkgSpec(name="a"), PkgSpec(name="b", version="1.0"), PkgSpec(name="c", source="/tmp/c.deb")]
     await provider.install(
@@ -190,8 +190,8 @@ async def test_install_is_one_transaction_with_the_options_asked_for(host):
     )
 
 
-async def test_each_transaction_tells_its_own_changes(host, events, monkeypatch):
-    """One that waits while another works does not count what that one has installed."""
+async def test_each_transaction_reports_its_own_changes(host, events, monkeypatch):
+    """A transaction that waits for another one does not report what the other has installed."""
     provider, begun, go_on, run = apt.Apt(host), asyncio.Event(), asyncio.Event(), host.run
 
     async def installing(*argv: str, **how: object) -> Completed:
@@ -212,8 +212,8 @@ async def test_each_transaction_tells_its_own_changes(host, events, monkeypatch)
     assert (await second).changes == {"quick": {"old": "", "new": "1.0"}}
 
 
-async def test_failed_update_is_temporary_when_nothing_could_be_fetched(host):
-    """One bad repository of two is a warning; all bad ones are an error."""
+async def test_an_update_that_fetches_nothing_is_a_temporary_error(host):
+    """One broken repository of two is a warning; if all are broken, it is an error."""
     host.answers["apt-get"] = "Hit:1 file:/a ./ Packages\nErr:2 file:/b ./ Packages\n"
 
     provider = apt.Apt(host)
@@ -225,7 +225,7 @@ async def test_failed_update_is_temporary_when_nothing_could_be_fetched(host):
         await provider.refresh(force=True)
 
 
-async def test_unknown_package_gets_the_nearest_name(host):
+async def test_an_unknown_package_gets_the_nearest_name(host):
     """Names with the same beginning are searched."""
     host.answers |= {
         "apt-get": (100, "", "E: Unable to locate package ngnix\n"),
@@ -235,8 +235,8 @@ async def test_unknown_package_gets_the_nearest_name(host):
         await apt.Apt(host).install([PkgSpec(name="ngnix")], test=True)
 
 
-def test_complaint_quotes_the_script_that_failed():
-    """What a package's script said comes first, apt's own summary last; chatter is left out."""
+def test_the_error_quotes_the_script_that_failed():
+    """Messages of the package's script come first, the summary of apt last; progress messages are omitted."""
     out = (
         "Setting up other (1)\nfine\nSetting up toy (1)\nno disk\n"
         "dpkg: error processing package toy (--configure):\n status 1\nErrors were encountered\n"
@@ -257,8 +257,8 @@ PTY = (
 SUB = "E: Sub-process /usr/bin/dpkg returned an error code (1)\n"
 
 
-def test_complaint_of_a_terminal_has_no_carriage_returns():
-    """The error and its second line are one; the percents of a look at the database are not among the words."""
+def test_the_error_has_no_carriage_returns():
+    """The error and its continuation line are one line, without the progress of reading the database."""
     out = f"(Reading database ... \r(Reading database ... 5%\r\n(Reading database ... 100%\r\n{PTY}"
 
     text = (
@@ -268,15 +268,15 @@ def test_complaint_of_a_terminal_has_no_carriage_returns():
     assert _complaints.complaint(Completed(("apt-get",), 1, 100, out, SUB)) == text
 
 
-def test_complaint_where_apt_has_lost_the_error_of_dpkg():
-    """A script that writes very much: its last words are told, and no more than eight of them."""
+def test_an_error_of_dpkg_that_apt_has_lost():
+    """If a script writes very much, its last eight lines are reported."""
     out = "Setting up toy (1) ...\n" + "".join(f"line {number}\n" for number in range(3000))
 
     assert _complaints.complaint(Completed(("apt-get",), 1, 100, out, SUB)).startswith("line 2992; line 2993; ")
 
 
-def test_complaint_is_bounded():
-    """However many lines there are and however long they are."""
+def test_the_length_of_the_error_is_limited():
+    """The limit holds for many lines and for long lines."""
     err = "".join(f"E: {number}{'x' * 10_000}\n" for number in range(1000))
 
     text = _complaints.complaint(Completed(("apt-get",), 1, 100, "", err))
@@ -284,15 +284,15 @@ def test_complaint_is_bounded():
     assert "[980 more lines]" in text
 
 
-async def test_refresh_that_fails_as_a_whole_is_an_error(host):
-    """A list of sources that apt cannot read names no repository."""
+async def test_a_refresh_that_fails_completely_is_an_error(host):
+    """The error names no repository if apt cannot read the list of sources."""
     host.answers["apt-get"] = (100, "", "E: Type 'dob' is not known on line 1 in source list /etc/apt/a.list\n")
     with pytest.raises(Temporary, match="Type 'dob' is not known on line 1"):
         await apt.Apt(host).refresh(force=True)
 
 
-async def test_warnings_of_apt_are_the_reason_where_there_is_no_error(host):
-    """Of a repository that cannot be reached apt only warns."""
+async def test_warnings_of_apt_are_the_reason_if_there_is_no_error(host):
+    """If a repository cannot be reached, apt only warns."""
     host.answers["apt-get"] = (
         0,
         "Hit:1 file:/a ./ Packages\nErr:2 http://b ./ InRelease\n",
@@ -311,22 +311,22 @@ async def test_warnings_of_apt_are_the_reason_where_there_is_no_error(host):
         ("apt-get", lambda provider: provider.upgrades(refresh=False)),
     ],
 )
-async def test_words_of_apt_are_part_of_each_error(host, command, ask):
-    """Also of those who only mark or look."""
+async def test_messages_of_apt_are_part_of_each_error(host, command, ask):
+    """Errors of apt-mark and apt-cache contain them, too."""
     host.answers[command] = (100, "", "dpkg: the database is damaged\nE: Executing dpkg failed. Are you root?\n")
     with pytest.raises(Permanent, match=r"dpkg: the database is damaged; Executing dpkg failed. Are you root\?$"):
         await ask(apt.Apt(host))
 
 
 class Events:
-    """Stands for a host's `watch_path`: all that are watched change when told."""
+    """Replaces `watch_path` of a host: all watched paths change on request."""
 
     def __init__(self) -> None:
         self._queues: list[asyncio.Queue[None]] = []
         self._waiting = 0
 
     async def __call__(self, *paths: str, recursive: bool = False):
-        """Armed, then one event each time."""
+        """Report that the watch is armed, then one event for each change."""
         self._queues.append(queue := asyncio.Queue())
         yield None
         while True:
@@ -336,18 +336,18 @@ class Events:
             yield None
 
     def tell(self) -> None:
-        """Something has changed."""
+        """Report a change."""
         for queue in self._queues:
             queue.put_nowait(None)
 
     def seen(self) -> bool:
-        """All who watch have dealt with all of it, and wait for more."""
+        """Wait until all watches have handled all changes."""
         return self._waiting > 0 and all(queue.empty() for queue in self._queues)
 
 
 @pytest.fixture
 def events(host, monkeypatch) -> Events:
-    """Events of the database, which has another stamp at each look."""
+    """Return events of the database, whose time of change differs at each check."""
     stamps = iter(range(10**6))
     monkeypatch.setattr(_dpkg.Dpkg, "_look", lambda _: (next(stamps),))
     monkeypatch.setattr(apt, "lock_holder", lambda: "")
@@ -356,8 +356,8 @@ def events(host, monkeypatch) -> Events:
     return host.watch_path
 
 
-async def test_a_watch_tells_of_its_own_packages_alone(host, events):
-    """Of what changes for the others nothing; without names, of all."""
+async def test_a_watch_reports_its_own_packages_only(host, events):
+    """Changes of other packages are not reported; without names, all are."""
     provider = apt.Apt(host)
     mine, all_ = provider.watch(["vim"]), provider.watch()
     await anext(mine)
@@ -376,10 +376,10 @@ async def test_a_watch_tells_of_its_own_packages_alone(host, events):
     await asyncio.wait_for(news, 5)
 
 
-async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
+async def test_intermediate_states_of_our_own_apt_are_not_reported(host, events):
     """A package whose configuration fails is half-configured before and after each attempt.
 
-    Its own attempts do not wake it.
+    Attempts of the agent do not wake the resource.
     """
     provider = apt.Apt(host)
     watch = provider.watch(["half"])
@@ -402,7 +402,7 @@ async def test_what_our_own_apt_does_on_the_way_is_not_told(host, events):
 
 
 def locked(path: Path) -> subprocess.Popen[str]:
-    """A process that holds a lock until its standard input ends."""
+    """Run a process that holds a lock until its standard input ends."""
     code = (
         "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); "
         "print('held', flush=True); sys.stdin.read()"
@@ -414,10 +414,10 @@ def locked(path: Path) -> subprocess.Popen[str]:
     return process
 
 
-async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypatch):
-    """Packages that are not installed, or are not as before, with what they ship, until the lock is given up.
+async def test_packages_that_another_process_is_changing(host, events, tmp_path, monkeypatch):
+    """Packages that are not installed, or that have changed, are held with their files until the lock is released.
 
-    Not what only our own commands change.
+    Packages that only our own commands change are not.
     """
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "bash.list").write_text("/.\n/bin\n/bin/bash\n")
@@ -458,9 +458,9 @@ async def test_what_others_have_in_their_hands(host, events, tmp_path, monkeypat
 
 @pytest.fixture
 def others(host, events, tmp_path, monkeypatch):
-    """Whoever holds a lock below `tmp_path` counts as somebody else.
+    """Treat every process that holds a lock below `tmp_path` as another one.
 
-    His packages are listed, registered and diverted there.
+    Its packages, registered files and diversions are read there.
     """
     (tmp_path / "info").mkdir()
     (tmp_path / "info" / "base-files.list").write_text("/.\n/etc\n/etc/default\n")
@@ -470,14 +470,14 @@ def others(host, events, tmp_path, monkeypatch):
 
 
 async def held(others: _locks.Others, *paths: str) -> list[str]:
-    """Those of the paths that others have in their hands."""
+    """Return which of the paths another process may be changing."""
     return [path for path in paths if await others.have(frozenset(), frozenset({path}))]
 
 
 async def test_files_that_ucf_keeps_are_held_with_their_package(host, others, tmp_path):
-    """Also one that is registered or forgotten while it is held.
+    """A file that is registered or removed from the registry meanwhile is held, too.
 
-    What is no entry is skipped, and entries of other packages are not held.
+    Malformed entries are skipped, and files of other packages are not held.
     """
     registry = tmp_path / "registry"
     registry.write_text(
@@ -498,8 +498,8 @@ async def test_files_that_ucf_keeps_are_held_with_their_package(host, others, tm
     assert await held(others, *asked) == []
 
 
-async def test_what_a_package_ships_anew_is_held_from_when_it_is_unpacked(host, others, tmp_path):
-    """Its list is another one then: that of a package that was not there before, too."""
+async def test_new_files_of_a_package_are_held_once_it_is_unpacked(host, others, tmp_path):
+    """Its list of files has changed by then; a new package has one."""
     bash = tmp_path / "info" / "bash.list"
     bash.write_text("/.\n/etc\n/etc/bash.conf\n")
     with locked(tmp_path / "lock") as process:
@@ -515,9 +515,9 @@ async def test_what_a_package_ships_anew_is_held_from_when_it_is_unpacked(host, 
 
 
 async def test_diverted_files_are_held_with_both_packages(host, others, tmp_path):
-    """The one that ships the file, whose place is elsewhere now, and the one that has it diverted and moves both.
+    """A diverted file is held with the package that ships it and with the package that diverts it.
 
-    What others divert is not.
+    Files that other packages divert are not held.
     """
     diversions = (
         "/bin/sh\n/bin/sh.bash\nbash\n",
@@ -546,8 +546,8 @@ async def test_diverted_files_are_held_with_both_packages(host, others, tmp_path
 
 
 @pytest.mark.skipif(not (shutil.which("ucfr") and shutil.which("dpkg-divert")), reason="needs ucf and dpkg")
-def test_the_registry_of_ucf_and_the_diversions_of_dpkg_are_read(tmp_path):
-    """As the tools themselves write them."""
+def test_the_registry_of_ucf_and_the_diversions_of_dpkg_are_parsed(tmp_path):
+    """The files are read as the tools write them."""
     (tmp_path / "diversions").write_text("")
     for name, path in (("bash", "/etc/default/bash"), ("vim", "/etc/vimrc")):
         subprocess.run(["ucfr", "--state-dir", tmp_path, name, path], check=True)
@@ -560,8 +560,8 @@ def test_the_registry_of_ucf_and_the_diversions_of_dpkg_are_read(tmp_path):
     assert claims.paths == {"/etc/default/bash", "/nonexistent/sh", "/nonexistent/sh.real"}
 
 
-async def test_a_package_whose_configuration_was_purged_is_held(host, others, tmp_path):
-    """It was removed before the session: only what dpkg has kept of it goes now."""
+async def test_a_package_whose_configuration_is_purged_is_held(host, others, tmp_path):
+    """The package was removed earlier; now the files that dpkg had kept are removed."""
     with locked(tmp_path / "lock") as process:
         assert not await others.have(frozenset({"gone"}), frozenset())
         host.answers["dpkg-query"] = "\n".join(line for line in STATUS.split("\n") if not line.startswith("gone"))

@@ -1,4 +1,4 @@
-"""What a call of a virtual module does, for every combination of interface, provider and host."""
+"""Calls of virtual modules, for every combination of interface, provider and host."""
 
 from __future__ import annotations
 
@@ -34,32 +34,32 @@ class Things(Interface, name="things"):
     """An interface with one function of every sort."""
 
     async def look(self, name: str, deep: bool = False) -> Thing:
-        """Look at one."""
+        """Return one thing."""
         return Thing(name="", ready=False)
 
     async def all(self) -> dict[str, Thing]:
-        """Look at all."""
+        """Return all things."""
         return {}
 
     @supported(os_family=("Debian", "RedHat"))
     async def hold(self) -> ChangeSet:
-        """Only some systems can."""
+        """A function that only some systems support."""
         return ChangeSet()
 
     @not_applicable(os_family="Windows")
     async def chown(self) -> ChangeSet:
-        """Some systems have nothing to do."""
+        """A function that does nothing on some systems."""
         return ChangeSet(comment="nothing to do")
 
     @supported(kernel="Linux")
     @not_applicable(os="Debian")
     async def odd(self) -> ChangeSet:
-        """Declared both ways."""
+        """A function that is declared both ways."""
         return ChangeSet()
 
 
 def make(**functions: Any) -> type[Provider]:
-    """A provider of things with these functions beside a right `look` and `all`."""
+    """Return a provider of things with these functions, and correct functions `look` and `all`."""
 
     async def look(self, name: str, deep: bool = False) -> Thing:
         return Thing(name=name, ready=deep)
@@ -73,12 +73,12 @@ def make(**functions: Any) -> type[Provider]:
 
 
 async def act(self: Any) -> ChangeSet:
-    """A provider's function that changes something."""
+    """A function of the provider that changes something."""
     return ChangeSet(changes={"it": {"old": None, "new": 1}})
 
 
-async def test_provided_function_runs_and_is_there(host):
-    """Rows 1 and 12: both have it, and what it returns comes through."""
+async def test_a_provided_function_runs_and_exists(host):
+    """Rows 1 and 12: interface and provider have the function, and its result is returned."""
     bound = Bound(Things, make(chown=act)(host))
 
     assert (await bound.look("a", deep=True)).ready is True
@@ -97,8 +97,8 @@ async def test_provided_function_runs_and_is_there(host):
     ],
     ids=["undecorated", "supported here", "supported elsewhere", "applicable here"],
 )
-async def test_missing_function_says_whether_it_is_a_gap(host, function, family, error, row):
-    """Rows 2, 5, 6, 10: the interface has it and the provider has not."""
+async def test_a_missing_function_reports_whether_it_is_a_gap(host, function, family, error, row):
+    """Rows 2, 5, 6, 10: the interface has the function, and the provider does not."""
     host.facts = {"os_family": family}
     bound = Bound(Things, make(look=None)(host))
 
@@ -109,8 +109,8 @@ async def test_missing_function_says_whether_it_is_a_gap(host, function, family,
     assert {entry.function: entry.row for entry in bound.describe()}[function] == row
 
 
-async def test_function_that_does_not_apply_returns_the_declared_result(host):
-    """Row 9: it can be called, does nothing, and does not count as there."""
+async def test_a_function_that_does_not_apply_returns_the_declared_result(host):
+    """Row 9: the function can be called, does nothing, and does not count as existing."""
     host.facts = {"os_family": ["windows"]}
     bound = Bound(Things, make()(host))
 
@@ -118,8 +118,8 @@ async def test_function_that_does_not_apply_returns_the_declared_result(host):
     assert not bound.has("chown")
 
 
-async def test_providing_what_does_not_apply_is_a_contradiction(host):
-    """Row 11: refused; leniently the declared result is given and the provider not called."""
+async def test_a_provided_function_that_does_not_apply_is_a_contradiction(host):
+    """Row 11: the provider is refused. If lenient, the declared result is returned, and the provider is not called."""
     host.facts = {"os_family": "Windows"}
     with pytest.raises(InterfaceContradiction, match="does not apply"):
         Bound(Things, make(chown=act)(host))
@@ -130,16 +130,16 @@ async def test_providing_what_does_not_apply_is_a_contradiction(host):
     assert not bound.has("chown")
 
 
-async def test_not_applicable_wins_over_supported(host):
-    """Row 13: declared both ways for this host, it does nothing, and that is said."""
+async def test_not_applicable_overrides_supported(host):
+    """Row 13: a function that is declared both ways for this host does nothing, with a warning."""
     bound = Bound(Things, make()(host))
 
     assert await bound.odd() == ChangeSet()
     assert any("both" in str(fields.get("why")) for _, _, fields in host.log.lines)
 
 
-async def test_stale_declaration_is_said(host):
-    """Row 8: provided where the interface says it cannot be: it runs, and the declaration is called stale."""
+async def test_a_stale_declaration_is_reported(host):
+    """Row 8: a function that the interface declares as impossible runs, with a warning."""
     host.facts = {"os_family": "Arch"}
     bound = Bound(Things, make(hold=act)(host))
 
@@ -147,8 +147,8 @@ async def test_stale_declaration_is_said(host):
     assert any("leaves out" in str(fields.get("why")) for _, _, fields in host.log.lines)
 
 
-async def test_function_outside_the_interface_is_deprecated(host):
-    """Row 3: it runs unchanged, and is warned of once."""
+async def test_a_function_outside_the_interface_is_deprecated(host):
+    """Row 3: the function runs unchanged, with one warning."""
     bound = Bound(Things, make(extra=act)(host))
     await bound.extra()
     await bound.extra()
@@ -158,7 +158,7 @@ async def test_function_outside_the_interface_is_deprecated(host):
 
 
 async def test_unknown_and_physical_functions_are_not_found(host):
-    """Rows 4 and 19: with the nearest name; `hasattr` works; the provider itself still has its own."""
+    """Rows 4 and 19: the error has the nearest name, `hasattr` works, and the provider still has the function."""
     bound = Bound(Things, make(own=physical(act))(host))
 
     with pytest.raises(
@@ -184,8 +184,8 @@ WRONG = {
 
 
 @pytest.mark.parametrize("source", WRONG.values(), ids=WRONG)
-async def test_wrong_signature_is_refused(host, source):
-    """Row 17: whatever call the interface admits must mean the same; leniently the function is not there."""
+async def test_a_wrong_signature_is_refused(host, source):
+    """Row 17: every call that the interface allows must mean the same. If lenient, the function does not exist."""
     scope = {"Thing": Thing}
     exec(source, scope)
     with pytest.raises(SignatureViolation, match=r"the interface says look\(name: 'str', deep: 'bool' = False\)"):
@@ -196,8 +196,8 @@ async def test_wrong_signature_is_refused(host, source):
     assert not bound.has("look")
 
 
-async def test_keyword_only_extras_are_fine(host):
-    """A provider may have options of its own; unannotated parameters are taken at their word."""
+async def test_additional_keyword_only_parameters_are_allowed(host):
+    """A provider may have options of its own; parameters without annotation are accepted."""
 
     async def look(self, name, deep=False, *, colour: str = "red") -> Thing:
         return Thing(name=colour, ready=deep)
@@ -207,14 +207,14 @@ async def test_keyword_only_extras_are_fine(host):
     assert (await bound.look("a", colour="blue")).name == "blue"
 
 
-async def test_attribute_that_is_no_function_does_not_count(host):
-    """Row 18: a constant of the right name is no function."""
+async def test_an_attribute_that_is_not_a_function_does_not_count(host):
+    """Row 18: a constant with the right name is not a function."""
     with pytest.raises(FunctionNotImplemented):
         Bound(Things, make(look=42)(host)).look("a")
 
 
-async def test_result_may_be_a_mapping_and_is_sorted(host):
-    """What is no field of the result goes into `extra`."""
+async def test_a_result_may_be_a_mapping(host):
+    """Keys that are not fields of the result go into `extra`."""
 
     async def everything(self):
         return {"a": {"name": "a", "ready": True, "colour": "red"}}
@@ -225,8 +225,8 @@ async def test_result_may_be_a_mapping_and_is_sorted(host):
 
 
 @pytest.mark.parametrize("wrong", [{"a": {"name": "a"}}, {"a": {"name": "a", "ready": "yes"}}, None, ["a"]], ids=repr)
-async def test_wrong_result_is_a_violation(host, wrong):
-    """A missing field, a text for a truth, nothing at all: never converted, never let through."""
+async def test_a_wrong_result_is_a_violation(host, wrong):
+    """A missing field, a text instead of a boolean, or None is neither converted nor returned."""
 
     async def everything(self):
         return wrong
@@ -235,8 +235,8 @@ async def test_wrong_result_is_a_violation(host, wrong):
         await Bound(Things, make(all=everything)(host)).all()
 
 
-async def test_plain_function_runs_in_a_thread(host):
-    """A provider's function that is not async is run by the host's `blocking`."""
+async def test_a_plain_function_runs_in_a_thread(host):
+    """A function of a provider that is not async runs in `blocking` of the host."""
 
     def look(self, name: str, deep: bool = False) -> Thing:
         return Thing(name=name, ready=True)
@@ -244,13 +244,13 @@ async def test_plain_function_runs_in_a_thread(host):
     assert (await Bound(Things, make(look=look)(host)).look("a")).ready
 
 
-def test_unknown_grain_is_an_error_when_declared():
-    """A slip of the pen in a decorator is found at once."""
+def test_an_unknown_grain_is_an_error_at_the_declaration():
+    """A misspelt grain in a decorator is refused at once."""
     with pytest.raises(DeclarationError, match="there is no grain 'osfamily', did you mean 'os_family'"):
         supported(osfamily="Debian")
 
 
-def test_interfaces_and_providers_must_say_what_they_are():
+def test_interfaces_and_providers_need_a_name():
     """An interface without a name and a provider without an interface are refused."""
     with pytest.raises(DeclarationError, match="it has no name"):
         type("Nameless", (Interface,), {})
@@ -258,8 +258,8 @@ def test_interfaces_and_providers_must_say_what_they_are():
         type("Idle", (Provider,), {})
 
 
-def test_interface_inherits_functions():
-    """A child has its parent's functions and its own."""
+def test_an_interface_inherits_functions():
+    """A derived interface has the functions of its base and its own."""
 
     class More(Things, version=2):
         async def more(self) -> None: ...

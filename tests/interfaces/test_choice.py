@@ -1,4 +1,4 @@
-"""Which provider is chosen for a host, and why another is not."""
+"""How a provider is chosen for a host, and the reasons why others are not."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from holdfast.resources.interfaces.base import Confine, Interface, Provider
 
 
 class Plants(Interface, name="plants"):
-    """An interface that promises nothing."""
+    """An interface without functions."""
 
 
 def plant(tool: str, confine: Confine = Confine(), priority: int = 0) -> type[Provider]:  # noqa: B008 - frozen
-    """A provider of plants."""
+    """Return a provider of plants."""
     return type(
         tool.title(), (Provider,), {"implements": Plants, "tool": tool, "confine": confine, "priority": priority}
     )
 
 
-def test_the_one_that_fits_is_chosen(host, providers):
+def test_the_provider_that_fits_is_chosen(host, providers):
     """Grains, commands and paths decide."""
     plant("oak", Confine(grains={"os_family": ("RedHat",)}))
     plant("ash", Confine(grains={"os_family": ("debian",)}, commands=("sh",), paths=("/",)))
@@ -29,15 +29,15 @@ def test_the_one_that_fits_is_chosen(host, providers):
 
 
 def test_priority_decides_among_those_that_fit(host, providers):
-    """The highest wins."""
+    """The highest priority wins."""
     plant("oak")
     plant("ash", priority=1)
 
     assert registry.bind("plants", host).provider.tool == "ash"
 
 
-def test_operators_word_comes_first(host, providers):
-    """Even over what the provider demands."""
+def test_the_setting_overrides_the_choice(host, providers):
+    """The setting holds even if the conditions of the provider do not."""
     plant("oak", Confine(commands=("no-such-command",)))
     plant("ash", priority=1)
 
@@ -46,8 +46,8 @@ def test_operators_word_comes_first(host, providers):
         registry.bind("plants", host, "elm")
 
 
-def test_tie_is_an_error(host, providers):
-    """Nobody guesses."""
+def test_a_tie_is_an_error(host, providers):
+    """Two providers with the same priority are an error."""
     plant("oak")
     plant("ash")
 
@@ -58,7 +58,7 @@ def test_tie_is_an_error(host, providers):
 
 
 def test_refusals_have_reasons(host, providers):
-    """When none fits, each says why not."""
+    """If no provider fits, the error gives the reason of each."""
     plant("oak", Confine(grains={"os_family": ("RedHat", "Suse")}))
     plant("ash", Confine(commands=("no-such-command",), paths=("/no/such/path",)))
     plant("elm", Confine(paths=("/no/such/path",), missing="it is winter"))
@@ -72,8 +72,8 @@ def test_refusals_have_reasons(host, providers):
     )
 
 
-def test_unknown_module_gets_the_nearest_name(host, providers):
-    """A mistyped virtual module."""
+def test_an_unknown_module_gets_the_nearest_name(host, providers):
+    """The error names the nearest virtual module."""
     plant("oak")
 
     with pytest.raises(
@@ -87,8 +87,8 @@ def test_unknown_module_gets_the_nearest_name(host, providers):
     [("pkg", "apt"), ("service", "systemd"), ("user", "shadow"), ("group", "shadow")],
     ids=["pkg", "service", "user", "group"],
 )
-def test_builtin_providers_keep_to_their_interfaces(host, name, tool):
-    """Each binds strictly, and implements all that its interface promises for its platform."""
+def test_builtin_providers_implement_their_interfaces(host, name, tool):
+    """Each binds strictly, and implements everything that its interface promises for its platform."""
     bound = registry.bind(name, host, tool)
 
     rows = {entry.function: entry.row for entry in bound.describe()}

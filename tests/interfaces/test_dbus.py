@@ -1,4 +1,4 @@
-"""The D-Bus connection against a real bus daemon of our own, which is killed and started again."""
+"""The D-Bus connection, with a real bus daemon that the tests kill and restart."""
 
 from __future__ import annotations
 
@@ -31,20 +31,20 @@ class Daemon:
         self.address = f"unix:path={path}"
 
     async def start(self) -> None:
-        """Start it, and wait until it listens."""
+        """Start the daemon, and wait until it listens."""
         argv = ("dbus-daemon", "--session", f"--address={self.address}", "--nofork", "--nosyslog", "--print-address")
         self.process = await asyncio.create_subprocess_exec(*argv, stdout=asyncio.subprocess.PIPE)
         await self.process.stdout.readline()
 
     async def stop(self) -> None:
-        """Kill it."""
+        """Kill the daemon."""
         if self.process.returncode is None:
             self.process.kill()
         await self.process.wait()
         self.process._transport.close()
 
     async def emit(self, path: str, text: str, destination: str | None = None) -> None:
-        """Send a signal from a connection of its own, to all or to one."""
+        """Send a signal from a connection of its own, to all or to one recipient."""
         bus = await MessageBus(bus_address=self.address, bus_type=BusType.SYSTEM).connect()
         signal = Message.new_signal(path, "org.example.Thing", "Changed", "s", [text])
         signal.destination = destination
@@ -56,7 +56,7 @@ class Daemon:
 
 @pytest.fixture
 async def daemon(tmp_path) -> AsyncIterator[Daemon]:
-    """A running bus daemon."""
+    """Run a bus daemon."""
     daemon = Daemon(str(tmp_path / "bus"))
     await daemon.start()
     yield daemon
@@ -65,26 +65,26 @@ async def daemon(tmp_path) -> AsyncIterator[Daemon]:
 
 @pytest.fixture
 def health() -> Health:
-    """The conditions that the bus reports."""
+    """Return the health conditions of the connection."""
     return Health()
 
 
 @pytest.fixture
 async def bus(daemon, health) -> AsyncIterator[SystemBus]:
-    """A bus of which the daemon is the system's."""
+    """Return a connection that uses this daemon as the system bus."""
     bus = SystemBus(Tasks(health), health, address=daemon.address)
     yield bus
     await bus.close()
 
 
 async def next_of(signals: AsyncIterator[Signal | None]) -> Signal | None:
-    """The next signal, within a time."""
+    """Return the next signal, or fail after a timeout."""
     async with asyncio.timeout(5):
         return await anext(signals)
 
 
-async def test_call_returns_plain_values(bus):
-    """Answers come as Python's own values."""
+async def test_a_call_returns_plain_values(bus):
+    """Answers are converted to Python's own types."""
     names = (await bus.call(*DAEMON, "ListNames"))[0]
     credentials = (await bus.call(*DAEMON, "GetConnectionCredentials", "s", names[-1]))[0]
 
@@ -92,8 +92,8 @@ async def test_call_returns_plain_values(bus):
     assert isinstance(credentials["ProcessID"], int)
 
 
-async def test_thousands_of_calls_at_once_go_through(bus, health):
-    """More than the socket takes at once: none is lost, and neither is the connection."""
+async def test_thousands_of_calls_at_once_succeed(bus, health):
+    """More calls than the socket accepts at once lose neither an answer nor the connection."""
     seen = []
     health.listen = lambda: seen.append(health.conditions)
     calls = (bus.call(*DAEMON, "GetNameOwner", "s", "long." * 400) for _ in range(3000))
@@ -103,15 +103,15 @@ async def test_thousands_of_calls_at_once_go_through(bus, health):
     assert seen == []
 
 
-async def test_refusal_has_the_name_of_the_error(bus):
-    """What the other side says is passed on."""
+async def test_a_refusal_has_the_name_of_the_error(bus):
+    """The message of the other side is passed on."""
     with pytest.raises(BusError, match=r"Nonsense of org.freedesktop.DBus was refused") as refusal:
         await bus.call(*DAEMON, "Nonsense")
     assert refusal.value.name == "org.freedesktop.DBus.Error.UnknownMethod"
 
 
-async def test_missing_bus_is_said_at_once(tmp_path, health):
-    """A host without D-Bus does not keep anybody waiting, and is no fault of its health."""
+async def test_a_missing_bus_is_reported_at_once(tmp_path, health):
+    """A host without D-Bus delays nothing, and its health is not affected."""
     bus = SystemBus(Tasks(health), health, address=f"unix:path={tmp_path}/none")
     async with asyncio.timeout(2):
         with pytest.raises(BusError, match=r"cannot reach D-Bus: .*No such file"):
@@ -120,8 +120,8 @@ async def test_missing_bus_is_said_at_once(tmp_path, health):
     await bus.close()
 
 
-async def test_signals_come_to_those_who_asked(bus, daemon):
-    """Only for their path; armed is said first; one rule serves all subscribers of a kind."""
+async def test_signals_reach_their_subscribers(bus, daemon):
+    """Only signals of the path are reported, after the watch is armed; one rule serves all equal subscriptions."""
     async with (
         aclosing(bus.signals(CHANGED)) as one,
         aclosing(bus.signals(Match("", "org.example.Thing", "Changed"))) as every,
@@ -135,10 +135,10 @@ async def test_signals_come_to_those_who_asked(bus, daemon):
         assert [(await next_of(every)).body for _ in range(2)] == [["other"], ["mine"]]
 
 
-async def test_signal_of_a_user_to_the_agent_alone_is_dropped(bus, daemon):
-    """The bus checks no rule for a signal that has a destination.
+async def test_a_signal_to_the_agent_alone_is_dropped(bus, daemon):
+    """The bus checks no policy for a signal with a destination.
 
-    Whoever is on the bus could say that the system goes down.
+    Any user of the bus could otherwise claim that the system is shutting down.
     """
     async with aclosing(bus.signals(CHANGED)) as signals:
         assert await next_of(signals) is None
@@ -147,8 +147,8 @@ async def test_signal_of_a_user_to_the_agent_alone_is_dropped(bus, daemon):
         assert (await next_of(signals)).body == ["real"]
 
 
-async def test_subscriptions_leave_nothing_behind(bus):
-    """When the last subscriber has gone, the bus is asked for nothing any more."""
+async def test_closed_subscriptions_leave_nothing_behind(bus):
+    """The rule is removed from the bus with the last subscriber."""
     async with aclosing(bus.signals(CHANGED)) as one:
         await next_of(one)
         async with aclosing(bus.signals(CHANGED)) as two:
@@ -158,8 +158,11 @@ async def test_subscriptions_leave_nothing_behind(bus):
     assert (bus._rules, bus._queues, bus._asked) == ({}, {}, {})
 
 
-async def test_bus_that_goes_and_comes_is_looked_at_again(bus, daemon, health):
-    """Health says that it is gone; calls wait; subscribers are told to look again, and hear the next signal."""
+async def test_a_restarted_bus_triggers_a_check(bus, daemon, health):
+    """Health reports that the bus is missing, and calls wait.
+
+    Subscribers are told to check again, and get the next signal.
+    """
     async with aclosing(bus.signals(CHANGED)) as signals:
         await next_of(signals)
         gone = asyncio.Event()
@@ -178,8 +181,8 @@ async def test_bus_that_goes_and_comes_is_looked_at_again(bus, daemon, health):
         assert (await next_of(signals)).body == ["again"]
 
 
-async def test_call_gives_up_in_time(bus, daemon):
-    """While the bus is away, a call ends at its deadline and says why."""
+async def test_a_call_ends_at_its_deadline(bus, daemon):
+    """While the bus is missing, a call ends at its deadline with the reason."""
     await bus.call(*DAEMON, "GetId")
     await daemon.stop()
 
@@ -194,7 +197,7 @@ ALL = (CHANGED, Match("", "org.example.Thing", "Added"), Match("", "org.example.
 
 
 async def rules_asked_for(bus, monkeypatch):
-    """The rules requested from the connected bus from now on; after each, other tasks run."""
+    """Record the rules that are requested from now on; other tasks run after each."""
     asked, call = [], bus.call
     await call(*DAEMON, "GetId")
 
@@ -208,8 +211,8 @@ async def rules_asked_for(bus, monkeypatch):
     return asked
 
 
-async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
-    """Concurrent callers wait for the first request; no rule is forgotten or requested twice."""
+async def test_concurrent_subscribers_get_all_their_rules(bus, monkeypatch):
+    """Concurrent callers wait for the first request; each rule is requested exactly once."""
     asked = await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(*ALL)) as one, aclosing(bus.signals(*ALL)) as two:
         await asyncio.gather(next_of(one), next_of(two))
@@ -217,8 +220,8 @@ async def test_subscribers_at_once_get_all_their_rules(bus, monkeypatch):
         assert sorted(asked) == sorted(rule(match) for match in ALL)
 
 
-async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, daemon, monkeypatch):
-    """Cancelled while it asked the bus: who waits for the same rule is armed all the same, and hears."""
+async def test_a_cancelled_first_subscriber_does_not_affect_the_second(bus, daemon, monkeypatch):
+    """If the first subscriber is cancelled during its request, the second one is armed and gets signals."""
     await rules_asked_for(bus, monkeypatch)
     async with aclosing(bus.signals(CHANGED)) as one, aclosing(bus.signals(CHANGED)) as two:
         first, second = asyncio.create_task(next_of(one)), asyncio.create_task(next_of(two))
@@ -232,10 +235,10 @@ async def test_first_subscriber_that_goes_takes_no_rule_from_the_second(bus, dae
         assert (await next_of(two)).body == ["heard"]
 
 
-async def test_no_rule_is_asked_for_twice_by_whoever_comes_before_the_connection(bus, daemon, monkeypatch):
-    """The connection is made with the rules that are wanted by then.
+async def test_subscribers_before_the_connection_request_each_rule_once(bus, daemon, monkeypatch):
+    """The connection requests the rules that are wanted when it is made.
 
-    The bus counts them, and would keep the second for ever.
+    The bus counts requests, and would keep the rule after the last subscriber has left.
     """
     asked = []
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""Kinds of pkg, service, user and group against interfaces that live in memory: what is decided, without a machine."""
+"""Decisions of the kinds pkg, service, user and group, with interfaces in memory instead of a machine."""
 
 from __future__ import annotations
 
@@ -16,31 +16,31 @@ from holdfast.resources.testing import FakeContext
 
 
 class Packages:
-    """A package manager with whole-number versions; `offered` says which there are."""
+    """A package manager whose versions are whole numbers; `offered` holds those that can be installed."""
 
     def __init__(self, offered: dict[str, list[str]], **installed: str) -> None:
         self.offered, self.installed = offered, installed
         self.calls: list[Any] = []
 
     async def list_installed(self, names: Any = ()) -> dict[str, list[Pkg]]:
-        """What is installed."""
+        """Return the installed packages."""
         return {name: [Pkg(name=name, version=self.installed[name])] for name in names if name in self.installed}
 
     async def latest(self, names: Any, refresh: bool = False) -> dict[str, str | None]:
-        """The first that is offered."""
+        """Return the first offered version."""
         self.calls += ["refresh"] if refresh else []
         return {name: next(iter(self.offered.get(name, ())), None) for name in names}
 
     async def available(self, names: Any) -> dict[str, list[str]]:
-        """All that are offered."""
+        """Return all offered versions."""
         return {name: self.offered.get(name, []) for name in names}
 
     async def compare(self, a: str, b: str) -> int:
-        """As numbers."""
+        """Compare as numbers."""
         return (int(a) > int(b)) - (int(a) < int(b))
 
     async def install(self, pkgs: Any, refresh: Any = None, *, test: bool = False, options: Any = None) -> ChangeSet:
-        """Install what is offered."""
+        """Install an offered version."""
         if unknown := [pkg.name for pkg in pkgs if pkg.name not in self.offered]:
             raise Permanent(f"cannot install {unknown}")
         new = {pkg.name: pkg.version or self.offered[pkg.name][0] for pkg in pkgs}
@@ -52,18 +52,18 @@ class Packages:
 
 
 class Services:
-    """A service manager with one service, whose state is an attribute of this."""
+    """A service manager with one service, whose state is an attribute of this object."""
 
     def __init__(self, **status: Any) -> None:
         self.now = {"exists": True, "active": False, "state": "inactive", "enabled": False, "masked": False, **status}
         self.calls: list[str] = []
 
     async def status(self, names: Any) -> dict[str, ServiceStatus]:
-        """What is now."""
+        """Return the present state."""
         return {name: ServiceStatus(name=name, **self.now) for name in names}
 
     def __getattr__(self, verb: str) -> Any:
-        """A function that switches something, and is written down."""
+        """Return a function that changes the state, and records its call."""
 
         async def switch(name: str, *_: Any, test: bool = False, options: Any = None) -> ChangeSet:
             self.calls.append(verb)
@@ -79,12 +79,12 @@ class Services:
 
 
 def context(tmp_path: Any, **interfaces: Any) -> FakeContext:
-    """A world with these interfaces only."""
+    """Return a context with only these interfaces."""
     return FakeContext(tmp_path, interfaces=interfaces)
 
 
 def declare(kind: str, name: str = "it", **arguments: Any) -> Resource:
-    """A resource of a kind."""
+    """Return a resource of a kind."""
     return registry.find(kind).declare(name, **arguments)
 
 
@@ -109,8 +109,8 @@ def declare(kind: str, name: str = "it", **arguments: Any) -> Resource:
         ("30", "3*", None),
     ],
 )
-async def test_version_is_chosen_and_kept(tmp_path, installed, version, chosen):
-    """Nothing is done when what is there will do; otherwise the newest that is wanted is installed, once."""
+async def test_a_version_is_chosen_and_kept(tmp_path, installed, version, chosen):
+    """Nothing is done if the installed version is allowed; otherwise the newest allowed one is installed, once."""
     pkg = Packages({"it": ["30", "20", "10"]}, **({"it": installed} if installed else {}))
     resource, ctx = declare("pkg.installed", version=version), context(tmp_path, pkg=pkg)
 
@@ -122,8 +122,8 @@ async def test_version_is_chosen_and_kept(tmp_path, installed, version, chosen):
     assert len(pkg.calls) == (chosen is not None)
 
 
-async def test_newer_version_will_do_when_updates_are_allowed(tmp_path):
-    """With `allow_updates` a package that was upgraded by hand is not taken back."""
+async def test_a_newer_version_is_kept_if_updates_are_allowed(tmp_path):
+    """With `allow_updates`, a package that was upgraded by hand is not downgraded."""
     pkg = Packages({"it": ["30", "20"]}, it="30")
 
     assert await declare("pkg.installed", version="20", allow_updates=True).check_apply(
@@ -131,8 +131,8 @@ async def test_newer_version_will_do_when_updates_are_allowed(tmp_path):
     )
 
 
-async def test_package_that_nobody_offers_yet_would_change(tmp_path):
-    """Its repository may be part of the same states: looking is no error, putting right is."""
+async def test_a_package_without_a_candidate_would_change(tmp_path):
+    """The same states may add its repository: a check is no error, but a repair is."""
     ctx = context(tmp_path, pkg=Packages({}))
 
     assert await declare("pkg.installed").check_apply(ctx, False) is False
@@ -141,8 +141,8 @@ async def test_package_that_nobody_offers_yet_would_change(tmp_path):
         await declare("pkg.installed").check_apply(ctx, True)
 
 
-async def test_lists_are_only_fetched_to_put_right(tmp_path):
-    """A look changes nothing, not even what is known of the repositories."""
+async def test_package_lists_are_fetched_only_for_a_repair(tmp_path):
+    """A check changes nothing, not even the package lists."""
     pkg = Packages({"it": ["2", "1"]}, it="1")
 
     await declare("pkg.latest").check_apply(context(tmp_path, pkg=pkg), False)
@@ -155,7 +155,7 @@ async def test_lists_are_only_fetched_to_put_right(tmp_path):
     "pkgs", [["a", {"b": "1*"}], {"a": None, "b": "1*"}, ("a", {"b": "1*"})], ids=["list", "mapping", "tuple"]
 )
 def test_lists_of_packages_are_read(pkgs):
-    """Names and names with versions, in any of Salt's spellings; each is a uid."""
+    """Names, and names with versions, are read in all of Salt's forms; each is a uid."""
     resource = declare("pkg.installed", pkgs=pkgs)
 
     assert resource.wanted == {"a": None, "b": "1*"}
@@ -166,7 +166,7 @@ def test_lists_of_packages_are_read(pkgs):
     "arguments", [{"pkgs": [["a"]]}, {"version": ">= >"}, {"pkgs": [{"a": "1 2"}]}, {"versoin": "1"}], ids=repr
 )
 def test_wrong_arguments_are_refused(arguments):
-    """What is no package, no version, no argument."""
+    """Invalid packages, versions and arguments are errors."""
     with pytest.raises(ValidationError):
         declare("pkg.installed", **arguments)
 
@@ -174,8 +174,8 @@ def test_wrong_arguments_are_refused(arguments):
 # -- services ----------------------------------------------------------------------------------------------------------
 
 
-async def test_service_is_switched_in_order(tmp_path):
-    """Unmasked before it is started, enabled when it runs."""
+async def test_a_service_is_changed_in_order(tmp_path):
+    """It is unmasked before it is started, and enabled when it runs."""
     service = Services(masked=True)
 
     await declare("service.running", enable=True, unmask=True).check_apply(context(tmp_path, service=service), True)
@@ -183,8 +183,8 @@ async def test_service_is_switched_in_order(tmp_path):
     assert service.calls == ["unmask", "start", "enable"]
 
 
-async def test_missing_service_would_change(tmp_path):
-    """One that its package will bring is no error to look at; for `dead` it is right."""
+async def test_a_missing_service_would_change(tmp_path):
+    """A check of a service that its package will install is no error; for `dead` a missing service is as declared."""
     ctx = context(tmp_path, service=Services(exists=False))
 
     assert await declare("service.running", enable=True).check_apply(ctx, False) is False
@@ -192,16 +192,16 @@ async def test_missing_service_would_change(tmp_path):
     assert await declare("service.dead", enable=False).check_apply(ctx, True) is True
 
 
-async def test_service_that_cannot_be_enabled_is_right(tmp_path):
-    """A static unit counts as declared, either way."""
+async def test_a_service_that_cannot_be_enabled_is_as_declared(tmp_path):
+    """A static unit counts as declared, enabled or disabled."""
     ctx = context(tmp_path, service=Services(active=True, state="active", enabled=None))
 
     for enable in (True, False):
         assert await declare("service.running", enable=enable).check_apply(ctx, True) is True
 
 
-async def test_service_about_to_be_restarted_is_not_dead(tmp_path):
-    """`Restart=` in the unit would have it back in a moment."""
+async def test_a_service_about_to_be_restarted_is_not_dead(tmp_path):
+    """`Restart=` in the unit would start it again in a moment."""
     service = Services(state="activating")
 
     assert await declare("service.dead").check_apply(context(tmp_path, service=service), True) is False
@@ -218,8 +218,8 @@ async def test_service_about_to_be_restarted_is_not_dead(tmp_path):
     ],
     ids=["restart", "reload", "full restart", "down"],
 )
-async def test_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
-    """Salt's `mod_watch` of a running service; without `apply` it is only reported."""
+async def test_a_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
+    """It follows Salt's `mod_watch` of a running service; without `apply` it is only reported."""
     service = Services(active=active, state="active" if active else "inactive")
     ctx = context(tmp_path, service=service)
 
@@ -229,23 +229,20 @@ async def test_refresh_does_what_is_declared(tmp_path, active, arguments, verb):
     assert (service.calls, ctx.report.changes, ctx.report.touched) == ([verb], {"it": True}, True)
 
 
-async def test_service_that_ends_within_its_delay_is_an_error(tmp_path):
+async def test_a_service_that_exits_within_its_delay_is_an_error(tmp_path):
     """`init_delay` gives it time to fail."""
 
     class Weak(Services):
         async def start(self, name: str, **_: Any) -> ChangeSet:
-            """Start, and end at once."""
+            """Start, and exit at once."""
             return ChangeSet(changes={name: {}})
 
     with pytest.raises(Permanent, match=r"it was started, but 0\.01 s later it does not run"):
         await declare("service.running", init_delay=0.01).check_apply(context(tmp_path, service=Weak()), True)
 
 
-async def test_service_that_comes_back_within_its_delay_is_an_error(tmp_path):
-    """`init_delay` gives it time to be started again, by a stop that was needed as by a refresh.
-
-    Without it nobody waits.
-    """
+async def test_a_service_that_restarts_within_its_delay_is_an_error(tmp_path):
+    """`init_delay` gives it time to start again, after a stop or a refresh. Without `init_delay` there is no wait."""
 
     class Stubborn(Services):
         async def stop(self, name: str, **_: Any) -> ChangeSet:
@@ -260,8 +257,8 @@ async def test_service_that_comes_back_within_its_delay_is_an_error(tmp_path):
     assert await declare("service.dead", init_delay=60).refresh(context(tmp_path, service=service), False) is False
 
 
-def test_units_are_named_in_full():
-    """So that a unit file and a service meet."""
+def test_units_have_their_full_names():
+    """A unit file and its service then have the same name."""
     assert declare("service.running", "nginx").uids() == (("unit", "nginx.service"),)
     assert declare("service.running", "backup.timer").uids() == (("unit", "backup.timer"),)
 
@@ -270,7 +267,7 @@ def test_units_are_named_in_full():
 
 
 def people(user: User | None, *groups: str) -> dict[str, Any]:
-    """Interfaces with at most one user, and these groups."""
+    """Return interfaces with at most one user, and these groups."""
 
     async def info(names: Any) -> dict[str, Any]:
         return dict.fromkeys(names, user)
@@ -316,16 +313,16 @@ ALICE = User(
     ],
     ids=repr,
 )
-async def test_user_is_compared_field_by_field(tmp_path, arguments, changes):
-    """Only what is declared counts; secrets are masked."""
+async def test_a_user_is_compared_field_by_field(tmp_path, arguments, changes):
+    """Only declared fields are compared; secrets are masked."""
     ctx = context(tmp_path, **people(ALICE, "sudo", "adm", "games"))
 
     assert await declare("user.present", "alice", **arguments).check_apply(ctx, False) is (not changes)
     assert ctx.report.changes == changes
 
 
-async def test_missing_user_would_be_created(tmp_path):
-    """With groups that do not exist yet: no error."""
+async def test_a_missing_user_would_be_created(tmp_path):
+    """Groups that do not exist yet are no error."""
     ctx = context(tmp_path, **people(None))
 
     assert await declare("user.present", "alice", groups=["devs"], password="$6$s$h").check_apply(ctx, False) is False
@@ -349,7 +346,7 @@ async def test_missing_user_would_be_created(tmp_path):
     ],
 )
 def test_dangerous_or_contradictory_accounts_are_refused(kind, name, arguments):
-    """Before anything is looked at; a password that is no hash is not repeated in the message."""
+    """Nothing is read before; the message does not repeat a password that is no hash."""
     with pytest.raises(ValidationError) as refusal:
         declare(kind, name, **arguments)
     assert "sesame" not in str(refusal.value)

@@ -1,4 +1,4 @@
-"""How the account files are read and the shadow tools are called; the lab runs them for real."""
+"""How the account files are read and the shadow tools are called; tests/lab runs the real tools."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ WHOLE = {"passwd": PASSWD, "group": GROUP, "shadow": SHADOW}
 
 @pytest.fixture
 def etc(tmp_path, monkeypatch):
-    """Account files of a small host."""
+    """Create the account files of a small host."""
     for name, text in WHOLE.items():
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(shadow, "read", lambda: _etc.read(tmp_path))
     return tmp_path
 
 
-def test_accounts_are_read_whole(etc):
-    """Every field, comments and broken lines left out."""
+def test_accounts_are_read_completely(etc):
+    """Every field is read; comments and malformed lines are skipped."""
     accounts = _etc.read(etc)
 
     alice = accounts.users["alice"]
@@ -44,8 +44,8 @@ def test_accounts_are_read_whole(etc):
     assert accounts.groups["sudo"].members == ("alice", "bob")
 
 
-def test_nobody_can_hide_or_do_harm_by_a_line(etc):
-    """Users may put odd line breaks into comments (chfn), and an editor may leave a line without its number."""
+def test_odd_lines_do_no_harm(etc):
+    """Users can put odd line breaks into their comments (chfn), and an editor may drop the number of a line."""
     (etc / "passwd").write_text(
         PASSWD + "eve:x:1001:100:a\u2028b\x85c\rd:/home/eve:/bin/sh\nhalf:x::100::/:/bin/sh\n", newline=""
     )
@@ -57,21 +57,21 @@ def test_nobody_can_hide_or_do_harm_by_a_line(etc):
     assert (accounts.users["eve"].fullname, accounts.users["eve"].extra["date"]) == ("a\u2028b\x85c\rd", None)
 
 
-def test_hash_is_not_shown(etc):
-    """A user that ends up in a message does not carry the password there."""
+def test_the_hash_is_not_shown(etc):
+    """The representation of a user, which may appear in a message, omits the password hash."""
     assert "$6$" not in repr(_etc.read(etc).users["alice"])
 
 
 def test_without_shadow_passwords_are_unknown(etc):
-    """An agent without root's rights still knows who there is."""
+    """An agent without root's rights can still list the accounts."""
     (etc / "shadow").unlink()
 
     alice = _etc.read(etc).users["alice"]
     assert (alice.password, alice.locked, alice.extra["expire"]) == (None, None, None)
 
 
-async def test_password_goes_through_standard_input(host, etc):
-    """It is in no argument list, and never in what is returned; what would break the line is refused."""
+async def test_a_password_is_passed_by_standard_input(host, etc):
+    """It is in no argument list and in no result; characters that would break the line are refused."""
     changes = await shadow.ShadowUsers(host).set_password("alice", "$6$a$b")
 
     assert (host.ran, host.stdin) == (["chpasswd --encrypted"], ["alice:$6$a$b\n"])
@@ -81,8 +81,8 @@ async def test_password_goes_through_standard_input(host, etc):
             await shadow.ShadowUsers(host).set_password("alice", evil)
 
 
-async def test_password_is_locked_only_when_it_is_not(host, etc):
-    """What is as it should be runs no tool; with `test` none is run at all."""
+async def test_a_password_is_locked_only_if_it_is_not(host, etc):
+    """An account as declared runs no tool; with `test`, no tool runs at all."""
     users = shadow.ShadowUsers(host)
 
     assert (await users.set_lock("alice", True)).changes == {}
@@ -93,8 +93,8 @@ async def test_password_is_locked_only_when_it_is_not(host, etc):
     assert host.ran == ["passwd --quiet --unlock alice", "passwd --quiet --lock root"]
 
 
-async def test_group_of_the_same_name_becomes_primary(host, etc):
-    """Where useradd would refuse, the group that is there is taken, unless something else is declared."""
+async def test_a_group_of_the_same_name_becomes_primary(host, etc):
+    """Where useradd would refuse, the existing group is used, unless the state declares another."""
     users = shadow.ShadowUsers(host)
     await users.add("sudo")
     await users.add("sudo", gid=100)
@@ -108,14 +108,14 @@ async def test_group_of_the_same_name_becomes_primary(host, etc):
 
 
 async def test_parts_of_the_comment_are_kept(host, etc):
-    """Changing one part of the comment field leaves the others."""
+    """Changing one part of the comment field keeps the others."""
     await shadow.ShadowUsers(host).modify("alice", workphone="42")
 
     assert host.ran == ["usermod --comment Alice,R1,42,555,more,still alice"]
 
 
-async def test_locked_files_are_temporary(host, etc, monkeypatch):
-    """Somebody else edits the files: trying again helps."""
+async def test_locked_files_are_a_temporary_error(host, etc, monkeypatch):
+    """Another process edits the files, so a retry may succeed."""
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     host.answers["useradd"] = (1, "", "useradd: cannot lock /etc/passwd; try again later.\n")
 
@@ -123,8 +123,8 @@ async def test_locked_files_are_temporary(host, etc, monkeypatch):
         await shadow.ShadowUsers(host).add("dave")
 
 
-async def test_an_ordinary_user_is_told_to_be_root(host, etc, monkeypatch):
-    """The tools only say that the files are locked, and trying again would never help."""
+async def test_an_ordinary_user_is_told_to_use_root(host, etc, monkeypatch):
+    """The tools only report that the files are locked, but a retry would never succeed."""
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     host.answers["useradd"] = (
         1,
@@ -136,8 +136,8 @@ async def test_an_ordinary_user_is_told_to_be_root(host, etc, monkeypatch):
         await shadow.ShadowUsers(host).add("dave")
 
 
-async def test_planning_runs_nothing(host, etc):
-    """With `test` every function says what it would change, and no tool is run."""
+async def test_planning_runs_no_tool(host, etc):
+    """With `test`, every function returns what it would change."""
     users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
 
     assert (await users.add("dave", uid=5, test=True)).changes["uid"] == {"old": None, "new": 5}
@@ -157,8 +157,8 @@ async def test_planning_runs_nothing(host, etc):
     assert host.ran == []
 
 
-async def test_nothing_to_do_changes_nothing(host, etc):
-    """What is as asked for gives an empty set of changes."""
+async def test_an_account_as_declared_is_not_changed(host, etc):
+    """The set of changes is empty."""
     users, groups = shadow.ShadowUsers(host), shadow.ShadowGroups(host)
 
     assert not await users.remove("nobody-here")

@@ -1,4 +1,4 @@
-"""Homes that root's tools must not touch: users could exchange them meanwhile."""
+"""Homes that root's tools must not touch, because users could exchange them meanwhile."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ UID, OWN = 12345, 12346
 
 @pytest.fixture
 def users(host, tmp_path, monkeypatch):
-    """The accounts of a small host.
+    """Create the accounts of a small host.
 
-    `app`, whose home lies in a user's directory, and `own`, whose home is as it should be.
+    The home of `app` lies in a user's directory; that of `own` is safe.
     """
     (tmp_path / "etc").mkdir()
     lines = [f"app:x:{OWN}:{OWN}::{tmp_path}/users/app:/bin/sh\n", f"own:x:{OWN}:{OWN}::{tmp_path}/home/own:/bin/sh\n"]
@@ -34,10 +34,10 @@ def users(host, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("home", ["users/new", "users/a/b/new", "users/app", "home/link", "tmp/new"])
-async def test_home_is_not_made_where_others_could_exchange_it(host, users, tmp_path, home):
-    """In another's directory, or in one that is missing there, behind a link, or where anybody makes entries.
+async def test_no_home_is_created_where_others_could_exchange_it(host, users, tmp_path, home):
+    """Such a place is a directory of another user, a link, or a directory in which everybody can create entries.
 
-    Useradd is not run.
+    useradd is not run.
     """
     (tmp_path / "home/link").symlink_to(tmp_path / "users/new")
     (tmp_path / "tmp").mkdir()
@@ -50,8 +50,8 @@ async def test_home_is_not_made_where_others_could_exchange_it(host, users, tmp_
     assert len(host.ran) == 1
 
 
-async def test_link_of_a_user_is_no_home(host, users, tmp_path):
-    """The sentence names the link, its owner and where it leads."""
+async def test_a_link_of_a_user_is_not_a_home(host, users, tmp_path):
+    """The error names the link, its owner and its target."""
     link = tmp_path / "users/link"
     link.symlink_to(tmp_path / "home")
     os.chown(link, UID, -1, follow_symlinks=False)
@@ -63,8 +63,8 @@ async def test_link_of_a_user_is_no_home(host, users, tmp_path):
     assert host.ran == []
 
 
-async def test_home_is_made_where_only_root_can_exchange_it(host, users, tmp_path):
-    """Root's own links may lead there; a home that is there already stays whosever it is."""
+async def test_a_home_is_created_where_only_root_can_exchange_it(host, users, tmp_path):
+    """Links of root may lead there; an existing home stays, whoever owns it."""
     (tmp_path / "link").symlink_to(tmp_path / "home")
     for home in (f"{tmp_path}/home/new", f"{tmp_path}/home/a/b", f"{tmp_path}/link/new", f"{tmp_path}/home/own/"):
         await users.add("new", home=home)
@@ -74,8 +74,8 @@ async def test_home_is_made_where_only_root_can_exchange_it(host, users, tmp_pat
 
 
 @pytest.mark.parametrize("part", ["", "/sub", "/sub/.profile"])
-async def test_skeleton_is_roots_in_all_its_parts(host, users, tmp_path, part):
-    """What others could have written would be copied into a home, and executed by the one whose home it is."""
+async def test_the_skeleton_must_belong_to_root_completely(host, users, tmp_path, part):
+    """Files that others could write would be copied into a home, and executed by its owner."""
     (tmp_path / "skel/sub").mkdir()
     (tmp_path / "skel/sub/.profile").touch()
     (tmp_path / "skel/link").symlink_to("/nowhere")
@@ -90,8 +90,8 @@ async def test_skeleton_is_roots_in_all_its_parts(host, users, tmp_path, part):
     assert len(host.ran) == 1
 
 
-async def test_home_that_others_could_exchange_is_not_removed(host, users, tmp_path):
-    """Only the account may be; and the home of one who has it below root's directory."""
+async def test_a_home_that_others_could_exchange_is_not_removed(host, users, tmp_path):
+    """The account alone can be removed, and a home below a directory of root."""
     with pytest.raises(
         Permanent,
         match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: "
@@ -103,12 +103,12 @@ async def test_home_that_others_could_exchange_is_not_removed(host, users, tmp_p
     await users.remove("app")
     await users.remove("own", remove_home=True)
     (tmp_path / "users/app").rmdir()
-    await users.remove("app", remove_home=True)  # there is nothing to be removed
+    await users.remove("app", remove_home=True)  # nothing to be removed
     assert host.ran == ["userdel app", "userdel --remove own", "userdel --remove app"]
 
 
-async def test_what_is_in_a_home_that_others_could_exchange_is_not_given_away(host, users, tmp_path):
-    """That is what usermod does, with another uid only."""
+async def test_the_content_of_an_unsafe_home_is_not_given_away(host, users, tmp_path):
+    """When only the uid changes, usermod would give it away."""
     for changed in ({"uid": 5}, {"uid": 5, "home": f"{tmp_path}/users/app"}):
         with pytest.raises(
             Permanent, match=f"cannot change user app: its home {tmp_path}/users/app is not safe from others"

@@ -1,4 +1,4 @@
-"""Who may write what: owner, mode bits and ACL, each with the users that it lets in."""
+"""Who can write a file or directory, by owner, mode bits and ACL."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ ROOT = frozenset({0})
 
 
 def status(uid: int, gid: int, mode: int) -> os.stat_result:
-    """A status of this owner and mode."""
+    """Return a status with this owner and mode."""
     return os.stat_result((mode, 0, 0, 1, uid, gid, 0, 0, 0, 0))
 
 
 def acl(*entries: tuple[int, int, int]) -> bytes:
-    """An ACL as the kernel stores it."""
+    """Return an ACL as the kernel stores it."""
     return struct.pack("<I", 2) + b"".join(struct.pack("<HHI", *entry) for entry in entries)
 
 
@@ -40,13 +40,13 @@ def acl(*entries: tuple[int, int, int]) -> bytes:
         (7, 7, 0o777, {7, ANYONE}),
     ],
 )
-def test_owner_and_mode(uid, gid, mode, who):
-    """The owner, the group unless it is his own or root's, and everybody."""
+def test_owner_and_mode_decide(uid, gid, mode, who):
+    """Writers are the owner, the group unless it is the owner's own or root's, and everybody."""
     assert writers(status(uid, gid, stat.S_IFDIR | mode), b"", ROOT) == who
 
 
 BASE = ((0x01, 7, 0xFFFFFFFF), (0x20, 5, 0xFFFFFFFF))
-"""The entries of the owner and of the others."""
+"""The entries of the owner and of others."""
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ BASE = ((0x01, 7, 0xFFFFFFFF), (0x20, 5, 0xFFFFFFFF))
         (((0x04, 5, 0xFFFFFFFF), (0x08, 7, 0), (0x10, 7, 0xFFFFFFFF)), set()),
     ],
 )
-def test_an_acl_names_users_and_groups_within_its_mask(entries, who):
-    """The mode's group bits are the mask then; who is named counts only with it."""
+def test_an_acl_adds_users_and_groups_within_its_mask(entries, who):
+    """The group bits of the mode are the mask of the ACL, which limits the named users and groups."""
     assert writers(status(0, 8, stat.S_IFREG | 0o674), acl(*BASE, *entries), ROOT) == who
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root trusts root's files")
 def test_an_acl_of_this_system_is_understood(tmp_path):
-    """As setfacl writes it, not only as we believe that it does."""
+    """The ACL is written by setfacl."""
     file = tmp_path / "f"
     file.touch(mode=0o644)
     value = acl(
@@ -107,18 +107,18 @@ def test_an_acl_of_this_system_is_understood(tmp_path):
         ),
     ],
 )
-def test_a_weakness_says_how_to_mend_it(uid, mode, message, hint):
-    """For the one who has to."""
+def test_a_weakness_says_how_to_fix_it(uid, mode, message, hint):
+    """The message is for the administrator."""
     found = weakness("/x", status(uid, 9, mode), b"", ROOT)
     assert found is not None
     assert (found.message, found.hint) == (message, hint)
 
 
-def test_a_sticky_directory_of_root_is_no_weakness():
-    """Only its owner, and theirs, can replace what is in it."""
+def test_a_sticky_directory_of_root_is_not_a_weakness():
+    """Only root and the owner of an entry can replace the entry."""
     assert weakness("/tmp", status(0, 0, stat.S_IFDIR | 0o1777), b"", ROOT) is None
 
 
-def test_a_user_is_called_by_name():
-    """Where there is one."""
+def test_a_user_is_named():
+    """A user without a name is shown by number."""
     assert [trust.called(uid) for uid in (0, ANYONE, 4294967)] == ["root", "other users", "user 4294967"]

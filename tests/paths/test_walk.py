@@ -1,7 +1,4 @@
-"""Where a path leads, and where it must not.
-
-Links of users, of root, chains that change, and what is remembered of them.
-"""
+"""Where a path leads, and must not lead: links of users and of root, chains of links, remembered directories."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ USER, OTHER = 12345, 12346
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A directory that anybody may pass, as those above homes are; pytest's own are closed to others."""
+    """Return a directory that everybody can search, unlike those of pytest."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         path = Path(name)
         path.chmod(0o755)
@@ -43,14 +40,14 @@ def top() -> Iterator[Path]:
 
 
 def link(path: Path, target: str | Path, owner: int) -> None:
-    """A link of this owner."""
+    """Create a link with this owner."""
     path.symlink_to(target)
     os.lchown(path, owner, owner)
 
 
 @pytest.mark.parametrize("target", ["f", "sub/f", "../u/f", "{top}/home/u/f", "./sub/../f", "missing", "sub/missing"])
-def test_a_user_s_link_to_what_is_his_is_followed(top, target):
-    """Relative, absolute, up and down again, or to nothing yet in a directory of his."""
+def test_a_users_link_to_the_users_own_files_is_followed(top, target):
+    """The link may be relative or absolute, go up and down, or lead to a missing entry in the user's directory."""
     link(top / "home/u/l", target.format(top=top), USER)
 
     place = paths.at(str(top / "home/u/l"), follow=True)
@@ -77,8 +74,8 @@ def test_a_user_s_link_to_what_is_his_is_followed(top, target):
         "/etc/shadow",
     ],
 )
-def test_a_user_s_link_to_what_is_not_his_is_not_followed(top, target):
-    """Root's file, another user's, a directory of root's, or his own name for what is root's."""
+def test_a_users_link_to_other_files_is_not_followed(top, target):
+    """Such targets are root's file, another user's, a directory of root, and the user's own name for root's file."""
     os.link(top / "etc/f", top / "home/u/hardlink")
     link(top / "home/u/l", target.format(top=top), USER)
 
@@ -91,24 +88,24 @@ def test_a_user_s_link_to_what_is_not_his_is_not_followed(top, target):
         paths.directory(str(top / "home/u/l"))
 
 
-def test_a_link_in_a_chain_of_links_is_judged_each(top):
-    """From the user to himself, and on to root's."""
+def test_each_link_of_a_chain_is_judged(top):
+    """The first link leads to the user's own link, which leads to root's file."""
     link(top / "home/u/first", "second", USER)
     link(top / "home/u/second", top / "etc/f", USER)
     with pytest.raises(Unsafe, match="etc"):
         paths.at(str(top / "home/u/first"), follow=True)
 
 
-def test_a_link_of_another_user_s_behind_it_is_not_followed(top):
-    """Not even back to what is the first one's."""
+def test_another_users_link_behind_it_is_not_followed(top):
+    """It is not followed even if it leads back to the first user's files."""
     link(top / "home/u/first", top / "home/v/second", USER)
     link(top / "home/v/second", top / "home/u/f", OTHER)
     with pytest.raises(Unsafe):
         paths.at(str(top / "home/u/first"), follow=True)
 
 
-def test_what_root_has_closed_to_all_is_not_passed_for_a_user_s_link(top):
-    """He could not get there himself."""
+def test_a_users_link_does_not_pass_a_closed_directory(top):
+    """The user could not search the directory, so root does not do it for the user."""
     (top / "closed/his").mkdir(parents=True)
     (top / "closed").chmod(0o700)
     os.chown(top / "closed/his", USER, USER)
@@ -117,8 +114,8 @@ def test_what_root_has_closed_to_all_is_not_passed_for_a_user_s_link(top):
         paths.at(str(top / "home/u/l"), follow=True)
 
 
-def test_root_s_links_are_followed(top):
-    """In root's own directories: relative, absolute, in the middle, at the end, one after the other."""
+def test_links_of_root_are_followed(top):
+    """In root's own directories, links are relative or absolute, in the middle or at the end, or several in a row."""
     (top / "run").symlink_to("etc")
     (top / "var").symlink_to(top / "run")
     (top / "home/link").symlink_to("../var/d")
@@ -130,15 +127,15 @@ def test_root_s_links_are_followed(top):
     assert paths.at(str(top / "home/link/f")).path == str(top / "home/link/f")
 
 
-def test_root_s_link_in_a_user_s_directory_may_be_the_user_s_choice(top):
-    """He can move one there that was made for something else."""
+def test_a_link_of_root_in_a_users_directory_is_unsafe(top):
+    """The user can have moved it there from elsewhere."""
     link(top / "home/u/l", top / "etc/f", 0)
     with pytest.raises(Unsafe, match="may be any user's"):
         paths.at(str(top / "home/u/l"), follow=True)
 
 
-def test_a_link_in_a_directory_of_several_is_nobody_s(top):
-    """Which of them has put it there is not known."""
+def test_a_link_in_a_directory_of_several_users_is_unsafe(top):
+    """It is unknown who created it."""
     (top / "shared").mkdir()
     os.chown(top / "shared", 0, 50)
     (top / "shared").chmod(0o775)
@@ -147,8 +144,8 @@ def test_a_link_in_a_directory_of_several_is_nobody_s(top):
         paths.at(str(top / "shared/l"), follow=True)
 
 
-def test_in_a_sticky_directory_each_entry_is_its_owner_s(top):
-    """As in /tmp: root's entries are root's, and a user's directory is his."""
+def test_in_a_sticky_directory_the_owner_of_an_entry_decides(top):
+    """As in /tmp, entries of root are root's, and a user's directory is the user's."""
     (top / "tmp").mkdir()
     (top / "tmp").chmod(0o1777)
     (top / "tmp/ours").mkdir()
@@ -159,12 +156,12 @@ def test_in_a_sticky_directory_each_entry_is_its_owner_s(top):
 
     assert paths.directory(str(top / "tmp/ours")).holders == frozenset()
     assert paths.directory(str(top / "tmp/his")).holders == {USER}
-    for name in ("l", "moved"):  # the latter root made, but elsewhere: a user may have moved it there
+    for name in ("l", "moved"):  # root created the second one elsewhere, and a user may have moved it there
         with pytest.raises(Unsafe):
             paths.at(str(top / "tmp" / name), follow=True)
 
 
-def test_a_user_s_links_do_not_lead_on_for_ever(top):
+def test_the_length_of_users_links_is_limited(top):
     """Forty links of four thousand characters each would take half a second."""
     for number in range(30):
         link(top / f"home/u/l{number}", "./" * 1500 + f"l{number + 1}", USER)
@@ -174,16 +171,16 @@ def test_a_user_s_links_do_not_lead_on_for_ever(top):
     assert paths.at(str(top / "home/u/l30"), follow=True).look() is not None
 
 
-def test_a_refusal_is_one_line_whatever_he_calls_his_files(top):
-    """It goes to a terminal and to the journal."""
+def test_a_refusal_is_one_line_whatever_the_names_are(top):
+    """The message is for terminals and the journal."""
     link(top / "home/u/a\n\x1b[31mroot: all is well", top / "etc/f", USER)
     with pytest.raises(Unsafe) as caught:
         paths.at(str(top / "home/u/a\n\x1b[31mroot: all is well"), follow=True)
     assert "a\\x0a\\x1b[31mroot" in str(caught.value)
 
 
-def test_a_link_of_the_kernel_s_to_another_process_is_not_taken_by_its_text(top):
-    """The root directory of a container would be read as this host's."""
+def test_a_link_of_the_kernel_is_not_followed_by_its_text(top):
+    """Otherwise the root directory of a container would be read as that of the host."""
     for link_ in ("root", "cwd", "exe", "fd/0"):
         with pytest.raises(Unsafe, match="where it leads cannot be said by a path"):
             paths.at(f"/proc/{os.getpid()}/{link_}", follow=True)
@@ -191,8 +188,8 @@ def test_a_link_of_the_kernel_s_to_another_process_is_not_taken_by_its_text(top)
 
 
 @pytest.mark.parametrize("path", ["lnk/f", "lnk/missing", "lnk/d/f"])
-def test_a_place_is_called_the_same_whatever_is_remembered(top, path):
-    """By the path asked for, where no link at its end was followed: kinds compare it with others."""
+def test_the_name_of_a_place_does_not_depend_on_the_cache(top, path):
+    """It is the requested path if no link at its end was followed; kinds compare it with others."""
     (top / "lnk").symlink_to("etc")
     asked = str(top / path)
     for follow in (False, True):
@@ -202,16 +199,16 @@ def test_a_place_is_called_the_same_whatever_is_remembered(top, path):
         assert {paths.directory(str(top / "lnk/d")).path for _ in range(3)} == {str(top / "lnk/d")}
 
 
-def test_links_that_lead_in_a_circle_end(top):
-    """As the kernel says it."""
+def test_links_in_a_circle_are_an_error(top):
+    """The error is the one of the kernel."""
     (top / "a").symlink_to("b")
     (top / "b").symlink_to("a")
     with pytest.raises(OSError, match="symbolic links"):
         paths.at(str(top / "a"), follow=True)
 
 
-def test_what_is_missing_on_the_way_is_an_error_of_the_system(top):
-    """As open would say it."""
+def test_a_missing_component_is_an_error_of_the_system(top):
+    """The error is the one of `open`."""
     with pytest.raises(FileNotFoundError):
         paths.at(str(top / "no/such"))
     with pytest.raises(NotADirectoryError):
@@ -225,8 +222,8 @@ def test_what_is_missing_on_the_way_is_an_error_of_the_system(top):
     assert not paths.exists(str(top / "no/such"))
 
 
-def test_a_directory_that_is_remembered_is_looked_at_again(top, monkeypatch):
-    """Moved away, replaced, given away or opened to others: it is walked to anew."""
+def test_a_remembered_directory_is_checked_again(top, monkeypatch):
+    """A directory that was moved, replaced, given away or opened to others is walked to again."""
     steps: list[str] = []
     real = walk._Walk._step
     monkeypatch.setattr(walk._Walk, "_step", lambda self, name, asked: (steps.append(name), real(self, name, asked))[1])
@@ -249,8 +246,8 @@ def test_a_directory_that_is_remembered_is_looked_at_again(top, monkeypatch):
     assert paths.at(target).directory.holders == {-1}
 
 
-def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
-    """An inode number may be given to another directory; and memory is not without end."""
+def test_remembered_directories_expire(top, monkeypatch):
+    """An inode number may be reused, and memory is limited, so both age and number of entries are limited."""
     now = [0.0]
     monkeypatch.setattr(walk.time, "monotonic", lambda: now[0])
     paths.forget()
@@ -266,8 +263,8 @@ def test_what_is_remembered_is_forgotten_with_time_and_number(top, monkeypatch):
     assert len(walk._known) <= 3
 
 
-def test_what_is_remembered_is_remembered_for_one_user(top, monkeypatch):
-    """Another has others to trust."""
+def test_remembered_directories_belong_to_one_user(top, monkeypatch):
+    """Another user trusts other users."""
     paths.forget()
     with monkeypatch.context() as patch:
         patch.setattr(os, "geteuid", lambda: USER)
@@ -275,15 +272,15 @@ def test_what_is_remembered_is_remembered_for_one_user(top, monkeypatch):
     assert paths.at(str(top / "home/u/f")).directory.holders == {USER}
 
 
-def test_a_directory_whose_group_may_write_is_not_remembered(top):
-    """An ACL could come without a trace in its mode."""
-    (top / "etc/d").chmod(0o775)  # of root's group
+def test_a_directory_that_its_group_can_write_is_not_remembered(top):
+    """An ACL could be added without a change of the mode."""
+    (top / "etc/d").chmod(0o775)  # the group of root
     assert paths.at(str(top / "etc/d/f")).directory.holders == frozenset()
     assert str(top / "etc/d") not in walk._known
 
 
-def test_a_descriptor_is_held_only_where_it_must_be(top):
-    """Root's own directories are reached by their path, so that they can be unmounted."""
+def test_a_descriptor_is_held_only_where_necessary(top):
+    """Directories of root are reached by their path, so that they can be unmounted."""
     assert paths.at(str(top / "etc/d/f")).directory.handle is None
     place = paths.at(str(top / "home/u/sub/f"))
     assert place.directory.handle is not None
@@ -293,16 +290,16 @@ def test_a_descriptor_is_held_only_where_it_must_be(top):
         os.fstat(number)
 
 
-def test_what_was_reached_stays_what_it_was(top):
-    """The directory may be moved, and a link put in its place: the entry is that of the directory."""
+def test_a_reached_place_stays_the_same_entry(top):
+    """If its directory is moved and replaced by a link, the place is still the entry of the directory."""
     place = paths.at(str(top / "home/u/sub/f"))
     (top / "home/u/sub").rename(top / "home/u/away")
     link(top / "home/u/sub", top / "etc", USER)
     assert place.read() == b"home/u/sub/f"
 
 
-def test_parents_are_made_as_they_are_declared(top):
-    """Outermost first, of this owner and mode; what is there is left alone."""
+def test_missing_parents_are_created_as_declared(top):
+    """The outermost directory is created first, each with this owner and mode; existing ones are not changed."""
     made = paths.make_parents(str(top / "home/u/sub/a/b/f"), USER, USER, 0o750)
     assert made == [str(top / "home/u/sub/a"), str(top / "home/u/sub/a/b")]
     seen = (top / "home/u/sub/a/b").stat()
@@ -310,10 +307,10 @@ def test_parents_are_made_as_they_are_declared(top):
     assert paths.make_parents(str(top / "home/u/sub/a/b/f")) == []
 
 
-def test_only_what_root_alone_could_write_is_trusted(top):
-    """The file, and all directories on the way, links' targets included.
+def test_only_what_root_alone_can_write_is_trusted(top):
+    """The file and all directories on the way must be trusted, including targets of links.
 
-    The message names the component and the cure.
+    The message names the component and the fix.
     """
     assert paths.read_trusted(str(top / "etc/f")) == b"etc/f"
     with pytest.raises(
@@ -328,7 +325,7 @@ def test_only_what_root_alone_could_write_is_trusted(top):
         paths.read_trusted(str(top / "etc/f"))
 
 
-def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
+def test_a_users_file_system_is_not_accessed(top, monkeypatch):
     """It may show anything, or never answer."""
     mounted = {str(top / "home/u/sub"): USER, str(top / "etc/d"): 0}
     monkeypatch.setattr(mounts, "foreign", lambda: mounted)
@@ -340,10 +337,10 @@ def test_a_file_system_of_a_user_s_is_not_looked_into(top, monkeypatch):
     assert paths.at(str(top / "etc/d/f")).look() is not None
 
 
-def test_the_mount_table_is_understood(tmp_path, monkeypatch):
-    """Only FUSE file systems that somebody else than root has mounted are a user's.
+def test_the_mount_table_is_parsed(tmp_path, monkeypatch):
+    """Only FUSE file systems that a user other than root has mounted are a user's.
 
-    Blanks in paths are written out there.
+    Spaces in paths are escaped in the table.
     """
     table = tmp_path / "mountinfo"
     table.write_text(

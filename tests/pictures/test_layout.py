@@ -1,4 +1,4 @@
-"""The layout: nothing overlaps, edges lead where they should, order and time are what they can be."""
+"""The layout of the graph: no overlaps, edges between the right boxes, good order, and limited time."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ SIZE = (100.0, 30.0)
 
 
 def drawn(count: int, edges: list[tuple[int, int]]) -> Layout:
-    """A layout of so many nodes of one size."""
+    """Lay out this many nodes of equal size."""
     return layout(dict.fromkeys(range(count), SIZE), edges)
 
 
 def overlapping(found: Layout) -> list[tuple[object, object]]:
-    """Boxes that lie upon each other."""
+    """Return pairs of boxes that overlap."""
     boxes = sorted(found.boxes.items(), key=lambda item: item[1].x)
     pairs = []
     for place, (key, box) in enumerate(boxes):
@@ -41,8 +41,8 @@ EDGES = st.integers(1, 25).flatmap(
 
 
 @given(EDGES)
-def test_any_graph_is_drawn_whole(given_graph: tuple[int, list[tuple[int, int]]]) -> None:
-    """Each node once, within the picture, upon no other; each edge from its one end to its other."""
+def test_any_graph_is_drawn_completely(given_graph: tuple[int, list[tuple[int, int]]]) -> None:
+    """Each node is drawn once, within the picture, without overlap; each edge connects its two nodes."""
     count, edges = given_graph
     found = drawn(count, edges)
 
@@ -61,21 +61,21 @@ def test_any_graph_is_drawn_whole(given_graph: tuple[int, list[tuple[int, int]]]
 
 
 def test_layers_follow_the_longest_path() -> None:
-    """What waits stands to the right of all that it waits for."""
+    """A resource is drawn to the right of all resources that it waits for."""
     found = drawn(4, [(0, 1), (1, 2), (0, 2), (2, 3)])
 
     assert [found.boxes[key].x for key in range(4)] == [0.0, 170.0, 340.0, 510.0]
 
 
-def test_one_that_only_one_waits_for_stands_beside_it() -> None:
-    """Not at the far left, with an edge through the whole picture."""
+def test_a_node_with_one_dependent_is_next_to_it() -> None:
+    """The node is not at the far left, with an edge through the whole picture."""
     found = drawn(5, [(0, 1), (1, 2), (3, 4), (2, 4)])
 
     assert found.boxes[3].x == found.boxes[2].x
 
 
-def test_a_long_edge_goes_around_what_is_between() -> None:
-    """Through no box."""
+def test_a_long_edge_avoids_boxes() -> None:
+    """The edge passes through no box."""
     found = drawn(3, [(0, 1), (1, 2), (0, 2)])
     middle, points = found.boxes[1], found.paths[0, 2]
 
@@ -84,8 +84,8 @@ def test_a_long_edge_goes_around_what_is_between() -> None:
     assert all(abs(y - middle.y) > middle.height / 2 for y in inside)
 
 
-def test_crossings_that_need_not_be_are_gone() -> None:
-    """The order of the one layer follows that of the other."""
+def test_avoidable_crossings_are_removed() -> None:
+    """The order within one layer follows that of the next."""
     found = drawn(8, [(0, 7), (1, 6), (2, 5), (3, 4), (0, 6), (1, 5), (2, 4)])
     left = sorted(range(4), key=lambda key: found.boxes[key].y)
     right = sorted(range(4, 8), key=lambda key: found.boxes[key].y)
@@ -94,15 +94,15 @@ def test_crossings_that_need_not_be_are_gone() -> None:
 
 
 def test_an_edge_that_points_back_is_drawn_from_right_to_left() -> None:
-    """A listener that stands before what it listens to."""
+    """Such an edge belongs to a listener that comes before its target."""
     found = drawn(2, [(1, 0)])
 
     assert found.boxes[0].x < found.boxes[1].x
     assert found.paths[1, 0][0][0] > found.paths[1, 0][-1][0]
 
 
-def test_what_nothing_connects_fills_a_block() -> None:
-    """Not one line as long as the list."""
+def test_unconnected_nodes_fill_a_block() -> None:
+    """They are not one long row."""
     found = drawn(100, [])
 
     assert overlapping(found) == []
@@ -111,8 +111,8 @@ def test_what_nothing_connects_fills_a_block() -> None:
 
 
 @given(st.lists(st.floats(-100, 100)))
-def test_the_nearest_values_that_never_fall(values: list[float]) -> None:
-    """They keep the mean; what rises already stays."""
+def test_the_nearest_monotonic_values(values: list[float]) -> None:
+    """They keep the mean; values that already rise are not changed."""
     risen = _rising(values)
 
     assert all(before <= after + 1e-9 for before, after in pairwise(risen))
@@ -121,10 +121,10 @@ def test_the_nearest_values_that_never_fall(values: list[float]) -> None:
 
 
 @pytest.mark.parametrize("shape", ["tree", "wide", "chain", "fan", "full"])
-def test_a_thousand_nodes_take_little_whatever_their_shape(shape: str) -> None:
-    """Half a second on a quiet machine.
+def test_a_thousand_nodes_take_little_time_whatever_their_shape(shape: str) -> None:
+    """Half a second on an idle machine.
 
-    A full graph of three hundred nodes, too, whose edges would bend a million times.
+    A complete graph of three hundred nodes, whose edges would bend a million times, is limited, too.
     """
     draw = random.Random(1)
     edges = {

@@ -1,4 +1,4 @@
-"""The graph in each form: whole, legible, and safe whatever names it holds."""
+"""The graph in each form is complete, legible, and safe whatever names it contains."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def picture(drawing: Drawing, title: str = "") -> ET.Element:
-    """The SVG, parsed."""
+    """Return the parsed SVG."""
     return ET.fromstring("\n".join(svg(drawing, title)))
 
 
 def labels(root: ET.Element) -> list[str]:
-    """Texts that are drawn."""
+    """Return the texts of the picture."""
     return [element.text or "" for element in root.iter(f"{SVG}text")]
 
 
 def pair(kind: str = "require", **states: str) -> Drawing:
-    """Two resources and one edge."""
+    """Return two resources and one edge."""
     nodes = [
         DrawnNode(f"test.nop[{name}]", "test.nop", "web", state)
         for name, state in (states or {"a": "", "b": ""}).items()
@@ -36,8 +36,8 @@ def pair(kind: str = "require", **states: str) -> Drawing:
     return Drawing(nodes, [DrawnEdge(nodes[0].identity, nodes[1].identity, kind)])
 
 
-def test_resources_edges_and_legend() -> None:
-    """Names on the boxes, whole identities as tooltips, one line for each edge, a legend of what there is."""
+def test_a_picture_has_resources_edges_and_a_legend() -> None:
+    """Boxes show names, tooltips whole identities; each edge has one line; the legend lists what is used."""
     root = picture(pair("watch", a="ok", b="failed"), "2 resources")
     shown, tips = labels(root), [element.text for element in root.iter(f"{SVG}title")]
 
@@ -50,7 +50,7 @@ def test_resources_edges_and_legend() -> None:
 
 
 def test_two_requisites_of_one_pair_are_one_line() -> None:
-    """That of the one that says more; the tooltip names both."""
+    """The line is that of the stronger requisite; the tooltip names both."""
     drawing = pair("require")
     both = Drawing(drawing.nodes, [*drawing.edges, drawing.edges[0]._replace(kind="watch")])
     lines = [element for element in picture(both).iter(f"{SVG}path") if element.find(f"{SVG}title") is not None]
@@ -59,8 +59,8 @@ def test_two_requisites_of_one_pair_are_one_line() -> None:
     assert lines[0].findtext(f"{SVG}title") == "test.nop[b]: require, watch test.nop[a]"
 
 
-def test_long_names_are_short_on_the_box_and_whole_in_the_tooltip() -> None:
-    """Both ends are kept."""
+def test_long_names_are_shortened_only_on_the_box() -> None:
+    """Beginning and end are kept; the tooltip has the whole name."""
     name = "/srv/" + "x" * 300 + "/index.html"
     root = picture(Drawing([DrawnNode(f"file.managed[{name}]", "file.managed", "web")], []))
 
@@ -69,7 +69,7 @@ def test_long_names_are_short_on_the_box_and_whole_in_the_tooltip() -> None:
     assert float(root.get("width") or 0) < 500
 
 
-def test_names_stay_names() -> None:
+def test_names_are_escaped() -> None:
     """In no form does a name become markup, an attribute, or another statement."""
     drawing = Drawing(
         [DrawnNode(EVIL, "a", EVIL, "ok"), DrawnNode("b[b]", "b", "s")], [DrawnEdge(EVIL, "b[b]", "require")]
@@ -96,28 +96,28 @@ def test_names_stay_names() -> None:
 
 
 @given(st.text())
-def test_graphviz_reads_back_what_was_quoted(text: str) -> None:
-    """One string, which ends where it should."""
+def test_graphviz_reads_quoted_names(text: str) -> None:
+    """Graphviz reads one string that ends at the right place."""
     inner = quoted(text)[1:-1]
 
     assert re.fullmatch(r'(?:[^"\\\n]|\\.)*', inner, re.DOTALL)
 
 
 @given(st.text(), st.text())
-def test_any_name_makes_a_picture_that_can_be_parsed(name: str, sls: str) -> None:
-    """Also one that XML cannot hold."""
+def test_any_name_yields_a_valid_picture(name: str, sls: str) -> None:
+    """Characters that XML forbids are replaced."""
     picture(Drawing([DrawnNode(f"a.b[{name}]", "a.b", sls)], []), name)
 
 
 @pytest.mark.parametrize("kind", ["watch_any", "onfail_all", "require_any", "unheard_of"])
 def test_every_kind_of_edge_can_be_drawn(kind: str) -> None:
-    """The `_any` and `_all` forms look like the plain ones; one that is not known is a plain line."""
+    """The `_any` and `_all` forms look like the plain ones; an unknown one is a plain line."""
     assert stroke(kind) == STROKES.get(kind.partition("_")[0], STROKES["require"])
     assert kind in labels(picture(pair(kind)))
 
 
 def test_states_have_colours_in_every_form() -> None:
-    """Of the running agent; without states nothing is coloured."""
+    """The running agent's states are coloured; without states nothing is."""
     live, still = pair(a="ok", b="failed"), pair()
 
     assert f'fillcolor="{FILLS["failed"]}"' in "\n".join(dot(live))
@@ -125,6 +125,6 @@ def test_states_have_colours_in_every_form() -> None:
     assert "fill" not in "\n".join([*dot(still), *mermaid(still)])
 
 
-def test_an_empty_graph_is_a_picture_too() -> None:
-    """With its title."""
+def test_an_empty_graph_is_a_picture() -> None:
+    """The picture has a title."""
     assert labels(picture(Drawing([], []), "0 resources")) == ["0 resources"]
