@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.states.compile.check import conditional
-from holdfast.states.compile.low import Chunk
+from holdfast.states.compile.low import Chunk, Verdict
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import NOT_YOURS
 
@@ -91,14 +91,28 @@ def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bo
 
     Each with whether it is their own or only above their path.
     """
-    checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
-    right = [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
-    spreading = {uid for _, verdict in right if verdict.resource.spreads for uid in verdict.uids}
+    claims = [
+        (chunk, verdict)
+        for chunk in chunks
+        if (verdict := chunk.checked) is not None and (verdict.resource.exclusive or verdict.resource.partial)
+    ]
+    spreading = {uid for _, verdict in claims if verdict.resource.spreads for uid in verdict.uids}
+    twice = _claimed_twice(claims, spreading)
+    if not twice:
+        return []
+    found = ((chunk, verdict.resource, _places(verdict.uids, spreading)) for chunk, verdict in claims)
+    return [each for each in found if not twice.isdisjoint(each[2])]
+
+
+def _claimed_twice(claims: Iterable[tuple[Chunk, Verdict]], spreading: Container[Uid]) -> set[Uid]:
+    """The uids that more than one chunk claims, paths above their own included."""
     first: dict[Uid, Chunk] = {}
-    placed = ((chunk, _places(verdict.uids, spreading) if spreading else verdict.uids) for chunk, verdict in right)
-    shared = {uid for chunk, places in placed for uid in places if first.setdefault(uid, chunk) is not chunk}
-    found = ((chunk, verdict.resource, _places(verdict.uids, spreading)) for chunk, verdict in right) if shared else ()
-    return [each for each in found if not shared.isdisjoint(each[2])]
+    return {
+        uid
+        for chunk, verdict in claims
+        for uid in (_places(verdict.uids, spreading) if spreading else verdict.uids)
+        if first.setdefault(uid, chunk) is not chunk
+    }
 
 
 def _places(uids: Iterable[Uid], spreading: Container[Uid]) -> dict[Uid, bool]:

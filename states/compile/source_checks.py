@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import posixpath
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,30 +45,31 @@ class SourceChecker:
 
     def check(self, tree: Tree, chunks: Iterable[Chunk]) -> Iterator[Problem]:
         """Problems of the sources of these calls. `tree` must be new: it has read no file yet."""
+        checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
         listed: dict[str, frozenset[str] | None] = {}
         rendered: dict[str, UsedSource] = {}
-        inline: list[Chunk] = []
-        for chunk in chunks:
-            drawn = chunk.checked.drawn if chunk.checked else ()
-            if drawn:
-                yield from self._missing(chunk, drawn, listed)
-                rendered |= {each.url: each for each in drawn if each.template and each.url.startswith(SCHEMES)}
-            if chunk.checked and chunk.checked.inline:
-                inline.append(chunk)
+        for chunk, verdict in checked:
+            if verdict.drawn:
+                yield from self._missing(chunk, verdict.drawn, listed)
+                rendered |= {each.url: each for each in verdict.drawn if each.template and each.url.startswith(SCHEMES)}
         tree.file_cache = self._file_cache
-        parts: list[Path] = []
-        for path in [path for each in rendered.values() for path in self._files(tree, each)]:
-            found = self._template(tree, path)
-            yield from (*found.problems, *_missing_parts(tree, found, None, parts)) if found else ()
+        todo = [path for each in rendered.values() for path in self._files(tree, each)]
+        inline = [chunk for chunk, verdict in checked if verdict.inline]
         for chunk in inline:
-            yield from self._in_state(tree, chunk, parts)
+            yield from self._in_state(tree, chunk, todo)
+        yield from self._templates(tree, todo)
+        self._forget(tree, inline)
+
+    def _templates(self, tree: Tree, todo: list[Path]) -> Iterator[Problem]:
+        """Problems of these templates, and of all templates that they need. Empties the list."""
         seen: set[Path] = set()
-        while parts:
-            path = parts.pop()
+        while todo:
+            path = todo.pop()
             found = None if path in seen else self._template(tree, path)
             seen.add(path)
-            yield from (*found.problems, *_missing_parts(tree, found, path.parent, parts)) if found else ()
-        self._forget(tree, inline)
+            if found is not None:
+                yield from found.problems
+                yield from _missing_parts(tree, found, path.parent, todo)
 
     def _forget(self, tree: Tree, inline: Iterable[Chunk]) -> None:
         """Drop the results for templates that are no longer used."""
@@ -84,18 +85,17 @@ class SourceChecker:
         choice = list(dict.fromkeys(each.url for each in drawn if each.choice))
         for urls in [choice, *([each.url] for each in drawn if not each.choice)]:
             if urls and not any(self._there(url, listed) for url in urls):
-                key = next(
-                    (key for key in ("source", "sources", "source_hash") if urls[0] in str(chunk.low.get(key))), "name"
-                )
-                text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
-                directory, name = self._split(urls[0])
-                near = nearest(name, listed.get(directory) or ())
-                hint = (
-                    f"did you mean {urls[0].removesuffix(name)}{near}?"
-                    if near
-                    else "paths begin at the states directory"
-                )
-                yield spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
+                yield self._absent(chunk, urls, listed)
+
+    def _absent(self, chunk: Chunk, urls: list[str], listed: Mapping[str, frozenset[str] | None]) -> Problem:
+        """The problem for a source, or alternatives, that do not exist."""
+        keys = ("source", "sources", "source_hash")
+        key = next((key for key in keys if urls[0] in str(chunk.low.get(key))), "name")
+        text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
+        directory, name = self._split(urls[0])
+        near = nearest(name, listed.get(directory) or ())
+        hint = f"did you mean {urls[0].removesuffix(name)}{near}?" if near else "paths begin at the states directory"
+        return spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
 
     def _there(self, url: str, listed: dict[str, frozenset[str] | None]) -> bool:
         """Whether a source exists; True if it is outside of the tree, or if the file system cannot say."""
@@ -135,7 +135,7 @@ class SourceChecker:
             return None
         digest, found = self._checked.get(path, ("", None))
         if found is None or digest != text.digest:
-            found = _facts_of(text, tree)
+            found = _facts_of(text, tree, path.relative_to(tree.root).as_posix())
             self._checked[path] = text.digest, found
         return found
 
@@ -146,29 +146,27 @@ class SourceChecker:
                 continue
             if text not in self._inline:
                 digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
-                self._inline[text] = _facts_of(Text(Path(chunk.spot.document.file), text, digest), tree)
+                self._inline[text] = _facts_of(Text(Path(chunk.spot.document.file), text, digest), tree, None)
             found = self._inline[text]
-            for problem in (*found.problems, *_missing_parts(tree, found, None, parts)):
+            for problem in (*found.problems, *_missing_parts(tree, found, tree.root, parts)):
                 yield placed(problem, chunk, key, text)
 
 
-def _facts_of(text: Text, tree: Tree) -> TemplateFacts:
-    """The problems and parts of the text of a template."""
+def _facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
+    """The problems and parts of the text of a template. `name` is its path from the root, if it is a file."""
     from holdfast.states.compile.template_problems import facts_of  # noqa: PLC0415 - few states have templates
 
-    return facts_of(text, tree)
+    return facts_of(text, tree, name)
 
 
-def _missing_parts(tree: Tree, found: TemplateFacts, directory: Path | None, parts: list[Path]) -> Iterator[Problem]:
+def _missing_parts(tree: Tree, found: TemplateFacts, directory: Path, parts: list[Path]) -> Iterator[Problem]:
     """Problems of parts of a template that do not exist; the existing ones are added to `parts`.
 
-    Relative names begin at `directory`; without one, these parts are not checked.
+    Relative names begin at `directory`.
     """
     for part in found.parts:
         name = part.name
         if name.startswith(("./", "../")):
-            if directory is None:
-                continue
             name = os.path.normpath(directory.relative_to(tree.root) / name)
         try:
             path = tree.template(name)

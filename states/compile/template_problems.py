@@ -35,16 +35,17 @@ class TemplateFacts(NamedTuple):
     parts: tuple[TemplatePart, ...] = ()
 
 
-def facts_of(text: Text, tree: Tree) -> TemplateFacts:
-    """The errors of a template that do not depend on its variables, and the other templates that it needs."""
+def facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
+    """The errors of a template that do not depend on its variables, and the other templates that it needs.
+
+    `name` is its path from the root of the tree; None if it is not a file.
+    """
     plain = not text.text.startswith(OPTIONS)  # options may change the delimiters
     template = read_template(text) if plain else None
     problems = [] if template is None else list(_unknown(template, tree))
-    if (
-        not any(problem.code == "source-syntax" for problem in problems)
-        and (problem := syntax_problem(text, tree.root)) is not None
-    ):
-        problems.append(problem._replace(code="source-syntax"))
+    if not any(problem.code == "source-syntax" for problem in problems):
+        problem = syntax_problem(text, name, tree.root)
+        problems += [] if problem is None else [problem._replace(code="source-syntax")]
     return TemplateFacts(tuple(problems), () if template is None else tuple(_parts(template)))
 
 

@@ -127,6 +127,19 @@ class _OpenTag:
     depth: int = 0
     assigns: bool = False
 
+    @property
+    def full_word(self) -> str:
+        """Its word; `set block` for a `set` without an equals sign."""
+        return "set block" if self.word == "set" and not self.assigns else self.word
+
+    def read(self, kind: str, value: str) -> None:
+        """Process a token inside of the tag: its first word, or an operator."""
+        if not self.word and kind != "whitespace":
+            self.word = value
+        elif kind == "operator":
+            self.depth += (value in "([{") - (value in ")]}")
+            self.assigns |= value == "=" and self.depth == 0
+
 
 def space(text: str, file: str) -> str:
     """The text with a space inside of each delimiter: `{{ x }}`, `{%- if x %}`.
@@ -137,23 +150,21 @@ def space(text: str, file: str) -> str:
     tokens = list(_tokens(text, file))
     at = 0
     for index, (start, kind, value) in enumerate(tokens):
-        parts.append(text[at:start])
-        at = start + len(value)
         before = tokens[index - 1][1] if index else ""
         after = tokens[index + 1][1] if index + 1 < len(tokens) else ""
-        if (
-            kind == "whitespace"
-            and not value.strip(" \t")
-            and (before == "variable_begin" or after in ("variable_end", "block_end"))
-        ):
-            parts.append(" ")
-        elif kind in ("variable_begin", "block_begin") and after != "whitespace":
-            parts.append(value + " ")
-        elif kind in ("variable_end", "block_end") and before != "whitespace":
-            parts.append(" " + value)
-        else:
-            parts.append(value)
+        parts += [text[at:start], _spaced(kind, value, before, after)]
+        at = start + len(value)
     return "".join([*parts, text[at:]])
+
+
+def _spaced(kind: str, value: str, before: str, after: str) -> str:
+    """A token with a space inside of the delimiter; `before` and `after` are the types of its neighbours."""
+    if kind in ("variable_begin", "block_begin") and after != "whitespace":
+        return value + " "
+    if kind in ("variable_end", "block_end") and before != "whitespace":
+        return " " + value
+    blank = kind == "whitespace" and not value.strip(" \t")
+    return " " if blank and (before == "variable_begin" or after in ("variable_end", "block_end")) else value
 
 
 def same(old: str, new: str, file: str) -> bool:
@@ -181,26 +192,14 @@ def _single(text: str, file: str, loose: frozenset[str]) -> Iterator[Piece]:
         if kind in ("block_begin", "variable_begin", "comment_begin", "raw_begin"):
             word = {"variable_begin": "{{", "comment_begin": "{#", "raw_begin": "raw"}.get(kind, "")
             current = _OpenTag(start, word, value.endswith("-") or (word == "raw" and value.startswith("{%-")))
-        elif current is None:
-            continue
-        elif kind in ("block_end", "variable_end", "comment_end", "raw_end"):
+        elif current is not None and kind in ("block_end", "variable_end", "comment_end", "raw_end"):
             end = start + len(value.rstrip())
             many = _many(text[current.start : end], current, loose)
-            word = (
-                "set"
-                if current.word == "set" and current.assigns
-                else "set block"
-                if current.word == "set"
-                else current.word
-            )
             right = value.startswith("-") or (kind == "raw_end" and value.rstrip().endswith("-%}"))
-            yield Piece(current.start, end, word, current.left, right, many)
+            yield Piece(current.start, end, current.full_word, current.left, right, many)
             current = None
-        elif not current.word and kind != "whitespace":
-            current.word = value
-        elif kind == "operator":
-            current.depth += (value in "([{") - (value in ")]}")
-            current.assigns |= value == "=" and current.depth == 0
+        elif current is not None:
+            current.read(kind, value)
 
 
 def _joined(found: Iterator[Piece]) -> Iterator[Piece]:
@@ -285,11 +284,8 @@ def _loose_names(tree: nodes.Template) -> frozenset[str]:
     blocks = [block for block in tree.find_all(nodes.AssignBlock) if block.filter is None]
     found = {"caller", "self", "super", *(node.target for node in tree.find_all(nodes.Import))}
     found.update(*(_names(block.target) for block in blocks))
-    assigned: list[tuple[nodes.Node, nodes.Node]] = [(node.target, node.node) for node in tree.find_all(nodes.Assign)]
-    assigned += [(node.target, node.iter) for node in tree.find_all(nodes.For)]
-    assigned += [pair for node in tree.find_all(nodes.With) for pair in zip(node.targets, node.values, strict=True)]
     users: dict[str, set[str]] = {}
-    for target, value in assigned:
+    for target, value in _assigned(tree):
         names, whole = _names(target), nodes.Output([value])
         found |= names if _lays_out(whole) else set()
         for name in whole.find_all(nodes.Name):
@@ -300,6 +296,14 @@ def _loose_names(tree: nodes.Template) -> frozenset[str]:
         found |= more
         todo += more
     return frozenset(found)
+
+
+def _assigned(tree: nodes.Template) -> Iterator[tuple[nodes.Node, nodes.Node]]:
+    """The target and the value of each assignment, loop and `with`."""
+    yield from ((node.target, node.node) for node in tree.find_all(nodes.Assign))
+    yield from ((node.target, node.iter) for node in tree.find_all(nodes.For))
+    for node in tree.find_all(nodes.With):
+        yield from zip(node.targets, node.values, strict=True)
 
 
 def _names(target: nodes.Node) -> set[str]:

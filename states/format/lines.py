@@ -92,13 +92,14 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Layo
     masked = _replaced(
         text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " "
     )
-    kind = Kind.COMMENT if data.lstrip(BLANKS).startswith("#") and masked.lstrip(BLANKS).startswith("#") else Kind.DATA
-    loose = (
-        "\n" in text
-        or _is_loose(pieces)
-        or (bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS))
-    )
-    return LayoutLine(number, text, masked, kind, pieces, loose)
+    comment = data.lstrip(BLANKS).startswith("#") and masked.lstrip(BLANKS).startswith("#")
+    loose = "\n" in text or _is_loose(pieces) or _begins_with_tag(text, start, pieces)
+    return LayoutLine(number, text, masked, Kind.COMMENT if comment else Kind.DATA, pieces, loose)
+
+
+def _begins_with_tag(text: str, start: int, pieces: Sequence[Piece]) -> bool:
+    """Whether a line, which begins at offset `start`, begins with Jinja that prints nothing."""
+    return bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS)
 
 
 def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Piece], str]) -> str:
@@ -147,27 +148,39 @@ def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
     return None
 
 
+class _Jumps:
+    """Collects the origins from which a template may jump to a line of tags, other than from the line before it."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, frozenset[Origin]] = {}
+        """Number of a line of tags -> origins."""
+        self._opened: list[tuple[set[Origin], list[int]]] = []
+        """For each open block: the origins of its tags, and the number of its line if it is a loop."""
+
+    def piece(self, line: LayoutLine, piece: Piece, chain: frozenset[Origin]) -> None:
+        """Process one tag of a line; `chain` are the origins of the white space before the line."""
+        if piece.step > 0:
+            self._opened.append((set(), [line.number] if piece.word == "for" else []))
+        if self._opened and (piece.step or piece.switches):
+            tags, loop = self._opened[-1]
+            tags.update(chain, [_origin(line)])
+            for number in [*loop, line.number] if piece.step <= 0 else loop:
+                self.found[number] = self.found.get(number, frozenset()) | tags
+        if piece.step < 0 and self._opened:
+            self._opened.pop()
+
+
 def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
     """Number of a line of tags -> origins from which a template may jump there, other than from the line before it."""
-    found: dict[int, frozenset[Origin]] = {}
-    opened: list[
-        tuple[set[Origin], list[int]]
-    ] = []  # for each open block: its tags, and the number of its line if it is a loop
+    jumps = _Jumps()
     chain: frozenset[Origin] = frozenset()
     for line in lines:
+        if line.kind is Kind.BLANK:
+            continue
         for piece in line.pieces if line.kind is Kind.TAGS else ():
-            if piece.step > 0:
-                opened.append((set(), [line.number] if piece.word == "for" else []))
-            if opened and (piece.step or piece.switches):
-                tags, loop = opened[-1]
-                tags.update(chain, [_origin(line)])
-                for number in [*loop, line.number] if piece.step <= 0 else loop:
-                    found[number] = found.get(number, frozenset()) | tags
-            if piece.step < 0 and opened:
-                opened.pop()
-        if line.kind is not Kind.BLANK:
-            chain = chain | {_origin(line)} if line.kind is Kind.TAGS and line.pieces[-1].right else frozenset()
-    return found
+            jumps.piece(line, piece, chain)
+        chain = chain | {_origin(line)} if line.kind is Kind.TAGS and line.pieces[-1].right else frozenset()
+    return jumps.found
 
 
 def _origin(line: LayoutLine) -> Origin:

@@ -17,6 +17,8 @@ INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
 ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")
 BETWEEN = re.compile(r"[ \t]*(#.*|\{[%#].*)?")
 """A line that does not end a list: blank, a comment, a tag."""
+OTHERS = re.compile(r"\{%-?\s*(include|import|from)|include:")
+"""A top file that may take names from other files."""
 TEMPLATE = re.compile(r"[\w./-]+\.sls")
 
 
@@ -32,16 +34,10 @@ def unreached(subject: Subject) -> Iterator[Problem]:
         return
     tree = subject.all_files()
     text = _read(tree, top)
-    if text is None or text.startswith("#!") or re.search(r"\{%-?\s*(include|import|from)", text) or "include:" in text:
+    if text is None or text.startswith("#!") or OTHERS.search(text):
         return
     files = {name: path for name, path in tree.names().items() if path != top}
-    todo = {name for item in _items(text.split("\n")) for name in _meant(item, files)}
-    seen: set[str] = set()
-    while todo:
-        name = todo.pop()
-        seen.add(name)
-        todo |= set(_leads_to(tree, name, files)) - seen
-    for name in files.keys() - seen:
+    for name in files.keys() - _reached(tree, text, files):
         path = files[name]
         if not any(part.startswith("_") for part in path.relative_to(subject.root).parts):
             yield Problem(
@@ -63,6 +59,17 @@ def extensions(subject: Subject) -> Iterator[Problem]:
             )
             hint = INSTEAD.get(directory, "without a master there is no replacement")
             yield Problem(Location(display(subject.root / directory)), "extension-ignored", message, hint)
+
+
+def _reached(tree: Tree, top: str, files: dict[str, Path]) -> set[str]:
+    """The files that the text of the top file names, directly or through other files."""
+    todo = {name for item in _items(top.split("\n")) for name in _meant(item, files)}
+    seen: set[str] = set()
+    while todo:
+        name = todo.pop()
+        seen.add(name)
+        todo |= set(_leads_to(tree, name, files)) - seen
+    return seen
 
 
 def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:

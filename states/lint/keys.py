@@ -101,31 +101,29 @@ def _letters(key: str) -> str:
 
 def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
     """(mapping, key, whether the call is `get` of the mapping itself) for a call without a default; None for others."""
-    target, plain = call.node, False
-    if name := called(target):
-        asking = CALLS.get(name)
-    elif isinstance(target, nodes.Getattr) and target.attr == "get" and isinstance(target.node, nodes.Name):
-        asking, plain = Asking(target.node.name) if target.node.name in ("pillar", "grains") else None, True
-    else:
+    name = called(call.node)
+    asking = CALLS.get(name) if name else _get_of(call.node)
+    if asking is None:
         return None
     given = {pair.key: pair.value for pair in call.kwargs}
-    if asking is None or call.dyn_args or call.dyn_kwargs or not given.keys().isdisjoint(("default", "delimiter")):
+    if call.dyn_args or call.dyn_kwargs or not given.keys().isdisjoint(("default", "delimiter")):
         return None
     if asking.default is not None and len(call.args) > asking.default:
         return None
     key = call.args[asking.position] if len(call.args) > asking.position else given.get(asking.keyword)
-    return (asking.where, key.value, plain) if isinstance(key, nodes.Const) and isinstance(key.value, str) else None
+    return (asking.where, key.value, not name) if isinstance(key, nodes.Const) and isinstance(key.value, str) else None
+
+
+def _get_of(target: nodes.Node) -> Asking | None:
+    """`pillar.get` or `grains.get`, the method of the mapping itself; None for other functions."""
+    if not isinstance(target, nodes.Getattr) or target.attr != "get" or not isinstance(target.node, nodes.Name):
+        return None
+    return Asking(target.node.name) if target.node.name in ("pillar", "grains") else None
 
 
 def _asked(template: Template) -> set[nodes.Node]:
     """The expressions that a template tests, or for which it gives an alternative."""
-    todo = [node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))]
-    todo += [node.left for node in template.all(nodes.Or)]
-    todo += [
-        node.node
-        for node in (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test))
-        if _asks(node)
-    ]
+    todo = _tested(template)
     asked: set[nodes.Node] = set()
     while todo:
         node = todo.pop()
@@ -139,6 +137,16 @@ def _asked(template: Template) -> set[nodes.Node]:
         if isinstance(node.target, nodes.Name) and node.target.name in names
     )
     return asked
+
+
+def _tested(template: Template) -> list[nodes.Node]:
+    """The conditions of a template, and the operands that may be missing."""
+    operands = (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test))
+    return [
+        *(node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))),
+        *(node.left for node in template.all(nodes.Or)),
+        *(node.node for node in operands if _asks(node)),
+    ]
 
 
 def _asks(node: nodes.Not | nodes.Filter | nodes.Test) -> bool:

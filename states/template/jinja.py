@@ -117,8 +117,9 @@ def render_text(
     """Render the template of a managed file, in the sandbox.
 
     `name` is the name of the template in errors. It sees salt, grains, pillar, opts and `variables`. The names of
-    grains that it reads are added to `read`. It may import templates from `tree`, which is read anew each time. Raises
-    `CompileError` with the line of the error.
+    grains that it reads are added to `read`. It may import templates from `tree`, which is read anew each time; if
+    `name` is a file of the tree (`salt://...`), `./x` is beside that file. Raises `CompileError` with the line of the
+    error.
     """
     options, root = options or {}, None if tree is None else tree.root
     view = HostView(
@@ -132,7 +133,8 @@ def render_text(
         made.loader.imports.begin(tree)
     METER.begin()
     try:
-        template = _template(text, root) if chosen is None else made.from_string(body.replace("\n", "", 1))
+        own = _name_in_tree(name)
+        template = _template(text, own, root) if chosen is None else _compiled(made, body.replace("\n", "", 1), own)
         return template.render(context) + "\n" * text.endswith("\n")
     except Exception as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context, tree=tree)
@@ -144,15 +146,15 @@ def render_text(
             read |= view.read
 
 
-def syntax_problem(text: Text, root: Path | None = None) -> Problem | None:
+def syntax_problem(text: Text, name: str | None, root: Path | None = None) -> Problem | None:
     """The syntax error of the template of a managed file, without running it; None if it is valid.
 
-    The compiled template is cached for `render_text`.
+    `name` is its path from `root`; None if it is not a file there. The compiled template is cached for `render_text`.
     """
     file = str(text.path)
     try:
         chosen, body = template_options(text.text, file)
-        _template(text.text, root) if chosen is None else _environment(root).overlay(**chosen).from_string(body)
+        _template(text.text, name, root) if chosen is None else _environment(root).overlay(**chosen).from_string(body)
     except CompileError as error:
         return error.problems[0]
     except (jinja2.TemplateSyntaxError, RecursionError, ValueError, SyntaxError) as error:
@@ -167,5 +169,16 @@ def _environment(root: Path | None) -> StateEnvironment:
 
 
 @lru_cache(maxsize=256)
-def _template(text: str, root: Path | None) -> jinja2.Template:
-    return _environment(root).from_string(text)
+def _template(text: str, name: str | None, root: Path | None) -> jinja2.Template:
+    return _compiled(_environment(root), text, name)
+
+
+def _compiled(made: jinja2.Environment, text: str, name: str | None) -> jinja2.Template:
+    """The template of a text. Relative names in it begin at the directory of `name`; without one, at the root."""
+    return made.template_class.from_code(made, made.compile(text, name), made.make_globals(None))
+
+
+def _name_in_tree(name: str) -> str | None:
+    """The path of a source from the root of the states directory; None for a text from elsewhere."""
+    scheme, separator, path = name.partition("://")
+    return path.partition("?")[0].lstrip("/") if separator and scheme in ("salt", "tree") else None

@@ -300,6 +300,25 @@ def test_managed_template_imports_from_its_root(tmp_path):
     )
 
 
+@pytest.mark.parametrize(
+    ("name", "text", "rendered"),
+    [
+        ("salt://web/x.conf", "{% include './part' %}", "web"),
+        ("tree://web/x.conf", "{% include '../part' %}", "root"),
+        ("salt://web/x.conf", "#jinja2: {}\n{% include './part' %}", "web"),
+        ("inline", "{% include './part' %}", "root"),
+    ],
+)
+def test_relative_names_begin_beside_the_managed_template(name, text, rendered, tmp_path):
+    """A template that is not a file of the tree has no directory: its relative names begin at the root."""
+    (tmp_path / "web").mkdir()
+    (tmp_path / "part").write_text("root")
+    (tmp_path / "web/part").write_text("web")
+    tree = Tree(tmp_path, frozenset({os.getuid()}))
+
+    assert render_text(text, name=name, variables={}, grains={}, pillar={}, tree=tree) == rendered
+
+
 @pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])
 def test_managed_template_error_names_template_and_line(text, line):
     """An operator looks for the template, not for the state."""

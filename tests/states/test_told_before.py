@@ -320,6 +320,28 @@ def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
     assert (problem.code, problem.location.line) == ("template-missing", 2)
 
 
+@pytest.mark.parametrize("name", ["./part", "../part"])
+def test_a_relative_name_in_the_template_of_a_file_is_checked(name, problems, compile_tree):
+    """It begins at the directory of the template, as when the state runs."""
+    site = CONF.replace("x.conf", "web/deep/x.conf")
+    files = {"site.sls": site, "web/deep/x.conf": f"{{% include '{name}' %}}", "part": ""}
+    (problem,) = problems(files)
+
+    assert problem.location.file.endswith("web/deep/x.conf")
+    assert (problem.code, problem.location.line) == ("template-missing", 1)
+    compile_tree(files | {"web/deep/part" if name == "./part" else "web/part": ""})
+
+
+def test_a_relative_name_in_contents_is_checked(problems, compile_tree):
+    """Text in a state has no directory: the name begins at the states directory."""
+    site = "x:\n  file.managed:\n    - name: /x\n    - contents: \"{% raw %}{% include './part' %}{% endraw %}\"\n"
+    files = {"web.sls": f"{site}    - template: jinja\n", "web/part": ""}
+    (problem,) = problems(files)
+
+    assert (problem.code, problem.location.line) == ("template-missing", 4)
+    compile_tree(files | {"part": ""})
+
+
 @pytest.mark.parametrize("broken", [{}, {"p.jinja": "{% if %}"}, {"p.jinja": "{% include 'none' %}"}])
 def test_a_part_of_a_template_that_is_mended_is_read_again(broken, problems, compile_tree):
     """A compiler that has refused it takes it, though the template that includes it is the same."""
