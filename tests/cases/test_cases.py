@@ -1,4 +1,4 @@
-"""Every `tests/cases/<kind>/<behaviour>.yaml`; what such a file says is told in `resources/testing.py`."""
+"""Runs each `tests/cases/<kind>/<behaviour>.yaml`; `resources/testing.py` describes these files."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ CASES = sorted(HERE.glob("*/*.yaml"))
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{path.parent.name}-{path.stem}" for path in CASES])
 def test_case(case, tmp_path):
-    """The case comes out as it says, changes nothing without apply, and is clean the second time."""
+    """The result is as expected, nothing changes without `apply`, and the second run finds no difference."""
     tmp = tmp_path / "world"
     tmp.mkdir()
 
@@ -30,8 +30,8 @@ def test_case(case, tmp_path):
         ("{result: changed, files: {'{tmp}/f': other}}", "/f afterwards"),
     ],
 )
-def test_a_case_that_does_not_come_out_is_told(tmp_path, wrong, told):
-    """The runner itself notices a wrong result, wrong changes, wrong calls, wrong files."""
+def test_a_case_that_fails_is_reported(tmp_path, wrong, told):
+    """The runner notices a wrong result, wrong changes, wrong calls and wrong files."""
     case = tmp_path / "file.managed" / "wrong.yaml"
     case.parent.mkdir()
     case.write_text(f"declared: {{name: '{{tmp}}/f', contents: x}}\nwanted: {wrong}\n")

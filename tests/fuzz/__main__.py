@@ -1,8 +1,7 @@
-"""Throw strange trees at the compiler for a while: `scripts/fuzz --minutes 10`.
+"""Compiles random, odd states directories for a while: `scripts/fuzz --minutes 10`.
 
-Prints each find, as small as it could be made, once for each place that it comes from; its files are kept below
-`--keep`, one directory each. Exit code 1 when something was found. A find belongs into
-tests/states/test_fuzz_finds.py.
+Each failure is reduced and printed once for each place in the code that causes it. `--keep` names a directory for its
+files. The exit code is 1 if there was a failure. Add a test for each to tests/states/test_fuzz_finds.py.
 """
 
 from __future__ import annotations
@@ -21,15 +20,15 @@ from tree_fuzz import Bench, TooSlow, Tree, corpus, mutate, shrink
 
 KINDS = Path(__file__).parents[1] / "states" / "conftest.py"
 MEMORY = 2 << 30
-"""Bytes that the whole may use: what needs more is a find."""
+"""The limit of memory in bytes; exceeding it is a failure."""
 EDIT = 0.6
-"""How often a tree is an edit of the one before."""
+"""The probability that a tree is an edit of the previous one."""
 STRANGE = 200
-"""Mutated trees that are mutated again."""
+"""The number of mutated trees that are kept, to be mutated again."""
 
 
 class Fuzzer:
-    """One run: trees by chance from a seed."""
+    """Random trees from one seed."""
 
     def __init__(self, seed: int, directory: Path, keep: Path) -> None:
         self.random, self.seed, self.keep = random.Random(seed), seed, keep
@@ -39,7 +38,7 @@ class Fuzzer:
         self.count = 0
 
     def once(self) -> None:
-        """One tree: an edit of the one before, or of any other."""
+        """Try one tree, an edit of the previous one or of any other."""
         before = self.bench.tree
         base = before if before and self.random.random() < EDIT else self.random.choice([*self.good, *self.strange])
         tree = mutate(base, self.good, self.random)
@@ -52,10 +51,10 @@ class Fuzzer:
             self.strange = [*self.strange, tree][-STRANGE:]
 
     def verdict(self, tree: Tree) -> str:
-        """What is wrong with the answer to a tree, and where that comes from; empty when nothing is."""
+        """Return what is wrong with the result for a tree, and which code causes it; empty strings if nothing is."""
         try:
             self.bench.examine(tree)
-        except (Exception, TooSlow) as error:  # noqa: BLE001 - whatever it is, it is a find
+        except (Exception, TooSlow) as error:  # noqa: BLE001 - every exception is a failure
             ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "holdfast" in frame.filename]
             where = f"{Path(ours[-1].filename).name}:{ours[-1].name}" if ours and not isinstance(error, TooSlow) else ""
             said = str(error).split("\n")[0] if isinstance(error, AssertionError) else ""
@@ -63,7 +62,7 @@ class Fuzzer:
         return ""
 
     def tell(self, found: str, before: Tree) -> None:
-        """Print a find, and write it down, with the tree that the compiler had seen before it."""
+        """Print a failure and write its files, with the tree that was compiled before."""
         directory = self.keep / f"{self.seed}-{len(self.finds)}"
         print(f"{found}\n    {self.finds[found]!r}\n    kept in {directory}", flush=True)
         for part, tree in (("tree", self.finds[found]), ("before", before)):
@@ -74,7 +73,7 @@ class Fuzzer:
 
 
 def load_kinds() -> None:
-    """The small kinds of the tests, which the corpus uses."""
+    """Load the small kinds of the tests, which the initial trees use."""
     spec = importlib.util.spec_from_file_location("small_kinds", KINDS)
     module = importlib.util.module_from_spec(spec)
     sys.modules["small_kinds"] = module
@@ -82,7 +81,7 @@ def load_kinds() -> None:
 
 
 def main() -> int:
-    """Fuzz until the time is over."""
+    """Run until the time is over."""
     parser = argparse.ArgumentParser(description="Throw strange trees at the compiler.")
     parser.add_argument("--minutes", type=float, default=10)
     parser.add_argument("--seed", type=int, default=0)

@@ -20,7 +20,7 @@ from tree_fuzz import TooSlow
 
 
 def main() -> int:
-    """Examine so many documents."""
+    """Try this many documents."""
     parser = argparse.ArgumentParser(description="Examine documents of every shape.")
     parser.add_argument("--cases", type=int, default=200_000)
     parser.add_argument("--seed", type=int, default=0)
@@ -34,7 +34,7 @@ def main() -> int:
             part = rng.choice(PARTS)
             try:
                 examiner.once(part)
-            except (Exception, TooSlow) as error:  # noqa: BLE001 - whatever it is, it is a find
+            except (Exception, TooSlow) as error:  # noqa: BLE001 - every exception is a failure
                 ours = [frame for frame in traceback.extract_tb(error.__traceback__) if "holdfast" in frame.filename]
                 where = (
                     f"{part}: {type(error).__name__} in {Path(ours[-1].filename).name}:{ours[-1].name}"

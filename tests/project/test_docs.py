@@ -1,4 +1,4 @@
-"""The examples of the documentation are true: each section's files compile, together, as a reader would try them."""
+"""The examples in the documentation are correct: the files of each section compile together."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ BLOCK = re.compile(r"^```yaml\n# (?P<path>\S+)\n(?P<text>.*?)^```$", re.MULTILIN
 
 
 def sections() -> Iterator[tuple[str, dict[str, str]]]:
-    """(page and heading, files) of each section with files: YAML blocks whose first line is a comment with the path."""
+    """Yield (page and heading, files) of each section with files: YAML blocks that begin with a path as a comment."""
     for page in sorted(DOCS.glob("*.md")):
         for section in re.split(r"^## ", page.read_text(), flags=re.MULTILINE)[1:]:
             files = {match["path"]: match["text"] for match in BLOCK.finditer(section)}
@@ -31,11 +31,11 @@ def sections() -> Iterator[tuple[str, dict[str, str]]]:
 
 
 SHOWN = re.compile(r"^    (?:\S*/)?holdfast (?P<line>\S+(?: \S+)*)|`holdfast (?P<inline>[^`]+)`", re.MULTILINE)
-"""A command as a reader would type it: indented, up to two blanks or the end of the line; or between backticks."""
+"""A command in the documentation: an indented line up to two spaces or its end, or text between backticks."""
 
 
 def commands() -> Iterator[tuple[str, str]]:
-    """(page, words after `holdfast`) of each command that a page shows; `a | b` and `a|b` are alternatives."""
+    """Yield (page, words after `holdfast`) of each command that a page shows. `a | b` and `a|b` are alternatives."""
     for page in sorted([*DOCS.glob("*.md"), *DOCS.parent.glob("*.md")]):
         for found in SHOWN.finditer(page.read_text()):
             shown = re.sub(r"\[(-\S+)\]", r"\1", (found["line"] or found["inline"]).partition(" > ")[0])
@@ -49,8 +49,8 @@ def commands() -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("page", "words"), sorted(set(commands())))
-def test_every_command_that_is_shown_is_understood(page: str, words: str) -> None:
-    """Its verb and its options exist; nothing is run. A page that shows what is no more misleads."""
+def test_every_command_in_the_documentation_exists(page: str, words: str) -> None:
+    """Its verb and its options exist; nothing is run."""
     command: click.Command = cli
     args = shlex.split(words.replace("...", ""))
     context = cli.make_context("holdfast", args, resilient_parsing=False)
@@ -76,12 +76,12 @@ AT_HAND = {
     "web/certificates.sls": "{}",
     "nginx.conf": "",
 }
-"""What the examples take for granted."""
+"""Files that the examples take for granted."""
 
 
 @pytest.mark.parametrize(("section", "files"), [pytest.param(name, files, id=name) for name, files in sections()])
 def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -> None:
-    """All files of a section in one tree, each state file on its own and the top file if there is one."""
+    """All files of a section compile in one tree: each state file alone, and the top file if there is one."""
     states, pillar = tmp_path / "states", tmp_path / "pillar"
     for path, text in {**{f"states/{path}": text for path, text in AT_HAND.items()}, **_placed(files)}.items():
         (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
@@ -107,8 +107,8 @@ def _placed(files: dict[str, str]) -> dict[str, str]:
     return {path if path.startswith("pillar/") else f"states/{path}": text for path, text in files.items()}
 
 
-def test_pictures_are_of_the_examples(tmp_path: Path) -> None:
-    """Drawn anew they are the same: `holdfast show graph --format svg` of each example that has a picture."""
+def test_pictures_show_the_examples(tmp_path: Path) -> None:
+    """`holdfast show graph --format svg` of each example with a picture yields the same picture again."""
     (tmp_path / "grains.yaml").write_text("os_family: Debian\nid: web\n")
     for picture in sorted((DOCS / "pictures").glob("*.svg")):
         example = DOCS.parent / "config/examples" / picture.stem

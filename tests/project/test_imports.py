@@ -8,7 +8,7 @@ import grimp
 
 
 def test_no_modules_import_each_other() -> None:
-    """Imports for type checking and those inside functions count, too. The message names the modules of a circle."""
+    """Imports for type checking and imports inside functions count, too. The message names the modules of a circle."""
     graph = grimp.build_graph("holdfast", cache_dir=None)
     imports = TopologicalSorter({name: graph.find_modules_directly_imported_by(name) for name in graph.modules})
 
@@ -20,7 +20,7 @@ def test_no_modules_import_each_other() -> None:
 
 
 def test_packages_load_none_of_their_modules() -> None:
-    """Otherwise an import of one module would load all of them. `paths` is one thing in several modules."""
+    """Otherwise an import of one module would load all of them. `paths` is an exception: one API in several modules."""
     graph = grimp.build_graph("holdfast", exclude_type_checking_imports=True, cache_dir=None)
     loaded = {
         name: below

@@ -1,4 +1,4 @@
-"""What one of many files costs the agent in memory, in its parts: there may be fifty thousand of them."""
+"""Memory of the agent for each of many files, by its parts. There may be fifty thousand files."""
 
 import tracemalloc
 
@@ -13,14 +13,14 @@ FILES = 1000
 
 @pytest.fixture
 def measured():
-    """Says how many bytes for each file have been taken since it was asked last."""
+    """Return the bytes for each file that were allocated since the last call."""
     tracemalloc.start()
     yield lambda: tracemalloc.get_traced_memory()[0] / FILES
     tracemalloc.stop()
 
 
 def test_a_compiled_state_takes_little(tmp_path, measured):
-    """All caches for the next compilation included: 2.9 KiB; 4.3 KiB if each resource has its own field names."""
+    """With all caches for the next compilation: 2.9 KiB; 4.3 KiB if each resource has its own field names."""
     lines = [
         f"/etc/some/place/f{number}:\n  file.managed:\n    - mode: '0644'\n    - contents: the same text\n"
         for number in range(FILES)
@@ -38,7 +38,7 @@ def test_a_compiled_state_takes_little(tmp_path, measured):
 
 
 async def test_a_watched_file_takes_little(tmp_path, measured):
-    """0.6 KiB; it was 1.0 while each had sets of its own."""
+    """A watched file takes 0.6 KiB; 1.0 KiB if each has sets of its own."""
     watcher = PathWatcher()
     watcher.subscribe([str(tmp_path / "first")], int)
     before = measured()

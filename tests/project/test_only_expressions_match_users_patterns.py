@@ -31,7 +31,7 @@ EXCEPTIONS = {
 
 
 def patterns() -> Iterator[str]:
-    """Module and function of each call of `re` whose pattern is not made of literals and `re.escape`."""
+    """Return module and function of each call of `re` whose pattern does not consist of literals and `re.escape`."""
     for path in sorted(path for folder in COVERED for path in (ROOT / folder).rglob("*.py")):
         tree = ast.parse(path.read_text())
         constants = {
@@ -46,7 +46,7 @@ def patterns() -> Iterator[str]:
 
 
 def calls(node: ast.AST, function: str, constants: set[str]) -> Iterator[str]:
-    """The innermost function of each such call."""
+    """Yield each such call with its innermost function."""
     match node:
         case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
             function = name
@@ -58,7 +58,7 @@ def calls(node: ast.AST, function: str, constants: set[str]) -> Iterator[str]:
 
 
 def literal(node: ast.expr, constants: set[str]) -> bool:
-    """Whether an expression is made of literals, constants of the module and escaped text."""
+    """Return whether an expression consists of literals, constants of the module and escaped text."""
     match node:
         case ast.Name(id=name):
             return name in constants
@@ -79,15 +79,15 @@ def literal(node: ast.expr, constants: set[str]) -> bool:
     return isinstance(node, ast.Constant)
 
 
-def test_no_pattern_of_a_user_is_matched_elsewhere():
-    """Every other pattern is a literal, or an exception that is named here with its reason."""
+def test_no_other_module_matches_a_pattern_of_a_user():
+    """Every other pattern is a literal, or an exception that is listed here with its reason."""
     found = {where for where in patterns() if not where.startswith(APART)}
 
     assert found == set(EXCEPTIONS)
 
 
-def test_patterns_that_come_from_elsewhere_are_seen():
-    """Names and attributes are; literals, escaped text and constants of the module are not."""
+def test_patterns_that_are_not_literals_are_found():
+    """Names and attributes are found; literals, escaped text and constants of the module are not."""
     seen = [
         literal(ast.parse(text, mode="eval").body, {"KNOWN"})
         for text in ("pattern", "self.pattern", "f'a{b}'", "'a' + b")

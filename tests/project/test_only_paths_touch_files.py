@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 COVERED = ("resources", "agent/host", "states")
 APART = ("resources/paths/",)
-"""The modules that this is about."""
+"""The modules that may call them."""
 OS = frozenset(
     [
         "access",
@@ -49,7 +49,7 @@ OS_PATH = frozenset(
     ["exists", "getmtime", "getsize", "isdir", "isfile", "islink", "ismount", "lexists", "realpath", "samefile"]
 )
 MODULES = {"os": OS, "path": OS_PATH, "shutil": None, "glob": None, "tempfile": None}
-"""Module -> its functions that take paths; None: all of them."""
+"""Module -> its functions that take paths; None means all functions."""
 METHODS = frozenset(
     [
         "exists",
@@ -72,12 +72,12 @@ METHODS = frozenset(
         "write_text",
     ]
 )
-"""Methods of `Path` that nothing of ours is called like."""
+"""Methods of `Path` whose names no class of this project uses."""
 SHARED = frozenset(["chmod", "mkdir", "open", "readlink", "rename", "resolve", "rmdir", "touch", "unlink"])
-"""Methods of `Path` that others have, too: looked at where a module uses `Path`."""
+"""Methods of `Path` that other classes have, too: checked in modules that use `Path`."""
 
 OURS = frozenset(["ctx", "hostfiles", "paths", "tree"])
-"""What has functions of these names that are safe."""
+"""Objects with safe functions of the same names."""
 
 CGROUPS = "the kernel's control groups, below one that belongs to the agent's user"
 DATABASE = "dpkg's own database, at fixed paths that only root can write"
@@ -156,7 +156,7 @@ EXCEPTIONS = {
 
 
 def calls(module: Path) -> Iterator[tuple[str, str, int]]:
-    """(function, call, line) of each call in a module that may take a path to a file."""
+    """Yield (function, call, line) of each call in a module that may turn a path into a file."""
     tree = ast.parse(module.read_text(encoding="utf-8"))
     uses_path = any(isinstance(node, ast.ImportFrom) and node.module == "pathlib" for node in ast.walk(tree))
 
@@ -173,7 +173,7 @@ def calls(module: Path) -> Iterator[tuple[str, str, int]]:
 
 
 def named(node: ast.Attribute | ast.Name, *, uses_path: bool) -> str | None:
-    """What is named, if it may take a path to a file. A mere mention counts: it is handed to somebody who calls it."""
+    """Yield each name that may turn a path into a file. A mention without a call counts, too."""
     if isinstance(node, ast.Name):
         return "open" if node.id == "open" else None
     owner = (
@@ -193,7 +193,7 @@ def named(node: ast.Attribute | ast.Name, *, uses_path: bool) -> str | None:
     return None
 
 
-def test_files_are_reached_through_the_path_module_alone():
+def test_only_resources_paths_accesses_files():
     """Kinds, providers, the host and helpers of templates: each other access is a listed function with its reason."""
     found: dict[str, list[str]] = {}
     for top in COVERED:

@@ -1,4 +1,4 @@
-"""What is built and handed out works without the checkout: sdist, wheel, and what they say of their origin."""
+"""Sdist and wheel work without the checkout, and contain the commit that they were built from."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ GIT = shutil.which("git")
 
 
 def call(*argv: object, cwd: Path, **variables: str) -> str:
-    """Run a command; what it prints."""
+    """Run a command, and return its output."""
     plain = {name: value for name, value in environment().items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [*map(str, argv)], cwd=cwd, env={**plain, **variables}, capture_output=True, text=True, timeout=60, check=False
@@ -37,7 +37,7 @@ def call(*argv: object, cwd: Path, **variables: str) -> str:
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A directory with the sdist, built from this checkout, and the wheel, built from the sdist."""
+    """Return a directory with the sdist of this checkout, and with the wheel of that sdist."""
     directory = tmp_path_factory.mktemp("built")
     call(*BUILD, "--outdir", directory, ".", cwd=ROOT)
     return directory
@@ -45,7 +45,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment of its own with the wheel; what Holdfast depends on is that of the tests."""
+    """Return an environment with this wheel, and with the dependencies of the tests."""
     home = tmp_path_factory.mktemp("installed") / "holdfast"
     call(sys.executable, "-m", "venv", "--without-pip", home, cwd=ROOT)
     packages = Path(
@@ -70,15 +70,15 @@ def installed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def sources() -> Iterator[str]:
-    """All files of the package, as they are named in it."""
+    """Return the names of all files of the package."""
     package = ROOT / "src/holdfast"
     for directory, _, names in os.walk(package, followlinks=True):
         if not directory.endswith("__pycache__"):
             yield from (str(Path(directory, name).relative_to(package)) for name in names)
 
 
-def test_sdist_and_wheel_hold_the_whole_package(built: Path) -> None:
-    """Every file of the package, as a file, and nothing else but the record of the commit."""
+def test_sdist_and_wheel_contain_the_whole_package(built: Path) -> None:
+    """They contain every file of the package, and otherwise only the record of the commit."""
     expected = {*sources(), RECORD}
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         members = [member for member in sdist.getmembers() if "/src/holdfast/" in member.name]
@@ -92,7 +92,7 @@ def test_sdist_and_wheel_hold_the_whole_package(built: Path) -> None:
 def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> None:
     """A wheel of the sdist works without the checkout: `install --root`, then an agent that repairs a file.
 
-    It takes some seconds: sdist and wheel are built, installed in an environment of their own, and an agent is started.
+    The test takes some seconds: it builds sdist and wheel, installs the wheel, and starts an agent.
     """
     call(installed, "install", "--root", tmp_path, cwd=tmp_path)
     assert all((tmp_path / page.path).exists() for page in PAGES)
@@ -132,7 +132,7 @@ def test_an_installed_agent_repairs_drift(installed: Path, tmp_path: Path) -> No
 
 
 def test_an_installed_holdfast_never_runs_git(installed: Path, built: Path, tmp_path: Path) -> None:
-    """It says what the build has recorded, within a repository of somebody else's, too."""
+    """The version comes from the record of the build, also inside an unrelated git repository."""
     with zipfile.ZipFile(next(built.glob("*.whl"))) as wheel:
         recorded = wheel.read(f"holdfast/{RECORD}").decode()
     (tmp_path / "git").write_text(f"#!/bin/sh\ntouch {tmp_path}/ran\n")
@@ -144,8 +144,11 @@ def test_an_installed_holdfast_never_runs_git(installed: Path, built: Path, tmp_
 
 
 @pytest.mark.skipif(GIT is None, reason="there is no git")
-def test_a_record_is_kept_from_sdist_to_wheel(built: Path, tmp_path: Path) -> None:
-    """In whatever repository the sdist is unpacked, also if the commit is unknown. Builds two wheels: some seconds."""
+def test_the_commit_is_copied_from_sdist_to_wheel(built: Path, tmp_path: Path) -> None:
+    """The repository in which the sdist is unpacked does not matter.
+
+    The test builds two wheels, which takes some seconds.
+    """
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         sdist.extractall(tmp_path, filter="data")
     source = next(tmp_path.glob("holdfast-*"))
@@ -158,7 +161,7 @@ def test_a_record_is_kept_from_sdist_to_wheel(built: Path, tmp_path: Path) -> No
 
 
 def make_repository(directory: Path) -> str:
-    """Make a git repository of a directory; its commit."""
+    """Turn a directory into a git repository, and return its commit."""
     for words in (
         ["init", "--quiet"],
         ["add", "."],
@@ -170,7 +173,7 @@ def make_repository(directory: Path) -> str:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package in a checkout of its own, which is no repository yet."""
+    """Return a package in a checkout of its own, which is not a repository yet."""
     package = tmp_path / "checkout/src/holdfast"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
@@ -178,8 +181,8 @@ def package(tmp_path: Path) -> Path:
 
 
 @pytest.mark.skipif(GIT is None, reason="there is no git")
-def test_a_checkout_asks_git(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For its own commit, whatever repository a hook of git is about; local changes are told."""
+def test_a_checkout_reports_its_own_commit(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment of a git hook of another repository does not matter; local changes are reported."""
     found = make_repository(package.parents[1])
     monkeypatch.setenv("GIT_DIR", str(ROOT / ".git"))
 
@@ -189,10 +192,8 @@ def test_a_checkout_asks_git(package: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.skipif(GIT is None, reason="there is no git")
-def test_where_the_commit_is_not_known_the_version_is_told_all_the_same(
-    package: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """No repository, one further up, a repository that is broken, no git, a record that is no text."""
+def test_without_a_known_commit_the_version_is_reported(package: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no repository, or one further up, or a broken one, or no git, or a broken record."""
     make_repository(package.parents[2])
     assert commit(package) == ""
     (package.parents[1] / ".git").mkdir()

@@ -1,4 +1,4 @@
-"""The tests in several processes, as `scripts/test` runs them: what holds for one process holds for all."""
+"""Tests in several processes, as `scripts/test` runs them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_third(): pytest.skip("something is missing")
 
 
 def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tmp_path: Path) -> None:
-    """With the options of `scripts/test`, for two modules. Starts three interpreters with pytest, in two seconds."""
+    """The options are those of `scripts/test`. The test starts pytest three times, which takes two seconds."""
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(MODULE)
     (tmp_path / "test_b.py").write_text(SKIPPED)
@@ -55,8 +55,8 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
     assert len(set(re.findall(r"^process \d+", done.stdout, re.MULTILINE))) == 1
 
 
-def test_the_longest_modules_are_named_as_they_are() -> None:
-    """A module that is renamed would lose its place at the beginning."""
+def test_the_longest_modules_exist() -> None:
+    """`scripts/test` starts them first; a renamed module would lose its place."""
     tree = ast.parse(CONFTEST.read_text())
     (longest,) = [
         node.value for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "LONGEST"

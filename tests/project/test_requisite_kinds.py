@@ -1,4 +1,4 @@
-"""The table of requisites (`states/requisite_kinds.py`): only it knows names of requisites, and each row is documented and tested."""
+"""The table of requisites, `states/requisite_kinds.py`: no other module knows their names; each row is documented."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMES = {*KINDS, *REVERSED, *NOTED.values(), "_any", "_all", "_in"}
 EXCEPTIONS = {
     "states/requisite_kinds.py": NAMES,
     "agent/pictures/drawing.py": {*KINDS},  # a style for each name
-    "agent/engine/model/": {"onfail", "onchanges", "prereq"},  # reasons of outcomes
+    "agent/engine/model/": {"onfail", "onchanges", "prereq"},  # a reason of outcomes
     "agent/engine/decide/": {"onfail", "onchanges", "prereq"},  # the same
     "agent/engine/inspect/": {"prereq", "watch"},  # the same; a vertex waits for its watch
     "agent/cli/": {"watch"},  # a verb
@@ -26,12 +26,12 @@ EXCEPTIONS = {
     "resources/watches.py": {"watch"},  # the name of a task
     "resources/kinds/": {"watch"},  # parts of composites have requisites
 }
-"""Start of a path -> names that these files may contain."""
+"""Beginning of a path -> names that these files may contain."""
 DOCUMENTED = ("docs/language.md", "tests/engine/requisite_tables.txt")
 
 
 def strings(tree: ast.Module) -> Iterator[ast.Constant]:
-    """All strings of a module, except for its docstrings."""
+    """Yield all strings of a module except docstrings."""
     documentation = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     for node in ast.walk(tree):
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in documentation:
@@ -52,15 +52,15 @@ def test_no_other_module_knows_a_name_of_a_requisite() -> None:
 
 @pytest.mark.parametrize("name", REQUISITES)
 def test_each_requisite_is_documented_and_has_its_row_in_the_tables(name: str) -> None:
-    """The documentation has the name in code style; the tables of one target, of one target in noop, and of two targets have a row."""
+    """The name is documented, and the tables for one target, one target in noop, and two targets have a row."""
     language, tables = (ROOT.joinpath(file).read_text(encoding="utf-8") for file in DOCUMENTED)
     assert f"`{name}`" in language
     assert [line.split()[0] for line in tables.splitlines() if line.strip()].count(name) == 3
 
 
 @pytest.mark.parametrize("kind", TABLE, ids=lambda kind: kind.name)
-def test_each_row_is_consistent(kind) -> None:
-    """Deliveries have the name of a row that carries the same; what replaces a requisite gates alike and refreshes nothing."""
+def test_the_rows_are_consistent(kind) -> None:
+    """Deliveries carry what the row carries; the replacement of a requisite gates alike and refreshes nothing."""
     carried = KINDS[kind.carries] if kind.carries else None
     assert carried is None or carried._replace(quantifier=kind.quantifier)[1:3] == kind[1:3]
     assert carried is None or (carried.carries, carried.refreshes) == (kind.carries, kind.refreshes)

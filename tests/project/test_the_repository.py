@@ -1,4 +1,4 @@
-"""The repository keeps its own promises: links, layers, documents."""
+"""Links, public names and documents of the repository are as CONTRIBUTING.md and ARCHITECTURE.md say."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ LINKED = ("agent", "resources", "states", "config", "systemd")
 
 
 @pytest.mark.parametrize("name", LINKED)
-def test_the_links_of_the_package_are_live(name: str) -> None:
-    """`holdfast.<name>` is the top-level folder, not a copy of it."""
+def test_the_links_of_the_package_are_symbolic(name: str) -> None:
+    """`holdfast.<name>` is a link to the top-level folder, not a copy."""
     link = ROOT / "src" / "holdfast" / name
 
     assert link.is_symlink()
     assert link.resolve() == ROOT / name
 
 
-def test_the_version_stands_once() -> None:
-    """In the package, where the build reads it; the changelog has a place for what comes next."""
+def test_the_version_is_defined_once() -> None:
+    """The build reads it from the package; the changelog has a section for unreleased changes."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
     assert "version" not in project["project"]
@@ -35,13 +35,13 @@ def test_the_version_stands_once() -> None:
 
 
 def test_every_public_name_exists() -> None:
-    """`from holdfast import ...` gives each name of `__all__`, and nothing else."""
+    """`from holdfast import ...` provides each name of `__all__`, and no others."""
     assert all(getattr(holdfast, name) is not None for name in holdfast.__all__)
     with pytest.raises(AttributeError):
-        holdfast.no_such_name  # noqa: B018 - it is the access that counts
+        holdfast.no_such_name  # noqa: B018 - the access itself is tested
 
 
-def test_importing_the_package_imports_nothing_heavy() -> None:
+def test_importing_the_package_is_cheap() -> None:
     """The command line starts without pydantic."""
     code = "import sys, holdfast; print('pydantic' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -49,8 +49,8 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert done.stdout.strip() == "False"
 
 
-def test_the_architecture_page_is_short_and_names_what_exists() -> None:
-    """At most 150 lines, and every folder it names is there."""
+def test_the_architecture_page_is_short_and_correct() -> None:
+    """It has at most 150 lines, and every folder in it exists."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
 
     assert len(text.splitlines()) <= 150
@@ -58,8 +58,8 @@ def test_the_architecture_page_is_short_and_names_what_exists() -> None:
         assert (ROOT / name).exists(), name
 
 
-def test_the_composite_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
-    """Its parts are made and shown; the mark is made once."""
+def test_the_composite_in_contributing_works(tmp_path: Path) -> None:
+    """Its parts are created and shown; its command runs once."""
     _, block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
     for directory in ("resources", "states"):
         (tmp_path / directory).mkdir()
@@ -80,8 +80,8 @@ def test_the_composite_in_contributing_works_as_it_stands(tmp_path: Path) -> Non
     assert low.stdout.count("__id__") == 1
 
 
-def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
-    """Copied into a directory, as the page says: applied, right the second time, its mistakes found."""
+def test_the_kind_in_contributing_works(tmp_path: Path) -> None:
+    """Copied into a directory, it is applied, is idempotent, and reports wrong arguments."""
     text = (ROOT / "CONTRIBUTING.md").read_text()
     block = re.search(r"```python\n(.*?)```", text, re.DOTALL)
     assert block is not None
@@ -116,8 +116,8 @@ def test_the_kind_in_contributing_works_as_it_stands(tmp_path: Path) -> None:
     assert "did you mean 'text'?" in wrong.stderr
 
 
-def test_no_duplicate_docstrings_hide_a_copied_test() -> None:
-    """Every test function has a name of its own within its file."""
+def test_no_two_tests_of_a_file_have_the_same_name() -> None:
+    """The second one would silently replace the first."""
     for path in (ROOT / "tests").rglob("test_*.py"):
         names = re.findall(r"^(?:async )?def (test_\w+)", path.read_text(), re.MULTILINE)
         assert len(names) == len(set(names)), path

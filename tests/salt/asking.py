@@ -1,4 +1,4 @@
-"""One worker of Salt, from the side that asks: jobs go in at once, answers come when they are ready."""
+"""The client of a Salt worker: all jobs are sent at once, and answers arrive as they are ready."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from stage import Job
 
 
 class Asking:
-    """A worker that is asked about these jobs, in this order."""
+    """A worker that is given these jobs, in this order."""
 
     def __init__(self, python: Path, directory: Path, jobs: Sequence[Job]) -> None:
         questions, self._said = directory / "jobs", directory / "said"
@@ -24,7 +24,7 @@ class Asking:
             self._process = subprocess.Popen(argv, stdin=given, stdout=subprocess.PIPE, stderr=said, text=True)
 
     def answer(self, name: str) -> dict[str, Any]:
-        """What Salt says about one tree; waits for it."""
+        """Wait for the answer about one tree, and return it."""
         assert self._process.stdout is not None
         while name not in self._answers:
             line = self._process.stdout.readline()
@@ -33,6 +33,6 @@ class Asking:
         return self._answers[name]
 
     def close(self) -> None:
-        """End it, whether it has answered everything or not."""
+        """End the worker, whether or not all answers have arrived."""
         self._process.kill()
         self._process.communicate()

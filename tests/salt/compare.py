@@ -1,4 +1,4 @@
-"""In what two answers differ. Of changes the keys count."""
+"""Compares two answers about a tree. Of changes, only the keys are compared."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 Answer = Mapping[str, Any]
-"""`errors`; or `low`, the rows of each mode in order of execution, and under "MODE disk" what is on the disk."""
+"""`errors`; or `low`, the rows of each mode in order of execution, and under "MODE disk" the content of the disk."""
 Row = Mapping[str, Any]
-"""id, state, fun, name, result, ran, why (it did not run), changes (their keys), comment."""
+"""id, state, fun, name, result, ran, why (the state did not run), changes (their keys), comment."""
 Found = tuple[str, str]
-"""An aspect (`compiles`, `low`, `order`, `result`, `ran`, `why`, `changes`, `disk`), and what is different in it."""
+"""An aspect (`compiles`, `low`, `order`, `result`, `ran`, `why`, `changes`, `disk`), and the difference in it."""
 
 
 def differences(salt: Answer, ours: Answer, modes: Sequence[str]) -> list[Found]:
-    """Every difference between two answers about one tree."""
+    """Yield every difference between two answers about one tree."""
     if "errors" in salt or "errors" in ours:
         return (
             []
@@ -35,7 +35,7 @@ def _brief(answer: Answer) -> str:
 
 
 def _lists(aspect: str, salt: Sequence[Any], ours: Sequence[Any]) -> Iterator[Found]:
-    """Two lists whose items must be equal, one by one."""
+    """Compare two lists whose items must be equal, one by one."""
     for number in range(max(len(salt), len(ours))):
         theirs, own = (items[number] if number < len(items) else None for items in (salt, ours))
         if theirs != own:
@@ -47,14 +47,14 @@ def _identity(row: Row) -> str:
 
 
 def _looked_at(low: Sequence[Mapping[str, Any]]) -> set[str]:
-    """The targets of prereqs. The look ahead at one may stand for its run, and Salt does not say whether it does."""
+    """Return the targets of prereqs. Salt may report their test run as their run, and does not say so."""
     return {
         f"{chunk['state']}.{chunk['fun']}[{chunk['__id__']}:{chunk['name']}]" for chunk in low if "prerequired" in chunk
     }
 
 
 def _runs(salt: Sequence[Row], ours: Sequence[Row], looked_at: set[str]) -> Iterator[Found]:
-    """Order of execution, and then each row."""
+    """Compare the order of execution, then each row."""
     if any("raised" in row for row in salt):
         yield "result", f"Salt gave up: {salt[0]['raised']}"
         return

@@ -1,6 +1,6 @@
-"""Salt beside Holdfast: a worker for each of its versions, fed with all trees while the tests read its answers.
+"""Compares with Salt: a worker for each version of Salt computes its answers while the tests read them.
 
-`scripts/test --salt` makes their environments, and so does CI. Without them the tests are skipped, with the reason.
+`scripts/test --salt` creates the environments, and so does CI. Without them the tests are skipped with a reason.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # its own modules are no package: Salt's interpreter runs one of them
+sys.path.insert(0, str(Path(__file__).parent))  # these modules are not a package: Salt's interpreter runs one of them
 
 import ours
 from asking import Asking
@@ -24,7 +24,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="session")
 def jobs() -> list[Job]:
-    """All trees."""
+    """Return the jobs for all trees."""
     from trees import TREES
 
     return [tree.job() for tree in TREES]
@@ -32,7 +32,7 @@ def jobs() -> list[Job]:
 
 @pytest.fixture(scope="session")
 def pythons() -> dict[str, Path]:
-    """The interpreter of each version of Salt."""
+    """Return the interpreter of each version of Salt."""
     found = {version: ROOT / f".venv-salt-{version}" / "bin" / "python" for version in ("3007", "3008")}
     if missing := [str(path) for path in found.values() if not path.exists()]:
         pytest.skip(f"no Salt to compare with: {' and '.join(missing)} missing; scripts/test --salt installs it")
@@ -43,8 +43,8 @@ def pythons() -> dict[str, Path]:
 def _workers(
     jobs: list[Job], pythons: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[dict[str, Asking]]:
-    """Both versions, at work at once."""
-    asked = {"3007": jobs, "3008": [{**job, "modes": ()} for job in jobs]}  # of 3008 only what it makes of a tree
+    """Start the workers of both versions."""
+    asked = {"3007": jobs, "3008": [{**job, "modes": ()} for job in jobs]}  # Salt 3008 only compiles
     workers = {
         version: Asking(python, tmp_path_factory.mktemp(version), asked[version]) for version, python in pythons.items()
     }
@@ -55,19 +55,19 @@ def _workers(
 
 @pytest.fixture
 def salt_3007(_workers: dict[str, Asking]) -> Callable[[str], dict[str, Any]]:
-    """The answer of Salt 3007 about a tree."""
+    """Return a function that answers for a tree with Salt 3007."""
     return _workers["3007"].answer
 
 
 @pytest.fixture
 def salt_3008(_workers: dict[str, Asking]) -> Callable[[str], dict[str, Any]]:
-    """What Salt 3008 makes of a tree, not run."""
+    """Return a function that compiles a tree with Salt 3008, without running it."""
     return _workers["3008"].answer
 
 
 @pytest.fixture
 def holdfast(tmp_path: Path) -> Iterator[Callable[[Job], dict[str, Any]]]:
-    """Our answer about a tree."""
+    """Return a function that answers for a tree with Holdfast."""
     before = os.umask(0)
     plain_umask()
     yield lambda job: ours.answer(tmp_path / "ours", job)

@@ -1,11 +1,11 @@
-"""Compile public formulas with Salt and with Holdfast, and count what prevents Holdfast from applying them.
+"""Compiles public formulas with Salt and with Holdfast, and counts what prevents Holdfast from applying them.
 
     scripts/formulas DIRECTORY [NAME...]
 
-The directory holds a git repository for each formula of `formulas.yaml`, under its name; a bare one will do. Formulas
-that are not there are left out. Each is read at its commit and compiled twice, without a pillar and with its
-`pillar.example`, for the same host everywhere and leniently, as states of others are. Without Salt's environment
-(`scripts/test --salt` makes it) only Holdfast is asked.
+The directory contains a git repository for each formula of `formulas.yaml`, under its name; a bare one is enough.
+Missing formulas are left out. Each formula is read at its commit and compiled twice, without a pillar and with its
+`pillar.example`, always for the same host and leniently, as states of others. Without Salt's environment (see
+`scripts/test --salt`) only Holdfast is used.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ HOST = {
     "systemd": {"version": "252", "features": ""},
     "virtual": "physical",
 }
-"""The host that all formulas are compiled for: a Debian 12."""
+"""All formulas are compiled for this host, a Debian 12."""
 
 Reason = tuple[str, str]
 """Code and message of an error, as `general` writes it."""
@@ -69,18 +69,18 @@ Reason = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What both sides make of one tree."""
+    """The results of both for one tree."""
 
     name: str
     salt: bool | None
-    """Whether Salt compiles it; None when Salt was not asked."""
+    """Whether Salt compiles it; None without Salt."""
     differs: str | None
-    """How the low data differ, empty when they are equal; None when there is nothing to compare."""
+    """How the low data differ, empty if they are equal; None if they are not compared."""
     reasons: frozenset[Reason]
-    """What keeps Holdfast from applying it."""
+    """Errors that prevent Holdfast from applying it."""
 
     def __str__(self) -> str:
-        """One line."""
+        """Return one line."""
         salt = {True: "Salt compiles it", False: "Salt refuses it", None: "Salt was not asked"}[self.salt]
         low = "" if self.differs is None else f"; low data {'differ' if self.differs else 'are equal'}"
         return f"{self.name}: {salt}{low}; " + (
@@ -91,7 +91,7 @@ class Verdict:
 
 
 def read(repository: Path, commit: str) -> dict[str, str]:
-    """The files of a formula as text: path -> text. Raises `CalledProcessError` if git cannot read that commit."""
+    """Return the files of a formula as path -> text. Raise `CalledProcessError` if git cannot read that commit."""
     archive = subprocess.run(["git", "-C", repository, "archive", commit], capture_output=True, check=True).stdout
     with tarfile.open(fileobj=io.BytesIO(archive)) as members:
         files = [(member.name, members.extractfile(member)) for member in members if member.isfile()]
@@ -99,7 +99,7 @@ def read(repository: Path, commit: str) -> dict[str, str]:
 
 
 def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
-    """What is compiled of a formula: all of its top-level folders that have an `init.sls`, together."""
+    """Return the states of a formula: all top-level folders that have an `init.sls`, together."""
     folders = sorted(
         path.removesuffix("/init.sls") for path in files if path.count("/") == 1 and path.endswith("/init.sls")
     )
@@ -117,7 +117,7 @@ def trees(name: str, files: Mapping[str, str]) -> Iterator[Tree]:
 
 
 def found(directory: Path, names: Sequence[str]) -> Iterator[Tree]:
-    """The trees of the formulas that are there, or of those named; says which cannot be read."""
+    """Return the trees of the existing formulas, or of those that are named; report formulas that cannot be read."""
     for name, commit in yaml.safe_load(LIST.read_text(encoding="utf-8")).items():
         if (directory / name).exists() and (not names or name in names):
             try:
@@ -127,7 +127,7 @@ def found(directory: Path, names: Sequence[str]) -> Iterator[Tree]:
 
 
 def verdicts(jobs: Sequence[Job], directory: Path) -> Iterator[Verdict]:
-    """Ask both sides about each tree; Salt goes ahead in a process of its own."""
+    """Compile each tree with both; Salt runs ahead in a process of its own."""
     with ExitStack() as stack:
         salt = None
         if SALT.exists():
@@ -138,7 +138,7 @@ def verdicts(jobs: Sequence[Job], directory: Path) -> Iterator[Verdict]:
 
 
 def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
-    """Compare Salt's answer about a tree with Holdfast's. Low data that differ at random are not compared."""
+    """Compare Salt's answer about a tree with that of Holdfast. Low data that differ at random are not compared."""
     own = ours.answer(base, job)
     differs = None
     if salt and "low" in salt and "low" in own:
@@ -150,7 +150,7 @@ def judge(job: Job, salt: Mapping[str, Any] | None, base: Path) -> Verdict:
 
 
 def general(message: str, base: Path) -> str:
-    """A message as it is for other states, too: X for names of resources, N for lines, no places."""
+    """Return a message without its particulars: X for names of resources, N for lines, no places."""
     if message.startswith("requisites form a cycle"):
         return "requisites form a cycle"
     placeless = re.sub(rf" \({re.escape(str(base))}[^)]*\)", "", message)
@@ -158,7 +158,7 @@ def general(message: str, base: Path) -> str:
 
 
 def report(judged: Sequence[Verdict]) -> Iterator[str]:
-    """The counts, then the reasons by code, most frequent first. Formulas that Salt refuses are not counted."""
+    """Yield the counts, then the reasons by code, most frequent first. Formulas that Salt refuses are not counted."""
     counted = [verdict for verdict in judged if verdict.salt is not False]
     compared = [verdict for verdict in counted if verdict.differs is not None]
     yield f"{len(judged)} trees; {sum(bool(verdict.salt) for verdict in counted)} compile with Salt"
@@ -173,7 +173,7 @@ def report(judged: Sequence[Verdict]) -> Iterator[str]:
 
 
 def main() -> None:
-    """Print a line for each tree as it is judged, how its low data differ, and the report."""
+    """Print a line for each tree, with differences of its low data, and then the report."""
     if len(sys.argv) < 2:
         sys.exit("usage: scripts/formulas DIRECTORY [NAME...]")
     plain_umask()

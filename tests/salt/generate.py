@@ -1,6 +1,6 @@
-"""Random trees, the same in each run: states that pretend, in a few files, with requisites of all kinds.
+"""Random trees, the same in each run: states of `test.*` in a few files, with requisites of all kinds.
 
-Requisites follow a hidden order, so that there are no loops. What differs on purpose (`differences.yaml`) is left to
+Requisites follow a hidden order, so that there are no cycles. Intended differences (`differences.yaml`) occur only in
 the designed trees.
 """
 
@@ -33,13 +33,13 @@ State = dict[str, Any]
 
 
 def generated(count: int) -> Iterator[dict[str, Any]]:
-    """So many trees, as arguments of `trees.Tree`; each depends on its number alone."""
+    """Return this many trees, as arguments of `trees.Tree`; each depends only on its number."""
     for number in range(count):
         yield {"name": f"generated {number}", "files": _Generator(number).files(), "sls": ("part0",)}
 
 
 class _Generator:
-    """One tree."""
+    """Generates one tree."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
@@ -48,7 +48,7 @@ class _Generator:
         self.states = [self._state(number) for number in range(self.random.randint(3, 10))]
 
     def files(self) -> dict[str, str]:
-        """The files: the first includes the others."""
+        """Return the files; the first one includes the others."""
         hidden = self.random.sample(self.states, len(self.states))
         for place, state in enumerate(hidden):
             for _ in range(self.random.choice((0, 0, 1, 1, 2, 3)) if place else 0):
@@ -88,7 +88,7 @@ class _Generator:
         }
 
     def _relate(self, state: State, before: list[State]) -> None:
-        """A requisite of one or two of those before, from this end or from the other."""
+        """Add a requisite on one or two earlier states, written at either end."""
         kind = self.random.choice(KINDS)
         if kind == "listen":
             if state["type"] == "file" or self.listener not in {"", state["id"]}:
@@ -119,14 +119,14 @@ class _Generator:
         return content
 
     def _body(self, state: State) -> dict[str, Any]:
-        """One of the ways to write it."""
+        """Write the requisite in one of the possible ways."""
         if self.random.random() < 0.3:
             return {state["type"]: [state["function"], *state["arguments"]]}
         return {f"{state['type']}.{state['function']}": state["arguments"]}
 
 
 def _append(state: State, key: str, item: Any) -> None:
-    """Add to a list of requisites, or begin it."""
+    """Add to a list of requisites, or start one."""
     for argument in state["arguments"]:
         if key in argument:
             argument[key].append(item)

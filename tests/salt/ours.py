@@ -1,4 +1,4 @@
-"""Asks Holdfast, in the same words as `worker` asks Salt."""
+"""Answers for a tree with Holdfast, in the format of `worker`, which answers with Salt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from holdfast.states.errors import CompileError, Refused
 
 
 def answer(base: Path, job: Job) -> dict[str, Any]:
-    """Everything about one tree."""
+    """Return the whole answer about one tree."""
     stage = Stage(base, job)
     found: dict[str, Any] = {}
     try:
@@ -35,7 +35,7 @@ def answer(base: Path, job: Job) -> dict[str, Any]:
     except CompileError as error:
         problems = [{"code": problem.code, "message": problem.message} for problem in error.problems]
         found = {"errors": [f"{problem.code}: {problem}" for problem in error.problems], "problems": problems}
-        if isinstance(refused := error.__context__, Refused):  # as it was before its secrets were redacted
+        if isinstance(refused := error.__context__, Refused):  # the error before its secrets were redacted
             found["low"] = sorted(refused.low, key=rank)
     finally:
         shutil.rmtree(base)

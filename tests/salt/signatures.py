@@ -1,8 +1,9 @@
-"""Prints what the states of Salt name in their signatures: run by Salt's interpreter.
+"""Prints the arguments of Salt's states from their signatures. Salt's interpreter runs this script.
 
     python signatures.py < kinds
 
-reads a JSON list of kinds (`file.managed`), and prints JSON: kind -> its arguments. Nothing here knows of Holdfast.
+reads a JSON list of kinds (`file.managed`), and prints JSON: kind -> its arguments. This script does not import
+Holdfast.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ logging.disable(logging.CRITICAL)
 
 
 def arguments(kind: str) -> list[str]:
-    """The arguments of a state, but for its name and those that stand for any others."""
+    """Return the arguments of a state, without its name and without those that accept any other argument."""
     family, _, word = kind.partition(".")
     module = importlib.import_module(f"salt.states.{family}")
     names = {said: name for name, said in getattr(module, "__func_alias__", {}).items()}
@@ -28,4 +29,4 @@ def arguments(kind: str) -> list[str]:
 
 
 if __name__ == "__main__":
-    print(json.dumps({kind: arguments(kind) for kind in json.load(sys.stdin)}))  # noqa: T201 - its answer
+    print(json.dumps({kind: arguments(kind) for kind in json.load(sys.stdin)}))  # noqa: T201 - this is the output

@@ -1,6 +1,7 @@
-"""Where one tree is played: directories of its own, laid out anew for each run, and what the disk holds afterwards.
+"""The directories of one tree, created again for each run, and the content of its disk after the run.
 
-Both sides use it, Salt's worker under Salt's own interpreter: only the standard library is imported.
+Holdfast and Salt's worker both use this module, the latter with Salt's interpreter: it imports only the standard
+library.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 DIR = "/DIR"
-"""Stands, in every text of a tree and in every answer, for the directory that the tree may write to."""
+"""Replaces, in all texts of trees and answers, the directory that a tree may write to."""
 GRAINS = {
     "id": "web1",
     "host": "web1",
@@ -28,10 +29,10 @@ GRAINS = {
     "path": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "shell": "/bin/sh",
 }
-"""The host that all trees are for; a tree may add to it."""
+"""All trees are for this host; a tree may add grains."""
 
 Job = dict[str, Any]
-"""A tree as JSON; `trees.Tree` says what is in it."""
+"""A tree as JSON; see `trees.Tree`."""
 
 
 class Stage:
@@ -49,7 +50,7 @@ class Stage:
                 self._write(directory / name, text)
 
     def set(self) -> None:
-        """Make the disk what it is before a run."""
+        """Give the disk its content before a run."""
         shutil.rmtree(self.disk)
         self.disk.mkdir()
         for name, what in self._job["disk"].items():
@@ -65,7 +66,7 @@ class Stage:
                 path.chmod(int(entry["mode"], 8))
 
     def found(self) -> dict[str, str]:
-        """What the disk holds: name -> kind, mode, content."""
+        """Return the content of the disk: name -> type, mode, content."""
         known = {}
         for path in sorted(self.disk.rglob("*")):
             status = path.lstat()
@@ -80,11 +81,11 @@ class Stage:
         return self.placeless(known)
 
     def here(self, value: Any) -> Any:
-        """Data of the tree with its directory in place of the word for it."""
+        """Return data of the tree with its directory in place of `DIR`."""
         return json.loads(json.dumps(value).replace(DIR, str(self.disk)))
 
     def placeless(self, value: Any) -> Any:
-        """An answer with the word for its directory in place of it."""
+        """Return an answer with `DIR` in place of the directory."""
         return json.loads(json.dumps(value, default=str).replace(str(self.disk), DIR))
 
     def _write(self, path: Path, text: str) -> None:
@@ -93,5 +94,5 @@ class Stage:
 
 
 def plain_umask() -> None:
-    """New files have the same modes on both sides."""
+    """Set the same umask on both sides."""
     os.umask(0o022)

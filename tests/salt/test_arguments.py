@@ -1,4 +1,4 @@
-"""Each argument that a state of Salt has is taken here, or it is said why not; `arguments.yaml` lists them."""
+"""Each argument of a Salt state is implemented here, or refused with a reason; `arguments.yaml` lists them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from holdfast.states.compile.low import CONTROL
 HERE = Path(__file__).parent
 SALT = yaml.safe_load((HERE / "arguments.yaml").read_text(encoding="utf-8"))
 OWN = {"systemd_unit.running"}
-"""Kinds that Salt has not."""
+"""Kinds that Salt does not have."""
 
 
 @pytest.mark.parametrize("kind", SALT["arguments"])
 def test_each_argument_of_salt_is_known(kind):
-    """It does what it says, is accepted with the reason why it has no effect, or is refused with the reason."""
+    """Each is implemented, accepted with the reason why it has no effect, or refused with a reason."""
     cls = registry.find(kind)
     shape = shape_of(cls)
     known = shape.fields | shape.meta | shape.ignored.keys() | CONTROL | cls.refused.keys()
@@ -30,22 +30,22 @@ def test_each_argument_of_salt_is_known(kind):
 
 
 def test_all_kinds_are_listed():
-    """A new kind comes with the arguments that Salt's has."""
+    """A new kind needs the arguments of Salt's state."""
     ours = {cls.kind for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
 
     assert ours - OWN == SALT["arguments"].keys()
 
 
 def test_an_argument_has_one_meaning():
-    """What is refused has no effect elsewhere, and each reason is one."""
+    """A refused argument is not also ignored, and each reason is unique."""
     for cls in registry.kinds():
         assert not cls.refused.keys() & (cls.model_fields.keys() | cls.ignored.keys()), cls.kind
         assert all([*cls.refused.values(), *cls.ignored.values()]), cls.kind
 
 
 @pytest.mark.parametrize("version", ["3007", "3008"])
-def test_the_list_is_that_of_salt(version, pythons):
-    """Asked for its signatures, Salt says what `arguments.yaml` does."""
+def test_the_list_equals_salts_signatures(version, pythons):
+    """`arguments.yaml` agrees with the signatures of the installed Salt."""
     python = pythons[version]
     asked = json.dumps(sorted(SALT["arguments"]))
     done = subprocess.run(

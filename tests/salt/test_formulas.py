@@ -1,4 +1,4 @@
-"""The comparison of public formulas, with formulas made up here: nothing is fetched."""
+"""The comparison of public formulas, with formulas of this test: nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
 
 @pytest.fixture
 def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A directory with one formula, whose list knows three."""
+    """Return a directory with one formula, whose list has three."""
     repository = tmp_path / "shelf" / "web-formula"
     for name, text in FILES.items():
         (repository / name).parent.mkdir(parents=True, exist_ok=True)
@@ -43,7 +43,7 @@ def shelf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_list_names_formulas_by_commit() -> None:
-    """At least a hundred, sorted, each with a whole commit, so that all compare the same."""
+    """At least a hundred, sorted, each with a full commit, so that every comparison uses the same files."""
     known = yaml.safe_load(LIST.read_text())
 
     assert len(known) >= 100
@@ -55,7 +55,7 @@ def test_the_list_names_formulas_by_commit() -> None:
 
 
 def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A formula is read at its commit. Without that commit it is left out with a reason; if it is missing, silently."""
+    """Local changes are ignored. A formula without its commit is left out with a reason; a missing one silently."""
     plain, with_pillar = found(shelf, [])
 
     assert plain.name == "web-formula"
@@ -69,8 +69,8 @@ def test_a_formula_is_read_at_its_commit(shelf: Path, capsys: pytest.CaptureFixt
         read(shelf / "web-formula", "0" * 40)
 
 
-def test_what_stops_a_formula_is_counted(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without Salt: one tree is ready, the other is stopped by a state that does not exist."""
+def test_obstacles_of_a_formula_are_counted(shelf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without Salt: one tree is ready, another has a state that does not exist."""
     monkeypatch.setattr(formulas, "SALT", tmp_path / "none")
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
     lines = list(report(judged))
@@ -84,16 +84,16 @@ def test_what_stops_a_formula_is_counted(shelf: Path, tmp_path: Path, monkeypatc
 
 
 @pytest.mark.skipif(not SALT.exists(), reason="no Salt to compare with; scripts/test --salt installs it")
-def test_both_sides_are_asked(shelf: Path, tmp_path: Path) -> None:
-    """Salt compiles a state that does not exist, and the low data are equal. Starts Salt, which takes some seconds."""
+def test_both_compile_each_tree(shelf: Path, tmp_path: Path) -> None:
+    """Salt compiles a state that does not exist, and the low data are equal. Starting Salt takes some seconds."""
     (tmp_path / "work").mkdir()
     judged = list(verdicts([tree.job() for tree in found(shelf, [])], tmp_path / "work"))
 
     assert [(verdict.salt, verdict.differs) for verdict in judged] == [(True, ""), (True, "")]
 
 
-def test_messages_of_one_kind_are_counted_together() -> None:
-    """Names of resources, lines and places differ from state to state."""
+def test_messages_are_counted_by_kind() -> None:
+    """Names of resources, lines and places differ between states."""
     assert (
         general("file.managed[a] and file.managed[b] (/t/ours/states/x.sls:3:1) differ", Path("/t/ours"))
         == "X and X differ"

@@ -11,21 +11,21 @@ from trees import TREES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:invalid escape sequence:DeprecationWarning"
-)  # Jinja's, of a template with '\d'
+)  # a warning of Jinja about a template with '\d'
 
 HERE = Path(__file__).parent
 DIFFERENCES = {row["name"]: row for row in yaml.safe_load((HERE / "differences.yaml").read_text(encoding="utf-8"))}
 
 
 def excused(tree, salt):
-    """The aspects in which a tree may differ from a version of Salt."""
+    """Return the aspects in which a tree may differ from a version of Salt."""
     return {
         aspect for name in tree.differs if salt in DIFFERENCES[name]["salt"] for aspect in DIFFERENCES[name]["shows"]
     }
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
-def test_low_data_order_and_outcome_are_those_of_salt_3007(tree, salt_3007, holdfast):
+def test_low_data_order_and_outcome_equal_those_of_salt_3007(tree, salt_3007, holdfast):
     """Applied for real and in test mode: numbers, order, results, reasons, changes, content of the disk."""
     found = differences(salt_3007(tree.name), holdfast(tree.job()), tree.modes)
 
@@ -36,7 +36,7 @@ def test_low_data_order_and_outcome_are_those_of_salt_3007(tree, salt_3007, hold
 
 
 @pytest.mark.parametrize("tree", TREES, ids=lambda tree: tree.name)
-def test_what_salt_3008_finds_before_it_runs_is_found(tree, salt_3008, holdfast):
+def test_compile_errors_of_salt_3008_are_errors(tree, salt_3008, holdfast):
     """The same mistakes are errors at compile time."""
     errors = salt_3008(tree.name).get("errors")
     found = [("compiles", str(errors))] if errors and "errors" not in holdfast({**tree.job(), "modes": ()}) else []
@@ -46,8 +46,8 @@ def test_what_salt_3008_finds_before_it_runs_is_found(tree, salt_3008, holdfast)
     assert found or not expected, f"no longer different: {expected}"
 
 
-def test_each_difference_is_shown_by_a_tree_and_told_to_users():
-    """The list has nothing that no tree shows, and nothing that docs/coming-from-salt.md keeps to itself."""
+def test_each_difference_has_a_tree_and_is_documented():
+    """Each entry occurs in a tree, and docs/coming-from-salt.md describes it."""
     shown = {name for tree in TREES for name in tree.differs}
     told = " ".join((HERE.parents[1] / "docs/coming-from-salt.md").read_text(encoding="utf-8").split())
 
@@ -57,7 +57,7 @@ def test_each_difference_is_shown_by_a_tree_and_told_to_users():
 
 
 def test_there_are_enough_trees():
-    """At least 150 designed and 300 generated ones, each with a name of its own."""
+    """There are at least 150 designed and 300 generated ones, with unique names."""
     generated = [tree for tree in TREES if tree.name.startswith("generated")]
 
     assert len(generated) >= 300

@@ -1,4 +1,4 @@
-"""The trees that both are asked about: the designed ones, read from `trees/*.yaml`, and the generated ones."""
+"""The trees that are compared: designed ones from `trees/*.yaml`, and generated ones."""
 
 from __future__ import annotations
 
@@ -14,35 +14,35 @@ from stage import Job
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """One tree of states: all that its outcome depends on, and nothing of the outcome.
+    """One tree of states: everything that determines its outcome.
 
-    `/DIR` in any text stands for a directory of its own.
+    `/DIR` in any text stands for a directory of the tree.
     """
 
     name: str
     files: Mapping[str, str]
     sls: tuple[str, ...] = ()
-    """What is applied; empty: what its top file says."""
+    """The SLS to apply; if empty, those of the top file."""
     pillar: Mapping[str, str] = field(default_factory=dict)
     """Files of the pillar."""
     grains: Mapping[str, Any] = field(default_factory=dict)
-    """Beside `stage.GRAINS`."""
+    """Grains in addition to `stage.GRAINS`."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that both know by the same name."""
+    """Settings with the same name in both."""
     disk: Mapping[str, Any] = field(default_factory=dict)
-    """What /DIR holds before: name -> text, or {text:, mode:}, {link:}, {mode:} for a directory."""
+    """The content of /DIR before the run: name -> text, or {text:, mode:}, {link:}, {mode:} for a directory."""
     modes: tuple[str, ...] = ("real", "test")
-    """How it is applied; empty: it is only compiled."""
+    """How the tree is applied; if empty, it is only compiled."""
     differs: tuple[str, ...] = ()
-    """Names of the differences it shows: `differences.yaml`."""
+    """Names of the differences that it shows; see `differences.yaml`."""
 
     def job(self) -> Job:
-        """What the two sides are handed."""
+        """Return the tree as JSON for both sides."""
         return asdict(self)
 
 
 def read(directory: Path) -> Iterator[Tree]:
-    """The designed trees; a file `x.yaml` holds a list of them."""
+    """Read the designed trees; each file `x.yaml` has a list of them."""
     for path in sorted(directory.glob("*.yaml")):
         for case in yaml.safe_load(path.read_text(encoding="utf-8")):
             files = case["files"] if isinstance(case["files"], dict) else {"site.sls": case["files"]}

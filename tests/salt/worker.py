@@ -1,9 +1,9 @@
-"""Asks Salt: run by Salt's interpreter, one process for all trees.
+"""Answers for trees with Salt. Salt's interpreter runs this script, one process for all trees.
 
     python worker.py DIRECTORY < jobs
 
-reads one JSON job a line and prints one JSON answer a line: what `trees.Tree` and `answers.Answer` say. All of Salt's
-own directories are below DIRECTORY. Nothing here knows of Holdfast.
+reads one JSON job a line and prints one JSON answer a line; see `trees.Tree` and `compare.Answer`. All directories of
+Salt are below DIRECTORY. This script does not import Holdfast.
 """
 
 from __future__ import annotations
@@ -34,20 +34,19 @@ REASONS = {
     "unless": re.compile("^unless condition is true$", re.MULTILINE),
     "creates": re.compile("^(All files in creates exist|/\\S+ exists)$", re.MULTILINE),
 }
-"""Why a state was not run, in Holdfast's words -> how its comment says it. Salt says it nowhere else."""
+"""Why a state was not run, in Holdfast's words -> Salt's comment, the only place where Salt says so."""
 GUARDS = ("onlyif", "unless", "creates")
 
 
 class CompiledOnly(Exception):
-    """Ends a run before the first state."""
+    """Ends a run before its first state."""
 
 
 class Host:
     """One Salt minion without a master, configured below a directory.
 
-    Its loaders load each module at its first use, which takes most of the time of a run. So two minions, one for each
-    mode, load all of them once, and each run is a child process with a copy of one: it finds everything loaded, and
-    leaves nothing behind.
+    Loading modules at their first use takes most of the time of a run. Therefore two minions, one for each mode, load
+    all of them once, and each run is a forked child, which leaves nothing behind.
     """
 
     def __init__(self, base: Path) -> None:
@@ -83,7 +82,7 @@ class Host:
         shutil.rmtree(base / "tree")
 
     def answer(self, job: Job) -> dict[str, Any]:
-        """Everything about one tree."""
+        """Return the whole answer about one tree."""
         base = self._base / "tree"
         stage = Stage(base, job)
         try:
@@ -98,14 +97,14 @@ class Host:
         return dict(stage.placeless(answer))
 
     def _ran(self, stage: Stage, job: Job, mode: str | None) -> dict[str, Any]:
-        """The errors, or low data and rows of one run; without a mode it ends before the first state."""
+        """Return the errors, or low data and rows of one run; without a mode the run ends before the first state."""
         plain = not (job["pillar"] or job["grains"] or job["options"])
         highstate = self._loaded[mode or "test"] if plain else self._new(mode or "test", stage, job)
         low: list[Any] = []
         call = highstate.state.call_chunks
 
         def call_chunks(chunks: list[Any], *args: Any, **more: Any) -> Any:
-            low.extend(copy.deepcopy(chunks) if not low else ())  # the second time it is the listeners' turn
+            low.extend(copy.deepcopy(chunks) if not low else ())  # the second call runs the listeners
             if mode is None:
                 raise CompiledOnly
             return call(chunks, *args, **more)
@@ -115,7 +114,7 @@ class Host:
             found = self._apply(highstate, job)
         except CompiledOnly:
             return {"low": low}
-        except Exception as error:  # noqa: BLE001 - whatever Salt raises is its answer
+        except Exception as error:  # noqa: BLE001 - every exception of Salt is its answer
             if not low:
                 return {"errors": [f"raised {type(error).__name__}: {error}"]}
             rows = [{"raised": f"{type(error).__name__}: {error}"}]
@@ -127,7 +126,7 @@ class Host:
         return {"low": low, mode: rows, f"{mode} disk": stage.found()}
 
     def _new(self, mode: str, stage: Stage | None = None, job: Job | None = None) -> Any:
-        """A minion in this mode, for one job or for all that ask for nothing special."""
+        """Return a minion in this mode, for one job or for all jobs without options."""
         opts = copy.deepcopy(self._opts) | {"test": mode == "test"}
         if stage is not None and job is not None:
             opts["grains"].update(job["grains"])
@@ -136,7 +135,10 @@ class Host:
 
     @staticmethod
     def _apply(highstate: Any, job: Job) -> Any:
-        """As `state.apply` does: the given names, or the top file. A list of errors, or a dictionary of rows."""
+        """Apply the given names, or the top file, as `state.apply` does.
+
+        Return a list of errors, or a dictionary of rows.
+        """
         errors = highstate.state.opts["pillar"].get("_errors")
         if errors:
             return list(errors)
@@ -151,13 +153,13 @@ class Host:
 
 
 def row(tag: str, value: Mapping[str, Any], mode: str | None) -> dict[str, Any]:
-    """What Salt returned for one state, as `answers.Row`."""
+    """Return Salt's result for one state as `compare.Row`."""
     state, id_, name, function = tag.split("_|-")
     comment = str(value.get("comment"))
     known = [word for word in REASONS if word not in GUARDS or value.get("skip_watch")]
     why = next((word for word in known if REASONS[word].search(comment)), "")
     if mode == "real" and value["result"] is None:
-        why = "prereq"  # its look ahead stands for it: the state that had to run before it failed
+        why = "prereq"  # the failed test run stands for it: the state that had to run before it failed
     return {
         "id": id_,
         "state": state,
@@ -172,7 +174,7 @@ def row(tag: str, value: Mapping[str, Any], mode: str | None) -> dict[str, Any]:
 
 
 def in_a_child(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """What a call returns (as JSON) in a copy of this process."""
+    """Return the result of a call (as JSON) in a forked child."""
     receiving, sending = os.pipe()
     child = os.fork()
     if child == 0:
@@ -187,7 +189,7 @@ def in_a_child(call: Callable[[], dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until there are no more jobs."""
+    """Answer all jobs."""
     plain_umask()
     host = Host(Path(sys.argv[1]))
     for line in sys.stdin:
