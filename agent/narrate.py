@@ -112,7 +112,7 @@ class Narrator:
             return ("info" if first or outcome.blocked else "debug"), "skipped"
         if outcome.changed or outcome.refreshed:
             return "info", verb(outcome)
-        if outcome.unknown:
+        if outcome.undecided:
             return "info", "unknown"
         if recovered:
             return "info", "recovered"

@@ -219,8 +219,7 @@ async def test_an_attempt_that_runs_out_of_time_tells_it_too(bench: Bench, machi
 
 async def tried(ctx: FakeContext, kind: str, name: str, **arguments: Any) -> Outcome:
     """What comes of an attempt."""
-    outcome, _ = await attempt.run(Job(declared(kind, name, **arguments), ctx, apply=True), lambda _: None)
-    return outcome
+    return await attempt.run(Job(declared(kind, name, **arguments), ctx, apply=True), lambda _: None)
 
 
 def declared(kind: str, name: str, **arguments: Any) -> Call:
@@ -316,7 +315,7 @@ async def test_a_restart_that_leaves_a_service_down(tmp_path: Path) -> None:
         apply=True,
         refresh=True,
     )
-    outcome, _ = await attempt.run(job, lambda _: None)
+    outcome = await attempt.run(job, lambda _: None)
     assert told(outcome) == (False, {"toyd": True}, "cannot restart toyd; toyd was stopped")
 
 

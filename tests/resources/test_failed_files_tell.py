@@ -49,8 +49,7 @@ async def tried(ctx: FakeContext, kind: str, path: Path, **arguments: Any) -> Ou
         Meta.model_validate({}),
         {},
     )
-    outcome, _ = await attempt.run(Job(call, ctx, apply=True), lambda _: None)
-    return outcome
+    return await attempt.run(Job(call, ctx, apply=True), lambda _: None)
 
 
 async def test_an_owner_that_is_set_before_the_mode_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

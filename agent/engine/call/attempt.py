@@ -72,7 +72,7 @@ class Clock(NamedTuple):
     """Number of this attempt; the first is 1."""
 
 
-async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failure | None]:
+async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     """Run the job within its deadline.
 
     An exception of the kind becomes a failed outcome, which includes the changes made before the exception.
@@ -90,10 +90,10 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
     try:
         async with nullcontext() if meta.timeout is None else asyncio.timeout(meta.timeout):
             if job.disabled:
-                return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings"), None
+                return _skip(job, clock, "disabled", f"disabled by {job.disabled!r} in the settings")
             refusal = await guards.refusal(job.call, job.ctx)
             if refusal is not None:
-                return _skip(job, clock, *refusal), None
+                return _skip(job, clock, *refusal)
             right, refreshed, failure = await _act(job)
             if job.apply:
                 await guards.check_commands(job.call, job.ctx)
@@ -111,8 +111,9 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> tuple[Outcome, Failur
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
         text = f"internal error in {job.call.kind}: {type(error).__name__}: {error}"
-        return _outcome(job, clock, result=False, comment=text), Failure(temporary=False, delay=None)
-    return _outcome(job, clock, result=True if right or job.apply else None, refreshed=refreshed), failure
+        return _outcome(job, clock, result=False, comment=text, failure=Failure(temporary=False))
+    result = True if right or job.apply else None
+    return _outcome(job, clock, result=result, refreshed=refreshed, failure=failure)
 
 
 def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest | None:
@@ -145,7 +146,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
         except Permanent:
             if refreshable is None or job.ctx.report.changes:
                 raise
-            failure = Failure(temporary=True, delay=None)
+            failure = Failure(temporary=True)
     if refreshable is None or job.ctx.report.changes:
         return right, False, None
     await job.ctx.report.announce()
@@ -179,18 +180,8 @@ def _sends(job: Job) -> Mapping[str, type]:
 
 
 def _skip(job: Job, clock: Clock, reason: Reason, comment: str) -> Outcome:
-    return Outcome(
-        job.call.identity,
-        job.call.position,
-        result=True,
-        comment=comment,
-        duration=_since(clock),
-        ran=False,
-        reason=reason,
-        cause=job.cause,
-        attempts=clock.attempt,
-        started=clock.started,
-    )
+    skipped = Outcome.skipped(job.call, reason, comment, job.cause)
+    return skipped._replace(duration=_since(clock), attempts=clock.attempt, started=clock.started)
 
 
 def _since(clock: Clock) -> float:
@@ -198,7 +189,13 @@ def _since(clock: Clock) -> float:
 
 
 def _outcome(
-    job: Job, clock: Clock, *, result: bool | None, comment: str | None = None, refreshed: bool = False
+    job: Job,
+    clock: Clock,
+    *,
+    result: bool | None,
+    comment: str | None = None,
+    refreshed: bool = False,
+    failure: Failure | None = None,
 ) -> Outcome:
     report = job.ctx.report
     changes, text, diff = report.changes, comment or report.comment, report.diff
@@ -221,10 +218,11 @@ def _outcome(
         refreshed=refreshed,
         touched=report.touched and result is False,
         started=clock.started,
+        failure=failure,
     )
 
 
-def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Outcome, Failure | None]:
+def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
     """Return the outcome of an error.
 
     In noop, a check may fail only because upstream changes were not made; the outcome is unknown then.
@@ -233,10 +231,10 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> tuple[Out
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
         command = isinstance(error, Overdue) and job.call.resource.action()
-        return _outcome(job, clock, result=False, comment=why), Failure(temporary=not command, delay=error.delay)
+        return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay))
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()
         comment = f"unknown until {', '.join(job.unsure)} has run ({why})"
-        return _outcome(job, clock, result=None, comment=comment)._replace(unknown=True), None
+        return _outcome(job, clock, result=None, comment=comment)._replace(undecided=True)
     transient = isinstance(error, OSError) and error.errno in TRANSIENT
-    return _outcome(job, clock, result=False, comment=why), Failure(temporary=transient, delay=None)
+    return _outcome(job, clock, result=False, comment=why, failure=Failure(temporary=transient))

@@ -14,8 +14,7 @@ from holdfast.agent.engine.decide.requisites import Decision, Upstream, decide
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.transfer import Transfers
-from holdfast.agent.engine.model.events import Notice, Outcome, Reason
-from holdfast.agent.engine.model.failure import Failure
+from holdfast.agent.engine.model.events import Notice, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.traits import Reactive
 from holdfast.states.requisite_kinds import CARRIES, KINDS, LISTENING, PROBED, WATCH, targets_of
@@ -110,24 +109,24 @@ class Decisions:
         changed = pending or (target.last.would_change and not applying)
         return Upstream(target.identity, outcome, changed=changed, failed=failed)
 
-    async def _probe(self, target: Vertex, probes: Probes) -> tuple[Outcome, Failure | None]:
+    async def _probe(self, target: Vertex, probes: Probes) -> Outcome:
         """Return the outcome that the target of a prereq would have if it ran now."""
         if spent := self.spent(target):
-            return spent, None
+            return spent
         decision = self._table(target, probes, probing=True)
         if not decision.run:
-            return self.not_run(target, decision), None
+            return self.not_run(target, decision)
         done = self.done(target, decision)
         if done is not None:
-            return done, None
+            return done
         prepared = self._transfers.prepare(target, real=True, later=partial(_runs_later, target))
         if isinstance(prepared, Outcome):
-            return prepared, None
+            return prepared
         job = Job(prepared.call, target.ctx, apply=False, received=prepared.values, disabled=self._disabled(target))
-        outcome, failure = await attempt.run(job, self._emit)
+        outcome = await attempt.run(job, self._emit)
         if decision.refresh and outcome.ran and not outcome.changes and outcome.result:
             outcome = outcome._replace(result=None, changes={WATCH: "would refresh"})
-        return outcome, failure
+        return outcome
 
     def not_run(self, vertex: Vertex, decision: Decision) -> Outcome:
         """Return the outcome of a vertex whose requisites keep it from running."""
@@ -144,17 +143,7 @@ class Decisions:
             "onchanges": f"not run: {because} failed or did not change",
             "prereq": f"not run: {because} would not change",
         }.get(decision.reason, "")
-        return Outcome(
-            vertex.identity,
-            vertex.position,
-            result=decision.reason != "requisite_failed",
-            comment=comment,
-            ran=False,
-            reason=decision.reason,
-            because=decision.because,
-            cause=vertex.queue.cause,
-            started=time.time(),
-        )
+        return Outcome.skipped(vertex, decision.reason, comment, vertex.queue.cause, because=decision.because)
 
     @staticmethod
     def _withheld(vertex: Vertex, probe: Outcome, decision: Decision) -> Outcome:
@@ -184,9 +173,8 @@ class Decisions:
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
             return None
-        return self._as_before(
-            vertex, "superseded", f"superseded by {vertex.links.successors[-1].identity}; it acted at {_when(at)}"
-        )
+        comment = f"superseded by {vertex.links.successors[-1].identity}; it acted at {_when(at)}"
+        return Outcome.skipped(vertex, "superseded", comment, vertex.queue.cause)
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
@@ -208,21 +196,7 @@ class Decisions:
             or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
         ):
             return None
-        return self._as_before(vertex, "action", f"already done at {_when(at)}")
-
-    @staticmethod
-    def _as_before(vertex: Vertex, reason: Reason, comment: str) -> Outcome:
-        """Return the outcome of a vertex that does not run because its earlier run still counts."""
-        return Outcome(
-            vertex.identity,
-            vertex.position,
-            result=True,
-            comment=comment,
-            ran=False,
-            reason=reason,
-            cause=vertex.queue.cause,
-            started=time.time(),
-        )
+        return Outcome.skipped(vertex, "action", f"already done at {_when(at)}", vertex.queue.cause)
 
     @staticmethod
     def is_action(vertex: Vertex) -> bool:

@@ -12,7 +12,6 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.vertex import ProbeResult, Vertex
 from holdfast.states.requisite_kinds import PROBED, targets_of
 
@@ -29,7 +28,7 @@ class Prober:
 
     def __init__(
         self,
-        probe: Callable[[Vertex, Probes], Awaitable[tuple[Outcome, Failure | None]]],
+        probe: Callable[[Vertex, Probes], Awaitable[Outcome]],
         found: Callable[[Vertex, Vertex], None],
     ) -> None:
         self._probe = probe
@@ -78,7 +77,7 @@ class Prober:
         if target.watching.predecessors:
             await asyncio.wait(target.watching.predecessors)
         generation = target.queue.generation
-        return ProbeResult(*await self._probe(target, probes), generation)
+        return ProbeResult(await self._probe(target, probes), generation)
 
 
 def forget(vertex: Vertex) -> None:

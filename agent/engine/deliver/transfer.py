@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, NamedTuple
@@ -98,16 +97,17 @@ class Transfers:
         for wanted, sender, got in self._pull(vertex):
             outcome = sender.last.outcome
             if not real and outcome is not None and outcome.result is None:
-                return _outcome(vertex, None, f"unknown until {sender.identity} has run and sent {wanted.key}")
+                return _unsent(vertex, sender, wanted.key)
             if got is None and later(sender):
-                return _outcome(vertex, None, f"unknown until {sender.identity} has run and sent {wanted.key}")
+                return _unsent(vertex, sender, wanted.key)
             if got is None:
-                return _outcome(vertex, False, f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}")
+                comment = f"{sender.identity} has sent no {wanted.key}{_why_not(outcome)}"
+                return Outcome.failed(vertex, comment, vertex.queue.cause)
             values[wanted.argument] = got
         try:
             call = applied(vertex.call, values)
         except ValueError as error:
-            return _outcome(vertex, False, str(error))
+            return Outcome.failed(vertex, str(error), vertex.queue.cause)
         return Prepared(_hidden(call) if _secret(vertex) else call, values)
 
     def changed(self, vertex: Vertex) -> bool:
@@ -128,18 +128,9 @@ def _why_not(outcome: Outcome | None) -> str:
     return f": {outcome.comment}" if outcome and not outcome.ran and outcome.comment else ""
 
 
-def _outcome(vertex: Vertex, result: bool | None, comment: str) -> Outcome:
-    """Return the outcome of a receiver that lacks a valid value."""
-    return Outcome(
-        vertex.identity,
-        vertex.position,
-        result=result,
-        comment=comment,
-        ran=False,
-        unknown=result is None,
-        cause=vertex.queue.cause,
-        started=time.time(),
-    )
+def _unsent(vertex: Vertex, sender: Vertex, key: str) -> Outcome:
+    """Return the outcome of a receiver whose value is not available yet."""
+    return Outcome.unknown(vertex, f"unknown until {sender.identity} has run and sent {key}", vertex.queue.cause)
 
 
 def applied(call: Call, values: Values) -> Call:

@@ -162,15 +162,16 @@ class Runs:
         ahead = wanted(vertex)
         done = self._decisions.done(vertex, decision) if decision.run else self._decisions.not_run(vertex, decision)
         if done is not None:
-            self.conclude(vertex, done, seen, vertex.probe.result.failure if vertex.probe.result else None)
+            failure = vertex.probe.result.outcome.failure if vertex.probe.result else None
+            self.conclude(vertex, done._replace(failure=failure), seen)
             return
         prepared = self._transfers.prepare(vertex, real=vertex.run.applying)
         if isinstance(prepared, Outcome):
             self.conclude(vertex, prepared, seen)
             return
-        outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
+        outcome = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
         outcome = self._rivals.attribute(vertex, outcome, noticed_at)
-        if self._rests(vertex, outcome, failure):
+        if self._rests(vertex, outcome):
             return
         if vertex.run.applying and outcome.result:
             vertex.run.forced = self._decisions.once(
@@ -178,7 +179,7 @@ class Runs:
             )  # run the action again if the following steps are interrupted
             vertex.last.satisfied_prereqs = ahead
             self._transfers.used(vertex, prepared.values)
-        self.conclude(vertex, outcome, seen, failure)
+        self.conclude(vertex, outcome, seen)
         vertex.run.forced = False
         await self._reversals.tidy()
 
@@ -196,34 +197,31 @@ class Runs:
         """Run a listener: only its refresh, without its requisites."""
         seen = self._deliveries.seen(vertex, listen=True)
         if spent := self._decisions.spent(vertex):
-            outcome, failure = spent, None
+            outcome = spent
         elif vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
-            outcome, failure = (
-                Outcome(vertex.identity, vertex.position, result=False, comment=comment, ran=False, cause="refresh"),
-                None,
-            )
+            outcome = Outcome.failed(vertex, comment, "refresh")
             self._deliveries.delivered(seen, outcome)  # otherwise it would fail again and again
         else:
             prepared = self._transfers.prepare(vertex, real=vertex.run.applying)
             if isinstance(prepared, Outcome):
-                outcome, failure = prepared, None
+                outcome = prepared
             else:
-                outcome, failure = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
-                if self._rests(vertex, outcome, failure):
+                outcome = await self._attempt(vertex, self._job(vertex, prepared, only_refresh=True))
+                if self._rests(vertex, outcome):
                     return
-        self.conclude(vertex, outcome._replace(listener=True), seen, failure)
+        self.conclude(vertex, outcome._replace(listener=True), seen)
 
-    async def _attempt(self, vertex: Vertex, job: Job) -> tuple[Outcome, Failure | None]:
+    async def _attempt(self, vertex: Vertex, job: Job) -> Outcome:
         """Run the job after any probe for a prereq has ended: one call of a resource at a time."""
         if vertex.probe.task:
             await asyncio.wait([vertex.probe.task])
-        outcome, failure = await attempt.run(job, self._emit)
+        outcome = await attempt.run(job, self._emit)
         if outcome.result is False and self._going_down():
             raise asyncio.CancelledError
-        return outcome, failure
+        return outcome
 
-    def _rests(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> bool:
+    def _rests(self, vertex: Vertex, outcome: Outcome) -> bool:
         """Return whether the vertex stays dirty: another attempt follows, or the attempt met an obstacle.
 
         What the attempt may have changed is delivered already now.
@@ -244,7 +242,7 @@ class Runs:
         if self._daemon or outcome.changed:
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
         vertex.last.failures += 1
-        delay = backoff(vertex.call.meta, vertex.last.failures, failure)
+        delay = backoff(vertex.call.meta, vertex.last.failures, outcome.failure)
         text = f"attempt {rest.attempt} of {rest.attempts}: {outcome.comment}; tried again in {delay:.3g} s"
         self._emit(Notice("warning", "attempt-failed", vertex.identity, text))
         vertex.run.rest = rest
@@ -347,10 +345,7 @@ class Runs:
     def unwatched(self, vertex: Vertex, why: str) -> None:
         """Conclude a dirty vertex whose watch has failed: it counts as failed until the watch is armed again."""
         try:
-            self.conclude(
-                vertex,
-                Outcome(vertex.identity, vertex.position, result=False, comment=f"cannot watch: {why}", ran=False),
-            )
+            self.conclude(vertex, Outcome.failed(vertex, f"cannot watch: {why}"))
         except Exception as error:  # noqa: BLE001 - handled as in a run
             self._broken(vertex, error)
         vertex.run = NO_RUN
@@ -366,15 +361,13 @@ class Runs:
         """
         text = f"its run failed: {type(error).__name__}: {error}; a bug in Holdfast or in the kind"
         self._emit(Notice("error", "engine-trouble", vertex.identity, text, error))
-        outcome = Outcome(vertex.identity, vertex.position, result=False, comment=text, cause=vertex.queue.cause)
+        outcome = Outcome.failed(vertex, text, vertex.queue.cause, ran=True, failure=Failure(temporary=True))
         self._record(vertex, outcome)
-        self._later(vertex, outcome, Failure(temporary=True, delay=None))
+        self._later(vertex, outcome)
 
     # -- outcomes ----------------------------------------------------------------------------------------------
 
-    def conclude(
-        self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None, failure: Failure | None = None
-    ) -> None:
+    def conclude(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None) -> None:
         """Record and publish the outcome of a vertex, then wake the vertices that depend on it.
 
         `seen`: the change counts that the run acknowledges if it succeeded.
@@ -404,7 +397,7 @@ class Runs:
             self._mark(each, "refresh", vertex)
         self._succeed(vertex, outcome)
         self._wake_below(vertex, outcome, recovered=recovered)
-        self._later(vertex, outcome, failure)
+        self._later(vertex, outcome)
 
     def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
         """After a run of a superseded vertex, make the later vertices of its sequence dirty."""
@@ -476,11 +469,11 @@ class Runs:
         failhard = self.options.failhard if vertex.call.meta.failhard is None else vertex.call.meta.failhard
         return failhard and not self._daemon and not self.options.noop
 
-    def _later(self, vertex: Vertex, outcome: Outcome, failure: Failure | None) -> None:
+    def _later(self, vertex: Vertex, outcome: Outcome) -> None:
         """In the daemon, set the timer for the next retry or periodic run."""
         if not self._daemon or vertex.queue.removed:
             return
-        meta = vertex.call.meta
+        meta, failure = vertex.call.meta, outcome.failure
         self._count(vertex, outcome)
         if failure is not None:
             endless = meta.retry is not None and meta.retry.attempts < 0

@@ -5,10 +5,13 @@ The engine uses no log and no terminal: it passes these values to one `emit` fun
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
+
+from holdfast.agent.engine.model.failure import Failure
 
 if TYPE_CHECKING:
     import asyncio
@@ -45,6 +48,18 @@ NO_CHANGES: Mapping[str, Any] = {}
 """Shared by all outcomes without changes; the changes of an outcome are never modified."""
 
 
+class Ordered(Protocol):
+    """A resource with its place in the order of execution: a vertex or a call."""
+
+    @property
+    def identity(self) -> str:
+        """`kind[id]`."""
+
+    @property
+    def position(self) -> int:
+        """Place in the order of execution."""
+
+
 class Outcome(NamedTuple):
     """How one run of one resource ended, or why the resource did not run."""
 
@@ -52,7 +67,7 @@ class Outcome(NamedTuple):
     position: int
     """Place in the order of execution."""
     result: bool | None
-    """True: as declared, or repaired. False: failed. None: noop, and a repair is needed, or `unknown`."""
+    """True: as declared, or repaired. False: failed. None: noop, and a repair is needed, or `undecided`."""
     changes: Mapping[str, Any] = NO_CHANGES
     comment: str = ""
     diff: str = ""
@@ -72,10 +87,59 @@ class Outcome(NamedTuple):
     """The run of a listener, which is a second row for its resource."""
     undone: str = ""
     """The resource that has undone what this run repaired: `undone by kind[id]`, or `perhaps undone by kind[id]`."""
-    unknown: bool = False
+    undecided: bool = False
     """Noop: whether a repair is needed is unknown until another resource has changed."""
     started: float = 0.0
     """Unix time."""
+    failure: Failure | None = None
+    """Set if the attempt failed: whether and when another one may succeed."""
+
+    @classmethod
+    def skipped(
+        cls, of: Ordered, reason: Reason, comment: str, cause: Cause, *, because: tuple[str, ...] = ()
+    ) -> Outcome:
+        """Return the outcome of a resource that does not run. It fails if a required resource has failed."""
+        return cls(
+            of.identity,
+            of.position,
+            result=reason != "requisite_failed",
+            comment=comment,
+            ran=False,
+            reason=reason,
+            because=because,
+            cause=cause,
+            started=time.time(),
+        )
+
+    @classmethod
+    def failed(
+        cls, of: Ordered, comment: str, cause: Cause = "start", *, ran: bool = False, failure: Failure | None = None
+    ) -> Outcome:
+        """Return the outcome of a resource that failed outside of an attempt; `ran`: an attempt may have begun."""
+        return cls(
+            of.identity,
+            of.position,
+            result=False,
+            comment=comment,
+            ran=ran,
+            cause=cause,
+            started=time.time(),
+            failure=failure,
+        )
+
+    @classmethod
+    def unknown(cls, of: Ordered, comment: str, cause: Cause) -> Outcome:
+        """Return the outcome of a resource that cannot be checked before another one has run."""
+        return cls(
+            of.identity,
+            of.position,
+            result=None,
+            comment=comment,
+            ran=False,
+            cause=cause,
+            undecided=True,
+            started=time.time(),
+        )
 
     @property
     def changed(self) -> bool:
@@ -83,7 +147,7 @@ class Outcome(NamedTuple):
 
         Under noop some kinds of Salt report no `changes`, so the result None counts as well.
         """
-        return bool(self.changes) or (self.result is None and not self.unknown)
+        return bool(self.changes) or (self.result is None and not self.undecided)
 
     def outline(self) -> Outcome:
         """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
@@ -106,7 +170,7 @@ def result_of(outcome: Outcome) -> Result:
         return "failed"
     if outcome.changed:
         return "would-change" if outcome.result is None else "changed"
-    return "unknown" if outcome.unknown else "ok"
+    return "unknown" if outcome.undecided else "ok"
 
 
 class Tally:

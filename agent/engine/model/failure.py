@@ -19,7 +19,7 @@ class Failure(NamedTuple):
 
     temporary: bool
     """The next attempt may succeed without a change of the states."""
-    delay: float | None
+    delay: float | None = None
     """Seconds until the next attempt, if the error sets them."""
 
 

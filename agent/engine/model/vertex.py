@@ -16,7 +16,6 @@ from typing import NamedTuple, TypeAlias
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import Cause, Obstacle, Outcome, Rest
-from holdfast.agent.engine.model.failure import Failure
 from holdfast.agent.engine.model.states import CensusGroup
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
@@ -162,8 +161,6 @@ class ProbeResult(NamedTuple):
     """What the target of a prereq would do if it ran now."""
 
     outcome: Outcome
-    failure: Failure | None
-    """Set if the probe failed: whether to try again."""
     marks: int
     """Generation of the target when the probe began."""
 
