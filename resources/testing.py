@@ -288,17 +288,17 @@ def run_case(path: Path, tmp: Path) -> None:
     cls = registry.find(kind)
     if cls is None:
         raise CaseFailed(f"{path}: there is no kind {kind}")
-    case = _placed(yaml.safe_load(path.read_text(encoding="utf-8")), str(tmp))
+    case = placed(yaml.safe_load(path.read_text(encoding="utf-8")), {"tmp": str(tmp)})
     before, wanted = case.get("is") or {}, case["wanted"]
     for name, thing in (before.get("files") or {}).items():
-        _make(Path(name), thing)
+        make(Path(name), thing)
     resource = cls.model_validate({"name": "case", **case["declared"]})
     var_dir = tmp.with_name(f"{tmp.name}.var")
     var_dir.mkdir(exist_ok=True)
     world = {word: before[word] for word in ("facts", "pillar", "commands", "sources", "managed") if word in before}
     asyncio.run(_play(resource, lambda: FakeContext(var_dir, f"{kind}[case]", **world), case, tmp))
     for name, thing in (wanted.get("files") or {}).items():
-        _expect(f"{name} afterwards", thing, _seen(Path(name), thing))
+        expect(f"{name} afterwards", thing, seen_as(Path(name), thing))
 
 
 async def _play(resource: Resource, context: Callable[[], FakeContext], case: Mapping[str, Any], tmp: Path) -> None:
@@ -307,8 +307,8 @@ async def _play(resource: Resource, context: Callable[[], FakeContext], case: Ma
     untouched = _snapshot(tmp)
     planned = await _outcome(resource, context(), apply=False)
     if "plan" in case or wanted["result"] in OUTCOMES:
-        _expect("the result without apply", case.get("plan", wanted["result"]), planned)
-    _expect("what a run without apply leaves", untouched, _snapshot(tmp))
+        expect("the result without apply", case.get("plan", wanted["result"]), planned)
+    expect("what a run without apply leaves", untouched, _snapshot(tmp))
     ctx = context()
     _compare("the run", wanted, await _outcome(resource, ctx, apply=True), ctx)
     if case.get("again") == "same":
@@ -331,30 +331,34 @@ def _compare(what: str, wanted: Mapping[str, Any], outcome: str, ctx: FakeContex
     result = wanted["result"]
     if result not in OUTCOMES and result in outcome:
         result = outcome
-    _expect(f"the result of {what}", result, outcome)
+    expect(f"the result of {what}", result, outcome)
     changes = ctx.report.changes
     if "changes" in wanted:
         told = {key: changes.get(key) for key in wanted["changes"]} if wanted["changes"] else changes
-        _expect(f"the changes of {what}", wanted["changes"], told)
+        expect(f"the changes of {what}", wanted["changes"], told)
     if "calls" in wanted:
-        _expect(f"the calls of {what}", wanted["calls"], ctx.calls)
+        expect(f"the calls of {what}", wanted["calls"], ctx.calls)
 
 
-def _expect(what: str, wanted: object, got: object) -> None:
+def expect(what: str, wanted: object, got: object) -> None:
+    """Raise `CaseFailed` unless both are equal."""
     if wanted != got:
         raise CaseFailed(f"{what}: wanted {wanted!r}, got {got!r}")
 
 
-def _placed(value: Any, tmp: str) -> Any:
-    """Return the case with `{tmp}` replaced everywhere."""
+def placed(value: Any, names: Mapping[str, str]) -> Any:
+    """Return the case with `{NAME}` replaced by the text of this name everywhere, in keys and values."""
     if isinstance(value, str):
-        return value.replace("{tmp}", tmp)
+        for name, text in names.items():
+            value = value.replace(f"{{{name}}}", text)
+        return value
     if isinstance(value, dict):
-        return {_placed(key, tmp): _placed(item, tmp) for key, item in value.items()}
-    return [_placed(item, tmp) for item in value] if isinstance(value, list) else value
+        return {placed(key, names): placed(item, names) for key, item in value.items()}
+    return [placed(item, names) for item in value] if isinstance(value, list) else value
 
 
-def _make(path: Path, thing: Any) -> None:
+def make(path: Path, thing: Any) -> None:
+    """Make a file, directory, link or fifo as a case describes it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     given = thing if isinstance(thing, Mapping) else {"text": thing}
     if "link" in given:
@@ -369,7 +373,7 @@ def _make(path: Path, thing: Any) -> None:
     path.chmod(int(str(given.get("mode", "0755" if given.get("dir") else "0644")), 8))
 
 
-def _seen(path: Path, wanted: Any) -> Any:
+def seen_as(path: Path, wanted: Any) -> Any:
     """Return what is at a path, in the form that the case uses."""
     if not os.path.lexists(path):
         return None

@@ -276,6 +276,10 @@ class HostContext:
         """The system's D-Bus, for providers."""
         return self._host.bus()
 
+    def system_path(self, path: Path) -> Path:
+        """The path itself, for providers."""
+        return path
+
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
         """Events of these paths: see the protocol."""
         return self._host.paths.watch(*paths, recursive=recursive)

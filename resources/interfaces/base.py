@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.context import Services
@@ -93,6 +94,10 @@ class ProviderHost(Services, Protocol):
 
     def bus(self) -> Bus:
         """Return the system's D-Bus; connected at the first use."""
+        ...
+
+    def system_path(self, path: Path) -> Path:
+        """Return where a file of the system is: at `path`, except in tests."""
         ...
 
 

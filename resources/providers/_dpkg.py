@@ -80,6 +80,7 @@ class Dpkg:
 
     def __init__(self, host: ProviderHost) -> None:
         self._host = host
+        self._admin = host.system_path(ADMIN)
         self._stamp: tuple[int, ...] = ()
         self._database = DpkgStatus()
         self._reading = asyncio.Lock()
@@ -98,14 +99,21 @@ class Dpkg:
         """The last read database, however old."""
         return self._database if self._stamp else None
 
+    def was_interrupted(self) -> bool:
+        """Return whether a dpkg was interrupted.
+
+        Its changes are not in the status file yet, and apt refuses all work.
+        """
+        return any((self._admin / "updates").iterdir())
+
     def _look(self) -> tuple[int, ...]:
         """Return values that change whenever the database does.
 
         While dpkg runs, its changes are in separate files.
         """
         try:
-            found = (ADMIN / "status").stat()
-            return (found.st_ino, found.st_mtime_ns, found.st_size, (ADMIN / "updates").stat().st_mtime_ns)
+            found = (self._admin / "status").stat()
+            return (found.st_ino, found.st_mtime_ns, found.st_size, (self._admin / "updates").stat().st_mtime_ns)
         except OSError:
             return ()
 
@@ -188,14 +196,6 @@ class Files:
                 continue
             return known[1]
         return frozenset()
-
-
-def was_interrupted() -> bool:
-    """Return whether a dpkg was interrupted.
-
-    Its changes are not in the status file yet, and apt refuses all work.
-    """
-    return any((ADMIN / "updates").iterdir())
 
 
 def differences(before: DpkgStatus, after: DpkgStatus) -> dict[str, dict[str, str]]:

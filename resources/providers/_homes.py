@@ -9,35 +9,39 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Callable
+from pathlib import Path
 
 from holdfast.resources import paths
 from holdfast.resources.paths.handle import acl_of
 
-DEFAULTS = "/etc/default/useradd"
+Locate = Callable[[Path], Path]
+"""`ProviderHost.system_path`."""
+DEFAULTS = Path("/etc/default/useradd")
 HOME, SKELETON = "/home", "/etc/skel"
 """Values of useradd if its defaults give none."""
 
 
-def demand_new(what: str, name: str, home: str | None) -> None:
+def demand_new(locate: Locate, what: str, name: str, home: str | None) -> None:
     """Raise `Unsafe` if useradd must not create a home, or if users could write what it copies there.
 
     `home` None: useradd's default. Raises `OSError`.
     """
-    home = home or f"{default('HOME', HOME)}/{name}"
-    _demand(what, home, _replaceable(home))
-    skeleton = default("SKEL", SKELETON)
+    home = home or f"{default(locate, 'HOME', HOME)}/{name}"
+    _demand(what, home, _replaceable(str(locate(Path(home)))))
+    skeleton = default(locate, "SKEL", SKELETON)
     try:
-        _demand_trusted(paths.at(skeleton, follow=True))
+        _demand_trusted(paths.at(str(locate(Path(skeleton))), follow=True))
     except FileNotFoundError:
         return
     except paths.Unsafe as error:
         raise paths.Unsafe(f"cannot {what}: its home would be a copy of {skeleton}; {error}") from None
 
 
-def demand_home(what: str, home: str | None) -> None:
+def demand_home(locate: Locate, what: str, home: str | None) -> None:
     """Raise `Unsafe` for an existing home that untrusted users could replace. Raises `OSError`."""
-    if home is not None and home.startswith("/") and paths.exists(home):
-        _demand(what, home, _replaceable(home))
+    if home is not None and home.startswith("/") and paths.exists(located := str(locate(Path(home)))):
+        _demand(what, home, _replaceable(located))
 
 
 def _demand(what: str, home: str, why: str) -> None:
@@ -47,7 +51,6 @@ def _demand(what: str, home: str, why: str) -> None:
 
 def _replaceable(home: str) -> str:
     """Return why untrusted users could replace a home, or a directory on the way to it; empty if they cannot."""
-    home = home.rstrip("/") or "/"
     try:
         place = paths.at(home, follow=True)
         found, seen = place.directory, place.look()
@@ -75,10 +78,10 @@ def _demand_trusted(place: paths.Place) -> None:
             _demand_trusted(inside.entry(name))
 
 
-def default(name: str, otherwise: str) -> str:
+def default(locate: Locate, name: str, otherwise: str) -> str:
     """Return one of useradd's own defaults, a path."""
     try:
-        text = os.fsdecode(paths.read_trusted(DEFAULTS))
+        text = os.fsdecode(paths.read_trusted(str(locate(DEFAULTS))))
     except FileNotFoundError:
         return otherwise
     found = re.findall(rf"^{name}=(/.*\S)\s*$", text, re.MULTILINE)

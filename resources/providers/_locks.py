@@ -14,8 +14,8 @@ from pathlib import Path
 
 from holdfast.resources.interfaces.base import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
-from holdfast.resources.providers._claims import UCF, Claims
-from holdfast.resources.providers._dpkg import ADMIN, LISTS, Dpkg, DpkgStatus, differences
+from holdfast.resources.providers._claims import Claims
+from holdfast.resources.providers._dpkg import LISTS, Dpkg, DpkgStatus, differences
 
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 """All locks, including those of programs that fetch lists or packages."""
@@ -36,7 +36,7 @@ class Session:
 class Others:
     """Other programs that change packages. Commands of the agent are not among them."""
 
-    def __init__(self, dpkg: Dpkg, host: ProviderHost, admin: Path = ADMIN, ucf: Path = UCF) -> None:
+    def __init__(self, dpkg: Dpkg, host: ProviderHost, admin: Path, ucf: Path) -> None:
         self._dpkg, self._host, self._admin, self._ucf = dpkg, host, admin, ucf
         self._arch = str(host.facts.get("osarch", ""))
         self._session: Session | None = None
@@ -44,7 +44,7 @@ class Others:
 
     def at_work(self) -> str:
         """Return the other program; empty: there is none."""
-        pid = next(filter(None, map(holder, PACKAGES)), 0)
+        pid = next(filter(None, map(holder, map(self._host.system_path, PACKAGES))), 0)
         who = "" if pid == 0 or is_ours(pid) else described(pid)
         if not who:
             self._session = None
@@ -70,7 +70,7 @@ class Others:
         return not (session.packages.isdisjoint(names) and session.claims.paths.isdisjoint(paths))
 
 
-def lock_holder(paths: Iterable[Path] = LOCKS) -> str:
+def lock_holder(paths: Iterable[Path]) -> str:
     """Return who holds one of these locks, `process 123 (apt-get)`, or an empty text."""
     pid = next(filter(None, map(holder, paths)), 0)
     return described(pid) if pid else ""

@@ -17,6 +17,7 @@ from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.providers._claims import UCF
 from holdfast.resources.providers._complaints import complaint, named, was_killed
 from holdfast.resources.providers._dpkg import (
     ADMIN,
@@ -27,9 +28,8 @@ from holdfast.resources.providers._dpkg import (
     differences,
     planned,
     policies,
-    was_interrupted,
 )
-from holdfast.resources.providers._locks import Others, lock_holder
+from holdfast.resources.providers._locks import LOCKS, Others, lock_holder
 from holdfast.resources.spelling import nearest
 
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
@@ -72,8 +72,9 @@ class Apt(Provider):
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
         self._dpkg = Dpkg(host)
-        self._files = Files(str(host.facts.get("osarch", "")))
-        self._others = Others(self._dpkg, host)
+        self._files = Files(str(host.facts.get("osarch", "")), host.system_path(ADMIN))
+        self._others = Others(self._dpkg, host, host.system_path(ADMIN), host.system_path(UCF))
+        self._locks = [host.system_path(path) for path in LOCKS]
         self._refreshed = 0.0
         self._idle = asyncio.Event()
         """Set while no command of the agent changes packages."""
@@ -226,7 +227,7 @@ class Apt(Provider):
         A refresh that found nothing new leaves no trace on disk.
         """
         try:
-            return max(self._refreshed, (LISTS / "partial").stat().st_mtime)
+            return max(self._refreshed, (self.host.system_path(LISTS) / "partial").stat().st_mtime)
         except OSError:
             return 0.0
 
@@ -261,12 +262,12 @@ class Apt(Provider):
         async with self._transacting:
             await self._wait()
             before = await self._dpkg.read()
-            if before.unfinished or was_interrupted():
+            if before.unfinished or self._dpkg.was_interrupted():
                 await self._finish(before)
             try:
                 await self._change(*arguments, again=again)
             except HoldfastError:
-                if was_interrupted():  # the packages may be right, and then no later run would finish it
+                if self._dpkg.was_interrupted():  # the packages may be right, and then no later run would finish it
                     await self._finish(await self._dpkg.read())
                 raise
             return ChangeSet(changes=differences(before, await self._dpkg.read()))
@@ -353,7 +354,7 @@ class Apt(Provider):
         told = ""
         try:
             async with asyncio.timeout(LOCK_TIMEOUT if seconds is None else seconds):
-                while holder := lock_holder():
+                while holder := lock_holder(self._locks):
                     if holder != told:
                         self.host.log.info(f"waiting for apt's lock, which is held by {holder}")  # noqa: G004
                         told = holder

@@ -16,7 +16,7 @@ from holdfast.resources.interfaces.base import Confine, Options, Provider, Provi
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
-from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, read
+from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, Accounts, read
 from holdfast.resources.providers._homes import demand_home, demand_new
 from holdfast.resources.secrets import MASK
 
@@ -43,11 +43,11 @@ class ShadowUsers(Provider):
 
     async def list(self) -> tuple[str, ...]:
         """Return all names, sorted."""
-        return tuple(sorted(read().users))
+        return tuple(sorted(accounts(self.host).users))
 
     async def info(self, names: Sequence[str]) -> dict[str, User | None]:
         """Return the accounts; `extra` has the rest of the comment field and the ageing, in days."""
-        users = read().users
+        users = accounts(self.host).users
         return {name: users.get(name) for name in names}
 
     async def add(
@@ -65,8 +65,10 @@ class ShadowUsers(Provider):
         """Add an account. Without `gid`, an existing group of its name becomes its primary group."""
         if not test:
             if createhome:
-                await self.host.blocking(demand_new, f"add user {name}", name, fields.get("home"))
-            if "gid" not in fields and usergroup is None and name in read().groups:
+                await self.host.blocking(
+                    demand_new, self.host.system_path, f"add user {name}", name, fields.get("home")
+                )
+            if "gid" not in fields and usergroup is None and name in accounts(self.host).groups:
                 fields["gid"] = name
             switches = ["--create-home" if createhome else "--no-create-home"]
             switches += [*(["--system"] if system else []), *([] if unique else ["--non-unique"])]
@@ -81,12 +83,12 @@ class ShadowUsers(Provider):
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Remove an account. Its sessions are ended first if they prevent that."""
-        user = read().users.get(name)
+        user = accounts(self.host).users.get(name)
         if user is None:
             return ChangeSet()
         if not test:
             if remove_home:
-                await self.host.blocking(demand_home, f"remove user {name}", user.home)
+                await self.host.blocking(demand_home, self.host.system_path, f"remove user {name}", user.home)
             switches = [*(["--remove"] if remove_home else []), *(["--force"] if force else [])]
             await self._delete(name, switches)
         return ChangeSet(changes={name: {"old": "present", "new": None}})
@@ -106,12 +108,14 @@ class ShadowUsers(Provider):
         self, name: str, *, unique: bool = True, test: bool = False, options: Options = None, **changed: Any
     ) -> ChangeSet:
         """Change fields; the content of the home directory stays where it is."""
-        user = read().users.get(name)
+        user = accounts(self.host).users.get(name)
         if user is None:
             raise Permanent(f"cannot change user {name}: there is no such user")
         if not test and changed:
             if "uid" in changed:  # usermod changes the owner of the home's content
-                await self.host.blocking(demand_home, f"change user {name}", changed.get("home", user.home))
+                await self.host.blocking(
+                    demand_home, self.host.system_path, f"change user {name}", changed.get("home", user.home)
+                )
             switches = ["--non-unique"] if not unique and "uid" in changed else []
             argv = (*switches, *arguments(changed, user), name)
             done = await self.host.run("usermod", *argv, check=False)
@@ -138,7 +142,7 @@ class ShadowUsers(Provider):
 
     async def set_lock(self, name: str, value: bool, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Lock or unlock the password by passwd."""
-        user = read().users.get(name)
+        user = accounts(self.host).users.get(name)
         if user is not None and user.locked is value:
             return ChangeSet()
         if not test:
@@ -150,7 +154,7 @@ class ShadowUsers(Provider):
         self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Set ageing by chage."""
-        user = read().users.get(name)
+        user = accounts(self.host).users.get(name)
         if value and not test:
             switches = [part for field in AGEING if field in value for part in (AGES[field], str(value[field]))]
             await tool(self.host, f"set the ageing of {name}", "chage", *switches, name)
@@ -171,11 +175,11 @@ class ShadowGroups(Provider):
 
     async def list(self) -> tuple[str, ...]:
         """Return all names, sorted."""
-        return tuple(sorted(read().groups))
+        return tuple(sorted(accounts(self.host).groups))
 
     async def info(self, names: Sequence[str]) -> dict[str, Group | None]:
         """Return the groups."""
-        groups = read().groups
+        groups = accounts(self.host).groups
         return {name: groups.get(name) for name in names}
 
     async def add(
@@ -199,7 +203,7 @@ class ShadowGroups(Provider):
 
     async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a group."""
-        if name not in read().groups:
+        if name not in accounts(self.host).groups:
             return ChangeSet()
         if not test:
             await tool(self.host, f"remove group {name}", "groupdel", name)
@@ -246,7 +250,7 @@ class ShadowGroups(Provider):
         before = set(self._group(name).members)
         if users == before:
             return ChangeSet()
-        if unknown := sorted(users - before - read().users.keys()):
+        if unknown := sorted(users - before - accounts(self.host).users.keys()):
             raise Permanent(f"cannot make {', '.join(unknown)} a member of group {name}: there is no such user")
         if not test:
             await tool(
@@ -255,7 +259,7 @@ class ShadowGroups(Provider):
         return ChangeSet(changes={"members": {"old": sorted(before), "new": sorted(users)}})
 
     def _group(self, name: str) -> Group:
-        group = read().groups.get(name)
+        group = accounts(self.host).groups.get(name)
         if group is None:
             raise Permanent(f"cannot change group {name}: there is no such group")
         return group
@@ -263,6 +267,11 @@ class ShadowGroups(Provider):
     def watch(self) -> Watch:
         """Watch the account files."""
         return self.host.watch_path(*(str(ETC / file) for file in FILES))
+
+
+def accounts(host: ProviderHost) -> Accounts:
+    """Return all users and groups of a host."""
+    return read(host.system_path(ETC))
 
 
 def known(user: User, field: str) -> Any:
@@ -304,6 +313,7 @@ def raise_on_failure(done: Completed, what: str) -> None:
     if os.geteuid() != 0 and any(sign in done.stderr for sign in ("Permission denied", "try again later")):
         raise Permanent(f"cannot {what}: only root may; run holdfast as root")
     why = said[-1] if said else f"{done.argv[0]} ended with status {done.retcode}"
-    if done.retcode == IN_USE or "try again later" in done.stderr:
+    in_use = done.retcode == IN_USE and done.argv[0] in ("userdel", "usermod")
+    if in_use or "try again later" in done.stderr:
         raise Temporary(f"cannot {what}: {why}", delay=1.0)
     raise Permanent(f"cannot {what}: {why}")

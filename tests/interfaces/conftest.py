@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -46,6 +47,8 @@ class FakeHost:
     answers: dict[str, str | tuple[int, str, str]] = field(default_factory=dict)
     ran: list[str] = field(default_factory=list)
     stdin: list[str] = field(default_factory=list)
+    root: Path = Path("/")
+    """Directory of the files of the system."""
 
     async def run(self, *argv: str, stdin: str | None = None, **_: Any) -> Completed:
         """Return the answer for the longest matching beginning; without a match, empty output and status 0."""
@@ -64,6 +67,10 @@ class FakeHost:
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
         """Report no events."""
         return idle()
+
+    def system_path(self, path: Path) -> Path:
+        """The path below `root`."""
+        return self.root / path.relative_to("/")
 
     def bus(self) -> Bus:
         """Return no bus."""

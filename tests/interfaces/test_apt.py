@@ -153,7 +153,7 @@ async def test_a_lock_that_is_not_released_is_a_temporary_error(host, monkeypatc
     """The error after the timeout names the holder, which was logged once."""
     monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
     monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
-    monkeypatch.setattr(apt, "lock_holder", lambda: "process 7 (unattended-upgr)")
+    monkeypatch.setattr(apt, "lock_holder", lambda _: "process 7 (unattended-upgr)")
 
     with pytest.raises(Temporary, match=r"its lock has been held by process 7 \(unattended-upgr\)"):
         await apt.Apt(host).refresh(force=True)
@@ -166,28 +166,13 @@ async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeyp
     """All attempts together have one deadline."""
     monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
     monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
-    monkeypatch.setattr(apt, "lock_holder", lambda: "")
+    monkeypatch.setattr(apt, "lock_holder", lambda _: "")
     host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
 
     async with asyncio.timeout(5):
         with pytest.raises(Temporary, match="other programs locked it first"):
             await apt.Apt(host).refresh(force=True)
     assert len(host.ran) > 1
-
-
-async def test_an_installation_is_one_transaction(host):
-    """Names, versions and files are in one call, with the declared options."""
-    provider = apt.Apt(host)
-    specs = [PkgSpec(name="a"), PkgSpec(name="b", version="1.0"), PkgSpec(name="c", source="/tmp/c.deb")]
-    await provider.install(
-        specs, test=True, options={"fromrepo": "backports", "install_recommends": False, "skip_verify": True}
-    )
-
-    (asked,) = (line for line in host.ran if " install " in line)
-    assert asked.endswith(
-        "install --allow-unauthenticated --target-release=backports --no-install-recommends --allow-downgrades a "
-        "b=1.0 /tmp/c.deb"
-    )
 
 
 async def test_each_transaction_reports_its_own_changes(host, events, monkeypatch):
@@ -210,29 +195,6 @@ async def test_each_transaction_reports_its_own_changes(host, events, monkeypatc
 
     assert (await first).changes == {"slow": {"old": "", "new": "1.0"}}
     assert (await second).changes == {"quick": {"old": "", "new": "1.0"}}
-
-
-async def test_an_update_that_fetches_nothing_is_a_temporary_error(host):
-    """One broken repository of two is a warning; if all are broken, it is an error."""
-    host.answers["apt-get"] = "Hit:1 file:/a ./ Packages\nErr:2 file:/b ./ Packages\n"
-
-    provider = apt.Apt(host)
-    result = await provider.refresh(force=True)
-
-    assert set(result.values()) == {"unchanged", "failed"}
-    host.answers["apt-get"] = (100, "Err:1 file:/b ./ Packages\n", "E: Failed to fetch file:/b\n")
-    with pytest.raises(Temporary, match="cannot refresh the lists of packages: Failed to fetch file:/b"):
-        await provider.refresh(force=True)
-
-
-async def test_an_unknown_package_gets_the_nearest_name(host):
-    """Names with the same beginning are searched."""
-    host.answers |= {
-        "apt-get": (100, "", "E: Unable to locate package ngnix\n"),
-        "apt-cache pkgnames ng": "ng-utils\nngircd\nnginx\n",
-    }
-    with pytest.raises(Permanent, match=r"cannot install ngnix: Unable to locate package ngnix; did you mean nginx\?"):
-        await apt.Apt(host).install([PkgSpec(name="ngnix")], test=True)
 
 
 def test_the_error_quotes_the_script_that_failed():
@@ -350,7 +312,7 @@ def events(host, monkeypatch) -> Events:
     """Return events of the database, whose time of change differs at each check."""
     stamps = iter(range(10**6))
     monkeypatch.setattr(_dpkg.Dpkg, "_look", lambda _: (next(stamps),))
-    monkeypatch.setattr(apt, "lock_holder", lambda: "")
+    monkeypatch.setattr(apt, "lock_holder", lambda _: "")
     host.watch_path = Events()
     host.answers["dpkg-query"] = STATUS
     return host.watch_path

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.providers import _etc, _homes, shadow
+from holdfast.resources.providers import _homes, shadow
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 
@@ -24,12 +24,12 @@ def users(host, tmp_path, monkeypatch):
     lines = [f"app:x:{OWN}:{OWN}::{tmp_path}/users/app:/bin/sh\n", f"own:x:{OWN}:{OWN}::{tmp_path}/home/own:/bin/sh\n"]
     (tmp_path / "etc/passwd").write_text("".join(lines))
     (tmp_path / "etc/group").write_text("")
-    monkeypatch.setattr(shadow, "read", lambda: _etc.read(tmp_path / "etc"))
+    monkeypatch.setattr(shadow, "ETC", tmp_path / "etc")
     for name, uid in (("users", UID), ("home", 0), ("skel", 0), ("home/own", OWN), ("users/app", OWN)):
         (tmp_path / name).mkdir()
         os.chown(tmp_path / name, uid, -1)
     (tmp_path / "defaults").write_text(f"# useradd's\nHOME={tmp_path}/home\nSKEL={tmp_path}/skel\n")
-    monkeypatch.setattr(_homes, "DEFAULTS", str(tmp_path / "defaults"))
+    monkeypatch.setattr(_homes, "DEFAULTS", tmp_path / "defaults")
     return shadow.ShadowUsers(host)
 
 

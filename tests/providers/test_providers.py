@@ -1,0 +1,97 @@
+"""Every `tests/providers/<interface>.<tool>/<behaviour>.yaml`; `resources/provider_testing.py` describes the files."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces.results import ChangeSet
+from holdfast.resources.provider_testing import SHARED, fits, run_provider_case
+from holdfast.resources.providers.shadow import ShadowGroups
+from holdfast.resources.testing import CaseFailed
+
+HERE = Path(__file__).parent
+CASES = sorted(path for path in HERE.glob("*/*.yaml") if path.name != SHARED)
+PROVIDERS = {
+    f"{cls.implements.module}.{cls.tool}": cls
+    for cls in registry.providers()
+    if cls.__module__.startswith(f"{registry.PACKAGE}.")
+}
+
+
+@pytest.mark.parametrize("case", CASES, ids=[f"{path.parent.name}-{path.stem}" for path in CASES])
+def test_case(case: Path, tmp_path: Path) -> None:
+    """The result, the commands and the files are as the case says, and a call with `test=True` changes nothing."""
+    run_provider_case(case, tmp_path)
+
+
+@pytest.mark.parametrize("name", PROVIDERS)
+def test_every_function_of_a_provider_has_a_case(name: str) -> None:
+    """Except `watch`, which returns no result."""
+    functions = {
+        function
+        for function, _ in inspect.getmembers(PROVIDERS[name], inspect.isfunction)
+        if not function.startswith("_") and function != "watch"
+    }
+    called = {next(iter(yaml.safe_load(case.read_text())["call"])) for case in CASES if case.parent.name == name}
+
+    assert functions - called == set()
+
+
+@pytest.mark.parametrize(
+    ("case", "message"),
+    [
+        ("call: {list: {}}\nwanted: {result: [x]}", r"the result of the call: wanted \['x'\], got \['root'\]"),
+        ("call: {list: {}}\nwanted: {error: x}", "the error of the call: wanted 'x', got None"),
+        ("call: {remove: {name: root}}\nwanted: {result: {}}", "the error of the call: wanted 'none', got"),
+        (
+            "{is: {commands: {groupdel root: ''}}, call: {remove: {name: root}}, wanted: {result: {}, calls: [ls]}}",
+            r"the commands of the call: wanted \['ls'\], got \['groupdel root'\]",
+        ),
+        (
+            "call: {remove: {name: root}}\nwanted: {error: no answer, temporary: true}",
+            "whether the error of the call is temporary: wanted True, got False",
+        ),
+        ("call: {list: {}}\nwanted: {result: [root], bus: ['* X']}", r"no '\* X', in this order, among \[\]"),
+        (
+            "call: {list: {}}\nwanted: {result: [root], files: {'{root}/x': a}}",
+            "x after the call: wanted 'a', got None",
+        ),
+    ],
+)
+def test_a_case_with_another_result_fails(tmp_path: Path, case: str, message: str) -> None:
+    """The runner reports a wrong result, error, command, D-Bus call or file."""
+    path = tmp_path / "group.shadow" / "wrong.yaml"
+    path.parent.mkdir()
+    path.write_text(case)
+    (path.parent / SHARED).write_text('files: {"{root}/etc/group": "root:x:0:\\n"}')
+    (tmp_path / "host").mkdir()
+
+    with pytest.raises(CaseFailed, match=message):
+        run_provider_case(path, tmp_path / "host")
+
+
+def test_a_provider_that_ignores_test_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With `test=True` it changes the host."""
+
+    async def remove(
+        self: ShadowGroups, name: str, *, test: bool = False, options: Mapping[str, Any] | None = None
+    ) -> ChangeSet:
+        await self.host.run("groupdel", name)
+        return ChangeSet(changes={name: {"old": "present", "new": None}})
+
+    monkeypatch.setattr(ShadowGroups, "remove", remove)
+    with pytest.raises(CaseFailed, match="whether the call with `test` changes the host: wanted False, got True"):
+        run_provider_case(HERE / "group.shadow" / "remove.yaml", tmp_path)
+
+
+def test_a_pattern_matches_any_text_at_its_stars() -> None:
+    """Other signs stand for themselves."""
+    assert fits("apt-get * [a]", "apt-get --quiet install [a]")
+    assert not fits("apt-get * [a]", "apt-get --quiet install a")
