@@ -11,13 +11,14 @@ from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
-from holdfast.agent.control.journal_session import repeat
+from holdfast.agent.control.internal import ApplyBeside
+from holdfast.agent.control.journal_session import REPORT, repeat
 from holdfast.agent.control.remote import AgentConnection, OtherStates, RemoteJournal, Unreachable, connected, known
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.tables import read
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, Notice
+from holdfast.agent.engine.model.events import Event, Notice, Ran
 from holdfast.agent.health import Health
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journal
@@ -63,6 +64,11 @@ class AgentBeside:
 
         line.lost, line.waits = lost, waits
 
+    def tell(self, event: Event) -> None:
+        """Handle an event of the engine: the agent logs each change, with the process that has made it."""
+        if self._line.reports and isinstance(event, Ran) and event.outcome.changed:
+            self._line.tell(REPORT, event.outcome.identity)
+
     async def end(self, directory: Path) -> None:
         """End the run beside the agent: what was done is recorded, or the run reports that it may not be.
 
@@ -81,7 +87,7 @@ class AgentBeside:
                 left = []
             except LockedError:
                 with suppress(ControlError):
-                    next_line, _ = await connected(settings.socket, "apply", settings.tree)
+                    next_line, _ = await connected(settings.socket, ApplyBeside(settings.tree))
                     next_line.repeat(left)
                     left = await next_line.end()
             except (HoldfastError, OSError) as error:
@@ -102,7 +108,7 @@ async def joined(
     it. Raises `locked` if no agent answers.
     """
     try:
-        line, rows = await connected(settings.socket, "apply", settings.tree)
+        line, rows = await connected(settings.socket, ApplyBeside(settings.tree))
     except OtherStates:
         return Journal(), None
     except Unreachable:  # another one-shot run, or an agent that starts, stops, or listens elsewhere

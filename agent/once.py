@@ -79,7 +79,8 @@ async def _converge(
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
             package_changes = PackageChanges(host.interface, health)
-            engine = Engine(host, settings.engine, journal, emit, watch=False, obstacle=package_changes.obstacle)
+            tell = _both(emit, agent.tell) if agent else emit
+            engine = Engine(host, settings.engine, journal, tell, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone
             if agent:
                 agent.tend(engine)
@@ -104,6 +105,16 @@ async def _converge(
                 finally:
                     follower.cancel()
                     await engine.stop(0)
+
+
+def _both(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
+    """A listener that calls each of these."""
+
+    def tell(event: Event) -> None:
+        for each in listeners:
+            each(event)
+
+    return tell
 
 
 async def _swap(

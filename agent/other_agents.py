@@ -43,10 +43,11 @@ def _kept(socket: Path) -> str | None:
         if not is_there(socket):
             return None
     from holdfast.agent.control.client import ask  # noqa: PLC0415 - not needed if no agent listens
-    from holdfast.agent.control.schema import ControlError, ControlRequest  # noqa: PLC0415
+    from holdfast.agent.control.internal import KeptStates  # noqa: PLC0415
+    from holdfast.agent.control.schema import ControlError  # noqa: PLC0415
 
     try:
-        return str(ask(socket, ControlRequest("keeps"), ANSWER))
+        return str(ask(socket, KeptStates(), ANSWER))
     except ControlError:
         return None
 

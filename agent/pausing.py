@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.model.events import Event, Notice
 from holdfast.agent.engine.schedule.pauses import EVERYTHING, MOST, covers
 from holdfast.agent.engine.schedule.rechecks import SLICE
 from holdfast.agent.health import Health
@@ -27,14 +28,14 @@ class Pausing:
     def __init__(self, engine: Engine, health: Health) -> None:
         self._engine, self._health = engine, health
 
-    async def pause(self, request: ControlRequest) -> dict[str, Any]:
-        """Pause what the request names, or everything; when this returns, the pause is on the disk.
+    async def pause(self, words: Sequence[str], reason: str, seconds: float | None) -> dict[str, Any]:
+        """Pause what the words name, or everything if there are none, for some time or until `resume`.
 
-        Raises `ControlError`.
+        `text` says what is paused until when. When this returns, the pause is on the disk. Raises `ControlError`.
         """
-        if len(request.reason) > REASON:
+        if len(reason) > REASON:
             raise ControlError(f"cannot pause: a reason has at most {REASON} characters")
-        patterns = [self._pattern(word) for word in request.patterns]
+        patterns = [self._pattern(word) for word in words]
         known = {each.pattern for each in self._engine.pauses}
         if len(known.union(patterns)) > MOST:
             raise ControlError(
@@ -42,7 +43,7 @@ class Pausing:
                 "use patterns, or end some with `holdfast resume`"
             )
         try:
-            await self._engine.pauses.begin(patterns, " ".join(request.reason.split()), request.seconds)
+            await self._engine.pauses.begin(patterns, " ".join(reason.split()), seconds)
         except Unwritable as error:
             raise ControlError(
                 f"it is paused, but a restart would end the pause: cannot write the journal: {error}"
@@ -51,10 +52,10 @@ class Pausing:
         count = f" ({number_of(await self._count(patterns), 'resource')} now)" if patterns else ""
         return {"text": "; ".join(each.whole for each in told) + count}
 
-    async def resume(self, request: ControlRequest) -> dict[str, Any]:
-        """End the pauses that the request names, or all. Raises `ControlError`."""
+    async def resume(self, words: Sequence[str]) -> dict[str, Any]:
+        """End the pauses that the words name, or all; `text` says what is still paused. Raises `ControlError`."""
         known = [each.pattern for each in self._engine.pauses]
-        patterns = [self._known(word, known) for word in request.patterns] or known
+        patterns = [self._known(word, known) for word in words] or known
         try:
             await self._engine.pauses.end(patterns)
         except Unwritable as error:
@@ -65,8 +66,10 @@ class Pausing:
         done = "resumed" if patterns else "nothing was paused"
         return {"text": f"{done}; still {'; '.join(left)}" if left else done}
 
-    def tell(self) -> None:
-        """Have health report what is paused, until when, and why."""
+    def tell(self, event: Event) -> None:
+        """Handle an event of the engine: have health report what is paused, until when, and why."""
+        if not isinstance(event, Notice) or event.code not in ("paused", "resumed"):
+            return
         said = [each.whole for each in self._engine.pauses]
         if said:
             self._health.set(PAUSED, f"{first_of(said)}: drift is noticed, and not repaired")

@@ -24,10 +24,18 @@ from typing import Any
 
 from harness import CONTENT, HOLDFAST, corrupt_and_wait, declare_files, private_directory, process_figures, settings
 
-from holdfast.agent.cli.status import LISTED
 from holdfast.agent.control.client import ask, converse
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.daemon import run
+from holdfast.agent.verbs.metrics import Metrics
+from holdfast.agent.verbs.pause import Pause
+from holdfast.agent.verbs.recheck import Recheck
+from holdfast.agent.verbs.reload import Reload
+from holdfast.agent.verbs.resume import Resume
+from holdfast.agent.verbs.status import LISTED, Status
+from holdfast.agent.verbs.watch import Watch
+from holdfast.agent.verbs.why import Why
 
 FILES, DIRECTORIES = 5000, 50
 TIMEOUT = 120.0
@@ -131,32 +139,32 @@ class Driver:
         identity = f"file.managed[{middle}]"
         self._timed("drift", lambda: corrupt_and_wait(middle))
         for number in ("", *AGAIN):
-            self._timed(f"recheck{number}", lambda: (self._ask("recheck"), self._until_converged()))
+            self._timed(f"recheck{number}", lambda: (self._ask(Recheck()), self._until_converged()))
         self._timed("drift_in_recheck", lambda: self._drift_in_recheck(middle))
-        self._timed("short_status", lambda: self._ask("status", number=LISTED))
-        for verb in ("status", "metrics"):
-            self._timed(verb, lambda verb=verb: self._ask(verb))  # type: ignore[misc]
-        self._timed("why", lambda: self._ask("why", identity=identity))
-        self._timed("why_name", lambda: self._ask("why", identity=middle.name))
-        self._timed("watch", lambda: next(iter(converse(self.socket, ControlRequest("watch"), TIMEOUT))))
-        self._timed("pause", lambda: self._ask("pause"))
-        self._timed("resume", lambda: self._ask("resume"))
+        self._timed("short_status", lambda: self._ask(Status(number=LISTED)))
+        self._timed("status", lambda: self._ask(Status()))
+        self._timed("metrics", lambda: self._ask(Metrics()))
+        self._timed("why", lambda: self._ask(Why(identity)))
+        self._timed("why_name", lambda: self._ask(Why(middle.name)))
+        self._timed("watch", lambda: next(iter(converse(self.socket, Watch(), TIMEOUT))))
+        self._timed("pause", lambda: self._ask(Pause()))
+        self._timed("resume", lambda: self._ask(Resume()))
         self._timed("edit", self._edit)
-        self._timed("equal", lambda: self._ask("reload"))
+        self._timed("equal", lambda: self._ask(Reload()))
 
-    def _ask(self, verb: Any, **more: Any) -> Any:
-        return ask(self.socket, ControlRequest(verb, **more), TIMEOUT)
+    def _ask(self, request: ControlRequest) -> Any:
+        return ask(self.socket, request, TIMEOUT)
 
     def _last_pass(self) -> float:
         """Return the seconds that the last pass took."""
-        lines = str(self._ask("metrics")).splitlines()
+        lines = str(self._ask(Metrics())).splitlines()
         return next(float(line.split()[1]) for line in lines if line.startswith("holdfast_last_pass_duration_seconds "))
 
     def _until_converged(self) -> None:
         until = time.monotonic() + TIMEOUT
         while time.monotonic() < until:
             with suppress(ControlError):  # the socket does not exist yet
-                if next(iter(converse(self.socket, ControlRequest("watch"), TIMEOUT)))["frame"]["converged"]:
+                if next(iter(converse(self.socket, Watch(), TIMEOUT)))["frame"]["converged"]:
                     return
             time.sleep(0.05)
         raise TimeoutError("the agent has not converged")
@@ -169,7 +177,7 @@ class Driver:
             command, cwd=Path(__file__).parent, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         ) as other:
             time.sleep(1)
-            self._ask("recheck")
+            self._ask(Recheck())
             said, _ = other.communicate("\n")
         self.figures["drift_in_recheck_ms"] = round(1000 * float(said), 1)
         self._until_converged()
@@ -177,7 +185,7 @@ class Driver:
     def _edit(self) -> None:
         file = self.base / "states" / "files.sls"
         file.write_text(file.read_text().replace("0644", "0640", 1))
-        self._ask("reload")
+        self._ask(Reload())
         self._until_converged()
 
     def _timed(self, phase: str, work: Callable[[], object]) -> None:

@@ -1,98 +1,59 @@
-"""`holdfast`: the verbs, and the handling of errors. The module of a verb is imported only when the verb is used."""
+"""`holdfast`: the group of all verbs, and the handling of errors. A verb that is used is imported without the others."""
 
 from __future__ import annotations
 
-import gc
-import importlib
+import inspect
 import io
 import os
+import re
 import sys
 from contextlib import suppress
-from types import ModuleType
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 import click
 
+from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode, code_of
 
 COMPLETING = "_HOLDFAST_COMPLETE"
 """The variable with which a shell asks for completion."""
 
 
-class Verb(NamedTuple):
-    """The module of a verb, and its line in the list of verbs."""
-
-    module: str
-    help: str
-
-
-VERBS = {
-    "run": Verb("service", "Run the agent in the foreground."),
-    "apply": Verb("oneshot", "Apply states once and exit."),
-    "plan": Verb("oneshot", "Show what apply would change, with diffs; change nothing."),
-    "check": Verb("check", "Find errors and probable mistakes in states, without touching the machine."),
-    "show": Verb(
-        "show", "Show what states compile to: low, high, graph (also as a picture), order, top, pillar, grains."
-    ),
-    "fmt": Verb("fmt", "Write state files in their canonical form; --check, --diff."),
-    "status": Verb("status", "Show resources and health of the running agent; --tree."),
-    "why": Verb("why", "Show why a resource ran, what it waits for, and what happens to it next."),
-    "watch": Verb("watch", "Show the running agent's graph converging, live."),
-    "log": Verb("live", "Show the running agent's log."),
-    "pause": Verb("live", "Have the running agent stop repairs, of all or some resources, until resume."),
-    "resume": Verb("live", "Have the running agent resume repairs after a pause."),
-    "reload": Verb("live", "Have the running agent read settings and states again."),
-    "recheck": Verb("live", "Have the running agent check every resource now."),
-    "trigger": Verb("live", "Have the running agent run one resource now."),
-    "trace": Verb("figures", "Show where a pass spent its time, for ui.perfetto.dev."),
-    "metrics": Verb("figures", "Show metrics in Prometheus' text format."),
-    "install": Verb("service", "Install the agent as a service of this host."),
-    "uninstall": Verb("service", "Remove the service; states are kept."),
-    "doc": Verb("reference", "Show all kinds, or the arguments of one."),
-    "version": Verb("reference", "Show the version."),
-}
-
-
-class Lazy(click.Group):
+class Verbs(click.Group):
     """The group of all verbs."""
 
-    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
-        """All verbs, in the order of use."""
-        return list(VERBS)
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
+        """All verbs, by section."""
+        return [command.name or "" for commands in verbs.sections().values() for command in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
         """The command of a verb, imported; None if there is no such verb."""
-        if cmd_name not in VERBS:
-            return None
-        command: click.Command = getattr(load(f"holdfast.agent.cli.{VERBS[cmd_name].module}"), cmd_name)
-        return command
+        return verbs.command(cmd_name)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; for a mistyped verb, suggest the nearest."""
-        if args and args[0] not in VERBS and not args[0].startswith("-"):
+        if args and args[0] not in verbs.names() and not args[0].startswith("-"):
             import difflib
 
-            meant = difflib.get_close_matches(args[0], VERBS, n=1)
+            meant = difflib.get_close_matches(args[0], verbs.names(), n=1)
             hint = f"did you mean {meant[0]!r}?" if meant else "see holdfast --help"
             raise click.UsageError(f"there is no verb {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002 - of click
-        """List the verbs without importing any."""
-        with formatter.section("Verbs"):
-            formatter.write_dl([(name, verb.help) for name, verb in VERBS.items()])
+        """List the verbs by section, each with the first sentence of its help text."""
+        width = max(map(len, verbs.names()))
+        for section, commands in verbs.sections().items():
+            with formatter.section(section):
+                formatter.write_dl([((each.name or "").ljust(width), _first_sentence(each)) for each in commands])
 
 
-def load(name: str) -> ModuleType:
-    """Import a module without garbage collections: imports create no garbage, and each collection scans everything."""
-    gc.disable()
-    try:
-        return importlib.import_module(name)
-    finally:
-        gc.freeze()
-        gc.enable()
+def _first_sentence(command: click.Command) -> str:
+    """What a command does."""
+    paragraph = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
+    return re.split(r"[.;](?: |$)", paragraph, maxsplit=1)[0] + "."
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
@@ -105,7 +66,7 @@ def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
 
 
 @click.group(
-    cls=Lazy,
+    cls=Verbs,
     subcommand_metavar="VERB ...",
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
 )
@@ -130,7 +91,8 @@ def main(args: list[str] | None = None) -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # characters that the terminal lacks are escaped
     if COMPLETING in os.environ:
-        load("holdfast.agent.cli.shells").install()
+        verbs.load("holdfast.agent.cli.completion")
+        verbs.load("holdfast.agent.cli.shells").install()
     try:
         code = cli(args=words, prog_name="holdfast", standalone_mode=False)
         sys.stdout.flush()

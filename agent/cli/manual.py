@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 import inspect
+import json
 import re
 import textwrap
 from collections.abc import Iterator
+from dataclasses import MISSING, fields
 from datetime import UTC, datetime
 from pathlib import Path
 
 import click
 
 import holdfast
+from holdfast.agent import verbs
+from holdfast.agent.cli.kinds_reference import field_docs
+from holdfast.agent.control.request import ControlRequest, declared
 
 WIDTH = 78
 """Columns of a line in the source."""
 
 SPECIAL = {"\\": "\\e", "-": "\\-", '"': "\\(dq", "'": "\\(aq", "^": "\\(ha", "~": "\\(ti"}
 """A character that roff would interpret -> its escape."""
+SOCKET = """
+A program can ask the running agent itself, through the socket `control.sock` in the state directory. It sends one
+request, a JSON object in one line with the verb and the fields below. Each response is a JSON object in one line; the
+one with `ok` is the last: `data` has the result, or `error` the reason of a refusal.
+"""
+JSON_TYPES = {
+    "str": "text",
+    "int": "number",
+    "float": "number",
+    "bool": "true/false",
+    "None": "null",
+    "Sequence[str]": "list of texts",
+}
+"""Type of a field of a request -> words for people."""
 FILES = {
     "/etc/holdfast/agent.yaml": "Settings, with explanations.",
     "/etc/holdfast/states/": "State files.",
@@ -48,6 +67,9 @@ def manual(group: click.Group, name: str) -> str:
         *_options(context),
         ".SH VERBS",
         *(line for verb in verbs for line in _verb(_context(verb, verb.name or "", context))),
+        ".SH CONTROL SOCKET",
+        *_text(SOCKET),
+        *(line for request in _requests() for line in _request(request)),
         ".SH FILES",
         *(line for file, text in FILES.items() for line in _item(file, text)),
         ".SH SEE ALSO",
@@ -85,6 +107,26 @@ def _options(context: click.Context) -> Iterator[str]:
     for parameter in context.command.get_params(context):
         if (record := parameter.get_help_record(context)) is not None and record[1]:
             yield from _item(*record)
+
+
+def _requests() -> list[type[ControlRequest]]:
+    """The requests of the verbs, by name."""
+    verbs.sections()  # imports the modules that declare them
+    return [each for _, each in sorted(declared.items()) if each.__module__.startswith(verbs.__name__)]
+
+
+def _request(request: type[ControlRequest]) -> Iterator[str]:
+    """A request, followed by its fields."""
+    yield from _item(f'{{"verb": "{request.verb}"}}', inspect.getdoc(request) or "")
+    docs = field_docs(request)
+    if not fields(request):
+        return
+    yield ".RS"
+    for each in fields(request):
+        takes = " or ".join(JSON_TYPES[word] for word in str(each.type).split(" | "))
+        default = "required" if each.default is MISSING else f"default {json.dumps(each.default)}"
+        yield from _item(f"{each.name} ({takes}, {default})", docs[each.name])
+    yield ".RE"
 
 
 def _item(name: str, text: str) -> Iterator[str]:

@@ -1,25 +1,24 @@
-"""`apply` and `plan`: converge once, report what was done, and exit with a code for the result."""
+"""What `apply` and `plan` do: converge once, report what was done, and exit with a code for the result."""
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from holdfast.agent import once
 from holdfast.agent.cli.exits import ExitCode
-from holdfast.agent.cli.options import SECONDS, ConfigurationSource, Function, completed, on_states, print_rows
+from holdfast.agent.cli.oneshot_options import OneShotOptions
+from holdfast.agent.cli.options import print_rows
 from holdfast.agent.cli.printer import Printer
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.cli.terminal import drawable, say
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.events import Outcome, PassRecord
 from holdfast.agent.other_agents import demand_no_other
 from holdfast.agent.phrases import first_of
 from holdfast.agent.settings import Settings
@@ -29,197 +28,157 @@ from holdfast.states.data import Call
 if TYPE_CHECKING:
     from holdfast.agent.cli.progress import Progress
 
-_timeout = click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Give up after this time (exit code 4).")
-_verbose = click.option(
-    "-v", "--verbose", is_flag=True, help="Also show resources that are as declared or have no reason to run."
-)
-_quiet = click.option(
-    "-q", "--quiet", is_flag=True, help="Show only failures and the summary: no changes and no warnings."
-)
-_only = click.option(
-    "--only",
-    multiple=True,
-    metavar="RESOURCE",
-    shell_complete=completed("resources"),
-    help="Only this resource (identity, ID, name, or pattern with * and ?) and all that it requires; may be repeated.",
-)
-_anyway = click.option(
-    "--anyway", is_flag=True, help="Continue although a running agent manages other states on this host."
-)
 
+class OneShotRun:
+    """One run of `apply` or `plan`. Compiles the states; raises `CompileError`, `UsageError`, and `HoldfastError`."""
 
-class Order(NamedTuple):
-    """The arguments of a verb."""
-
-    sls: tuple[str, ...]
-    source: ConfigurationSource
-    form: str
-    timeout: float | None
-    verbose: bool
-    quiet: bool
-    only: tuple[str, ...]
-    anyway: bool
-    output: Path | None = None
-    detailed: bool = False
-    """Whether the exit code tells changes."""
-
-
-def one_shot(*forms: str) -> Callable[[Function], Function]:
-    """A verb that converges once, with these output formats."""
-
-    def decorate(function: Function) -> Function:
-        @functools.wraps(function)
-        def wrapper(**given: Any) -> None:
-            function(Order(**given))
-
-        return on_states(*forms)(_timeout(_only(_anyway(_quiet(_verbose(wrapper))))))
-
-    return decorate
-
-
-@click.command()
-@click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
-@one_shot("text", "json")
-def apply(order: Order) -> None:
-    """Apply the states named SLS once. Without SLS: the states of the top file, or all.
-
-    Exit codes: 0 all resources are as declared, 1 something failed, 3 the states do not compile, 4 timeout; 2 something
-    would be changed (noop) or, with --detailed-exitcode, was changed.
-    """
-    _converge(order, noop=False)
-
-
-@click.command()
-@click.option(
-    "--output",
-    "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
-    metavar="FILE",
-    help="File for the HTML page; default stdout.",
-)
-@one_shot("text", "json", "html")
-def plan(order: Order) -> None:
-    """Show what `apply` would change, and pending refreshes of earlier changes; change nothing.
-
-    `--format html -o report.html` writes a page for an audit: all differences by area. The page may contain data of
-    private files, so only its owner may read it.
-
-    Exit codes: 0 nothing would be changed, 2 something would be, 1 something failed, 3 the states do not compile,
-    4 timeout.
-    """
-    _converge(order, noop=True)
-
-
-def _converge(order: Order, *, noop: bool) -> None:
-    """Compile, converge, print, exit."""
-    began, source = time.monotonic(), order.source
-    _check_output(order)
-    settings = source.settings()
-    if not order.anyway:
-        demand_no_other(settings, "plan" if noop else "apply")
-    settings = settings.model_copy(
-        update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})}
-    )
-    compiled = ConfigurationCompiler().compile(
-        settings, sls=source.names(order.sls, settings), grains=source.facts(settings)
-    )
-    only = _selected(order, settings, compiled)
-    total = len(compiled.compilation.calls if only is None else only)
-    show = order.form == "text"
-    drawn = (show or order.output) and not order.quiet and drawable()
-    progress = _progress(total, compiled) if drawn else None
-    printer = Printer(
-        settings, compiled.redactor, show=show, verbose=order.verbose, quiet=order.quiet, progress=progress
-    )
-    for problem in () if order.quiet else compiled.warnings:
-        say(f"warning: {problem}", err=True)
-    record, interrupted = None, False
-    try:
-        whole = not order.sls and source.grains is None and not any(source.overrides.values())
-        record = once.converge(
+    def __init__(self, options: OneShotOptions, *, noop: bool) -> None:
+        self._began, self._options = time.monotonic(), options
+        _check_output(options)
+        settings = options.source.settings()
+        if not options.anyway:
+            demand_no_other(settings, "plan" if noop else "apply")
+        self._settings = settings = settings.model_copy(
+            update={"engine": settings.engine.model_copy(update={"noop": noop or settings.engine.noop})}
+        )
+        source = options.source
+        self._compiled = ConfigurationCompiler().compile(
+            settings, sls=source.names(options.sls, settings), grains=source.facts(settings)
+        )
+        self._only = _selected(options, settings, self._compiled)
+        self._total = len(self._compiled.compilation.calls if self._only is None else self._only)
+        self._progress = self._new_progress()
+        self._printer = Printer(
             settings,
-            compiled,
-            printer.emit,
-            timeout=order.timeout,
-            whole=whole,
-            only=only,
+            self._compiled.redactor,
+            show=options.form == "text",
+            verbose=options.verbose,
+            quiet=options.quiet,
+            progress=self._progress,
+        )
+
+    def carry_out(self) -> NoReturn:
+        """Converge, print, and raise click's `Exit` with the exit code."""
+        for problem in () if self._options.quiet else self._compiled.warnings:
+            say(f"warning: {problem}", err=True)
+        interrupted = False
+        record = None
+        try:
+            record = self._converge()
+        except KeyboardInterrupt:
+            interrupted = True
+        finally:
+            self._printer.close()
+        outcomes = self._printer.outcomes if record is None else record.outcomes
+        ended = self._printer.broken_off() if record is None else []
+        if self._options.form == "json":
+            self._print_json(record, [*outcomes, *ended])
+        if interrupted:
+            self._say_interrupted(f"interrupted: {self._so_far(outcomes, ended)}")
+            raise click.exceptions.Exit(ExitCode.INTERRUPTED)
+        if self._options.form != "json":
+            self._print_result(outcomes, self._incomplete(record, outcomes, ended))
+        raise click.exceptions.Exit(self._exit_code(record))
+
+    def _converge(self) -> PassRecord | None:
+        """The record of the pass; None: out of time. Raises `KeyboardInterrupt`."""
+        source, progress = self._options.source, self._progress
+        return once.converge(
+            self._settings,
+            self._compiled,
+            self._printer.emit,
+            timeout=self._options.timeout,
+            whole=not self._options.sls and source.grains is None and not any(source.overrides.values()),
+            only=self._only,
             onlooker=progress.output if progress else None,
         )
-    except KeyboardInterrupt:
-        interrupted = True
-    finally:
-        printer.close()
-    outcomes = printer.outcomes if record is None else record.outcomes
-    ended = printer.broken_off() if record is None else []
-    if order.form == "json":
-        converged, number = (record.converged, record.number) if record else (False, 1)
-        owed = (
-            {"owed": [{"identity": each.identity, "text": each.text} for each in printer.owed]} if printer.owed else {}
-        )
-        rows = printer.redactor(list(results(compiled, [*outcomes, *ended])))
-        print_rows(printer.redactor({"pass": number, "converged": converged, **owed}), "results", rows)
-    if interrupted:
-        text = printer.redactor(f"interrupted: {_so_far(total, outcomes, ended)}")
+
+    def _exit_code(self, record: PassRecord | None) -> ExitCode:
+        if record is None:
+            return ExitCode.TIMEOUT
+        if record.broken_off:
+            return ExitCode.FAILED
+        detailed = self._options.detailed or self._settings.engine.noop
+        return exit_code(self._compiled.compilation.calls, record.outcomes, detailed=detailed)
+
+    # -- what is printed ---------------------------------------------------------------------------------------
+
+    def _new_progress(self) -> Progress | None:
+        """The display of the run's progress; None unless text is shown on a terminal."""
+        options = self._options
+        if options.quiet or not (options.form == "text" or options.output) or not drawable():
+            return None
+        from holdfast.agent.cli.progress import Progress
+
+        hidden = frozenset(call.identity for call in self._compiled.compilation.calls if call.meta.no_log)
+        return Progress(self._total, self._compiled.redactor, hidden.__contains__)
+
+    def _print_json(self, record: PassRecord | None, outcomes: Sequence[Outcome]) -> None:
+        printer = self._printer
+        head: dict[str, Any] = {
+            "pass": record.number if record else 1,
+            "converged": record.converged if record else False,
+        }
+        if printer.owed:
+            head["owed"] = [{"identity": each.identity, "text": each.text} for each in printer.owed]
+        rows = printer.redactor(list(results(self._compiled, outcomes)))
+        print_rows(printer.redactor(head), "results", rows)
+
+    def _say_interrupted(self, text: str) -> None:
         with suppress(OSError):  # the terminal may be closed
-            say(("\n" if sys.stderr.isatty() else "") + text, err=True)  # not on the line of the ^C
-    elif order.form != "json":
-        late = (
-            f"out of time: not converged after {order.timeout:g} s; {_so_far(total, outcomes, ended)}"
-            if record is None
-            else ""
-        )
-        late = f"interrupted: {_so_far(total, outcomes, ended)}" if record and record.broken_off else late
-        seconds = time.monotonic() - began
-        said = printer.redactor(late or _summary(compiled, outcomes, seconds))
-        if order.form == "html":
+            begin = "\n" if sys.stderr.isatty() else ""  # not on the line of the ^C
+            say(begin + self._printer.redactor(text), err=True)
+
+    def _incomplete(self, record: PassRecord | None, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
+        """Why the run is not complete; empty if it is."""
+        if record is None:
+            so_far = self._so_far(outcomes, ended)
+            return f"out of time: not converged after {self._options.timeout:g} s; {so_far}"
+        return f"interrupted: {self._so_far(outcomes, ended)}" if record.broken_off else ""
+
+    def _print_result(self, outcomes: Sequence[Outcome], incomplete: str) -> None:
+        """Print the last line, and write the HTML page if it was asked for."""
+        options = self._options
+        said = self._printer.redactor(incomplete or self._summary(outcomes))
+        if options.form == "html":
             from holdfast.agent.cli import audit
 
-            audit.write(
-                audit.report(settings, compiled, audit.PlanResult(outcomes, printer.owed, said, order.only)),
-                order.output,
-            )
-        if order.form == "text" or order.output:
+            plan = audit.PlanResult(outcomes, self._printer.owed, said, options.only)
+            audit.write(audit.report(self._settings, self._compiled, plan), options.output)
+        if options.form == "text" or options.output:
             say(said)
-    if record is None:
-        raise click.exceptions.Exit(ExitCode.INTERRUPTED if interrupted else ExitCode.TIMEOUT)
-    detailed = order.detailed or settings.engine.noop
-    raise click.exceptions.Exit(
-        ExitCode.FAILED if record.broken_off else exit_code(compiled.compilation.calls, outcomes, detailed=detailed)
-    )
+
+    def _so_far(self, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
+        """The progress of an interrupted run, and the resources that were ended."""
+        broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
+        return f"{broken}{len(outcomes)} of {self._total} states were checked"
+
+    def _summary(self, outcomes: Sequence[Outcome]) -> str:
+        """The last line for people."""
+        if not self._compiled.compilation.calls:
+            return f"there is nothing to do: no state applies to {self._compiled.grains['id']}"
+        return tally(outcomes, time.monotonic() - self._began)
 
 
-def _check_output(order: Order) -> None:
+def _check_output(options: OneShotOptions) -> None:
     """Refuse an unwritable file before anything is checked. Raises `OSError` and `HoldfastError`."""
-    if order.output is None:
+    if options.output is None:
         return
-    if order.form != "html":
+    if options.form != "html":
         raise click.UsageError("-o requires --format html")
-    paths.at(str(order.output.absolute()))
+    paths.at(str(options.output.absolute()))
 
 
-def _selected(order: Order, settings: Settings, compiled: Compiled) -> frozenset[str] | None:
+def _selected(options: OneShotOptions, settings: Settings, compiled: Compiled) -> frozenset[str] | None:
     """Identities of the states that `--only` selects; None means all."""
-    if not order.only:
+    if not options.only:
         return None
     from holdfast.states.compile.selection import NothingMatches, selected
 
     try:
-        return selected(compiled.compilation.calls, order.only, autoedge=settings.engine.autoedge)
+        return selected(compiled.compilation.calls, options.only, autoedge=settings.engine.autoedge)
     except NothingMatches as error:
         raise click.UsageError(f"--only: {error}") from None
-
-
-def _progress(total: int, compiled: Compiled) -> Progress:
-    """The display of the run's progress."""
-    from holdfast.agent.cli.progress import Progress
-
-    return Progress(total, compiled.redactor, _hidden(compiled))
-
-
-def _hidden(compiled: Compiled) -> Callable[[str], bool]:
-    """A function that says whether output of a resource must be hidden."""
-    hidden = frozenset(call.identity for call in compiled.compilation.calls if call.meta.no_log)
-    return hidden.__contains__
 
 
 def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> ExitCode:
@@ -263,16 +222,3 @@ def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[st
             "ran": outcome.ran,
             **({} if outcome.ran else {"reason": outcome.reason, "because": list(outcome.because)}),
         }
-
-
-def _so_far(total: int, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
-    """The progress of an interrupted run, and the resources that were ended."""
-    broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
-    return f"{broken}{len(outcomes)} of {total} states were checked"
-
-
-def _summary(compiled: Compiled, outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The last line for people."""
-    if not compiled.compilation.calls:
-        return f"there is nothing to do: no state applies to {compiled.grains['id']}"
-    return tally(outcomes, seconds)

@@ -236,28 +236,14 @@ def source(*names: str) -> Callable[[Function], Function]:
     return decorate
 
 
-def resource(function: Function) -> Function:
-    """Add an argument for one resource, given by identity, ID or name; the shell completes it from the agent."""
-    return click.argument("identity", metavar="KIND[ID]", shell_complete=completed("resources"))(function)
-
-
-def resources(function: Function) -> Function:
-    """Add an argument for any number of resources or patterns."""
-    return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(
-        function
-    )
-
-
-def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """The shell completion of an argument: calls the function of `completion` with this name, imported on use."""
-
-    def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
-        from holdfast.agent.cli import completion
-
-        words: list[str] = getattr(completion, what)(ctx, incomplete, ConfigurationSource)
-        return words
-
-    return complete
+root = click.option(
+    "--root",
+    type=click.Path(path_type=Path),
+    default=Path("/"),
+    metavar="DIR",
+    help="Root directory of the system to change; nothing is started there.",
+)
+"""The option of verbs that change an installation."""
 
 
 def output(*forms: str) -> Callable[[Function], Function]:
@@ -293,18 +279,6 @@ def complain(error: CompileError) -> None:
     for problem in error.problems:
         say(str(problem), err=True)
     say(f"{number_of(len(error.problems), 'problem')}; nothing was done", err=True)
-
-
-def on_states(*forms: str) -> Callable[[Function], Function]:
-    """Make a verb take names of SLS, the options of the source, and the output format; errors end it with code 3."""
-
-    def decorate(function: Function) -> Function:
-        options = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
-        return click.argument("sls", nargs=-1, shell_complete=completed("sls"))(
-            options(output(*forms)(reports_problems(function)))
-        )
-
-    return decorate
 
 
 def print_json(value: Any) -> None:

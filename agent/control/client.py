@@ -9,13 +9,16 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from holdfast.agent.control.schema import REFUSALS, ControlError, ControlRequest, address, encode, unix_socket
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.control.schema import REFUSALS, ControlError, address, encode, unix_socket
 from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.source.hostfiles import absolute
 
 TIMEOUT = 30.0
 """Seconds to wait for a response."""
+LONG = 300.0
+"""Seconds to wait for a response that needs work: many states, or a slow command."""
 
 
 def ask(path: Path, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
@@ -49,7 +52,7 @@ def converse(
         connection.settimeout(timeout)
         with reached(path) as name:
             connection.connect(name)
-            connection.sendall(encode(request))
+            connection.sendall(encode(request.message()))
         with connection.makefile("rb") as stream:
             responses = _responses(path, stream)
             while until is None or (left := until - time.monotonic()) > 0:

@@ -17,10 +17,12 @@ from typing import Any, Protocol
 
 from pydantic import FiniteFloat, TypeAdapter, ValidationError
 
+from holdfast.agent.control.connection import ClientConnection, Peer
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.model.edge_keys import Edge
+from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.loggers import LazyLogger
 
 log = LazyLogger("holdfast")
@@ -29,6 +31,8 @@ MOST = 4 * 1024 * 1024
 """Most bytes of a message."""
 DIGITS = 10
 """Most bytes of the line with the length."""
+REPORT = "report"
+"""Operation that is not of the journal: the run has changed the resource of this identity, and the agent logs it."""
 SHAPES: Mapping[str, Any] = {
     "name": tuple[dict[str, tuple[str, str]]],
     "intend": tuple[str, list[Edge]],
@@ -38,6 +42,7 @@ SHAPES: Mapping[str, Any] = {
     "done": tuple[str, str, FiniteFloat],
     "send": tuple[str, dict[str, Any]],
     "receive": tuple[str, dict[str, str]],
+    REPORT: tuple[str],
 }
 """Operation -> types of its arguments."""
 REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
@@ -62,11 +67,45 @@ class Lender(Protocol):
         ...
 
 
-class JournalSession:
-    """The session of one run, for as long as its connection lasts. There is at most one at a time."""
+class JournalSessions:
+    """The sessions of one agent; at most one at a time, because two runs could undo each other's changes."""
 
-    def __init__(self, journal: Journal, lender: Lender, pid: int = 0) -> None:
-        self.pid, self.since, self.closed = pid, time.time(), False
+    def __init__(self, journal: Journal, lender: Lender) -> None:
+        self._journal, self._lender = journal, lender
+        self._session: JournalSession | None = None
+        """The last session."""
+
+    async def send_journal(self, client: ClientConnection) -> None:
+        """Send the content of the journal."""
+        client.send({"rows": True, "reports": True}, await Blocking(1)(framed, self._journal.rows()))
+
+    async def serve(self, client: ClientConnection) -> None:
+        """Send the journal, then receive changes until the run ends. Raises `ControlError` while there is another."""
+        session = self._begin(client.peer)
+        try:
+            await self.send_journal(client)
+            while (message := await receive(client.reader)) is not None:
+                session.take(message, client.send)
+        finally:
+            await session.close()
+
+    def _begin(self, peer: Peer) -> JournalSession:
+        other = self._session
+        if other and not other.closed:
+            since = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(other.since))
+            raise ControlError(
+                f"another apply (process {other.peer.pid}) has been at work since {since}; "
+                "wait until it has ended, or stop it"
+            )
+        self._session = JournalSession(self._journal, self._lender, peer)
+        return self._session
+
+
+class JournalSession:
+    """The session of one run, for as long as its connection lasts."""
+
+    def __init__(self, journal: Journal, lender: Lender, peer: Peer) -> None:
+        self.peer, self.since, self.closed = peer, time.time(), False
         self._journal = journal
         self._lender = lender
         self._asked: dict[str, asyncio.Task[None]] = {}
@@ -85,12 +124,20 @@ class JournalSession:
             task = asyncio.create_task(self._intend(key, edges, answer, self._asked.get(key)), name="intent of a run")
             self._asked[key] = task
             task.add_done_callback(partial(self._answered, key))
+        elif operation == REPORT:
+            (identity,) = arguments
+            log.info("changed %s (%s)", identity, self._by, resource=identity, cause="command")
         elif operation == "unchanged" and arguments[0] in self._asked:
             self._asked[arguments[0]].cancel()  # the run gave up waiting
         else:
             if operation in ("changed", "unchanged"):
                 self._open.pop(arguments[0], None)
             getattr(self._journal, operation)(*arguments)
+
+    @property
+    def _by(self) -> str:
+        """Who changes resources in this session."""
+        return f"holdfast apply by uid {self.peer.uid}, process {self.peer.pid}"
 
     def _answered(self, key: str, task: asyncio.Task[None]) -> None:
         if self._asked.get(key) is task:
@@ -127,7 +174,7 @@ class JournalSession:
             task.cancel()
         await asyncio.gather(*asked, return_exceptions=True)
         for key, edges in self._open.items():
-            log.warning("a run beside the agent ended while it changed %s; that counts as changed", key)
+            log.warning("%s ended while it changed %s; that counts as changed", self._by, key)
             self._journal.changed(key, edges)
         self._open.clear()
         self._lender.take_back([*self._lent])

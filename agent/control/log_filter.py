@@ -5,7 +5,6 @@ from __future__ import annotations
 from fnmatch import fnmatchcase
 
 from holdfast.agent.console import LogEntry
-from holdfast.agent.control.schema import ControlRequest
 
 WRONG = ("error", "critical")
 """Levels of entries that count as failures."""
@@ -14,10 +13,14 @@ FAILURES = ("attempt-failed", "watch-failed")
 
 
 class LogFilter:
-    """Says of each entry whether the client wants it; its age does not matter."""
+    """Says of each entry whether the client wants it.
 
-    def __init__(self, request: ControlRequest) -> None:
-        self._resource, self._failed, self._cause = request.identity, request.failed, request.cause
+    `identity`: only entries of this resource, or of those that match a pattern; `cause`: only entries with this cause;
+    `failed`: only failures. Empty or false means any entry.
+    """
+
+    def __init__(self, identity: str = "", cause: str = "", *, failed: bool = False) -> None:
+        self._resource, self._cause, self._failed = identity, cause, failed
 
     def __call__(self, entry: LogEntry) -> bool:
         """Whether the client wants this entry."""

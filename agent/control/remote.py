@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.control.client import reached
+from holdfast.agent.control.internal import PlanBeside
 from holdfast.agent.control.journal_session import MOST, REPEATED, message, receive
-from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, ControlRequest, Verb, encode, unix_socket
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, encode, unix_socket
 from holdfast.agent.engine.deliver.journal import Adoption, Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.deliver.tables import Rows
@@ -41,6 +43,8 @@ class AgentConnection:
     """The connection to the agent. Made with `connected`."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reports = False
+        """Whether the agent wants to know of each change; an older agent, before an upgrade, does not."""
         self.broken = ""
         """Why messages are no longer sent; empty while the connection works."""
         self.lost: Callable[[], object] = lambda: None
@@ -66,6 +70,7 @@ class AgentConnection:
             raise OtherStates("the agent manages other states")
         if not isinstance(rows, dict):
             raise ControlError(said.get("error") or "it is of another version; restart it")
+        self.reports = bool(said.get("reports"))
         self._listening = asyncio.create_task(self._listen(), name="answers of the agent")
         return rows
 
@@ -231,10 +236,8 @@ class RemoteJournal(Journal):
         self.line.tell("receive", identity, dict(digests))
 
 
-async def connected(socket: Path, verb: Verb, tree: str) -> tuple[AgentConnection, Rows]:
-    """A connection to the agent that listens at `socket`, and the content of its journal.
-
-    `tree` names the run's states.
+async def connected(socket: Path, request: ControlRequest) -> tuple[AgentConnection, Rows]:
+    """A connection to the agent that listens at `socket`, for a run of this request, and the content of its journal.
 
     Raises `ControlError`: `Unreachable` if there is no agent, `OtherStates` if the agent manages other states.
     """
@@ -244,7 +247,7 @@ async def connected(socket: Path, verb: Verb, tree: str) -> tuple[AgentConnectio
         with reached(socket) as name:
             await loop.sock_connect(connection, name)
         with suppress(ConnectionError):  # the agent has already sent the reason of its refusal
-            await loop.sock_sendall(connection, encode(ControlRequest(verb, tree=tree)))
+            await loop.sock_sendall(connection, encode(request.message()))
     except BaseException as error:
         connection.close()
         if isinstance(error, ControlError) and isinstance(error.__cause__, OSError):
@@ -261,6 +264,6 @@ async def connected(socket: Path, verb: Verb, tree: str) -> tuple[AgentConnectio
 
 async def known(socket: Path, tree: str) -> Rows:
     """The content of the agent's journal, for a run that changes nothing. Raises `ControlError`."""
-    line, rows = await connected(socket, "plan", tree)
+    line, rows = await connected(socket, PlanBeside(tree))
     await line.end()
     return rows

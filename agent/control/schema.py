@@ -6,8 +6,8 @@
     <- {"entry": {...}}
     <- {"entry": {...}}
 
-A response with `ok` is the last one of its connection. For what follows the requests `apply` and `plan`, see
-`journal_session`.
+A response with `ok` is the last one of its connection. `request` says what a request is; the module of each verb in
+`agent/verbs` has its own. For what follows the requests `apply` and `plan`, see `journal_session`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -23,24 +23,6 @@ from typing import Any, Literal, get_args
 
 from holdfast.resources.errors import HoldfastError
 
-Verb = Literal[
-    "status",
-    "log",
-    "pause",
-    "resume",
-    "reload",
-    "recheck",
-    "trigger",
-    "why",
-    "graph",
-    "trace",
-    "metrics",
-    "watch",
-    "apply",
-    "plan",
-    "keeps",
-]
-VERBS: frozenset[str] = frozenset(get_args(Verb))
 OTHER = "other states"
 """Answer to `apply` and `plan`: this agent manages other states than the run."""
 LIMIT = 64 * 1024
@@ -65,33 +47,6 @@ class ControlError(HoldfastError):
 
 
 @dataclass(frozen=True, slots=True)
-class ControlRequest:
-    """A client's request."""
-
-    verb: Verb
-    identity: str = ""
-    """`trigger`, `why`: the resource, as `kind[id]`."""
-    lines: int = 50
-    """`log`: how many past entries to send first."""
-    follow: bool = False
-    """`log`: whether to send new entries as they come."""
-    number: int | None = None
-    """`trace`: number of the pass, None for the last. `status`: most rows, with counts by state; None for all rows."""
-    tree: str = ""
-    """`apply`, `plan`: the run's states, in the form of `Settings.tree`."""
-    patterns: Sequence[str] = ()
-    """`pause`, `resume`: resources or patterns; empty means everything."""
-    reason: str = ""
-    """`pause`: text for people."""
-    seconds: float | None = None
-    """`pause`: duration; None means until `resume`. `log`: how far back; None means as far as entries are kept."""
-    failed: bool = False
-    """`log`: whether to send failures only."""
-    cause: str = ""
-    """`log`: send only entries with this cause (and with `identity`, only of this resource)."""
-
-
-@dataclass(frozen=True, slots=True)
 class ControlResponse:
     """The last message of an answer."""
 
@@ -110,62 +65,10 @@ def encode(message: Any) -> bytes:
 
 
 def plain(message: Any) -> Any:
-    """A request or response as a mapping, its data not copied; other values unchanged.
-
-    Fields of a request that have their default are left out, so that an older agent, before an upgrade, understands the
-    request.
-    """
-    if isinstance(message, ControlRequest):
-        return {each.name: value for each in fields(message) if (value := getattr(message, each.name)) != each.default}
-    return (
-        {each.name: getattr(message, each.name) for each in fields(message)}
-        if isinstance(message, ControlResponse)
-        else message
-    )
-
-
-def decode_request(line: bytes) -> ControlRequest:
-    """The request in a line. Raises `ControlError` for anything else."""
-    try:
-        values = json.loads(line)
-    except ValueError as error:
-        raise _unreadable(f"it is not JSON: {error}") from error
-    except RecursionError:
-        raise _unreadable("it is nested too deeply") from None
-    if not isinstance(values, dict) or "verb" not in values:
-        raise _unreadable("it must be a JSON object with a verb")
-    if unknown := sorted(values.keys() - {each.name for each in fields(ControlRequest)}):
-        raise _unreadable(f"unknown {', '.join(map(repr, unknown))}")
-    request = ControlRequest(**values)
-    if not isinstance(request.verb, str) or request.verb not in VERBS:
-        raise ControlError(f"cannot do {request.verb!r}: known verbs are {', '.join(sorted(VERBS))}", "not-understood")
-    if wrong := list(_mistyped(request)):
-        raise _unreadable(f"wrong type of {', '.join(wrong)}")
-    return request
-
-
-def _mistyped(request: ControlRequest) -> Iterator[str]:
-    """The names of fields whose value has a wrong type."""
-    expected = (
-        ("identity", str),
-        ("lines", int),
-        ("follow", bool),
-        ("number", int | None),
-        ("tree", str),
-        ("failed", bool),
-        ("cause", str),
-    )
-    yield from (name for name, kind in expected if not isinstance(getattr(request, name), kind))
-    if not isinstance(request.patterns, (list, tuple)) or not all(isinstance(each, str) for each in request.patterns):
-        yield "patterns"
-    if not isinstance(request.reason, str):
-        yield "reason"
-    if request.seconds is not None and not (type(request.seconds) in (int, float) and 0 < request.seconds < FOREVER):
-        yield "seconds"
-
-
-def _unreadable(why: str) -> ControlError:
-    return ControlError(f"cannot read the request: {why}", "not-understood")
+    """A response as a mapping, its data not copied; other values unchanged."""
+    if not isinstance(message, ControlResponse):
+        return message
+    return {each.name: getattr(message, each.name) for each in fields(message)}
 
 
 @contextmanager

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.inspect.explain import explain, requisites
 from holdfast.agent.engine.inspect.status import View, gone, state_of
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
@@ -64,22 +64,35 @@ class Insight:
         self.traces.add(outcome, begun, waited, now)
         self.metrics.tell(outcome, now - begun + waited)
 
-    def answer(self, request: ControlRequest, view: View) -> Any:
-        """The answer to a read-only verb. Raises `ControlError`."""
-        match request.verb:
-            case "why":
-                return self._why(request.identity, view)
-            case "graph":
-                return live_graph(view)
-            case "trace":
-                return self._trace(request.number, view)
-            case "metrics":
-                return self.text(view) + process.text()
-        raise ControlError(f"cannot answer {request.verb!r}")
-
     def text(self, view: View) -> str:
         """All metrics except those of the process."""
         return self.metrics.text(view, self._status())
+
+    @staticmethod
+    def graph(view: View) -> dict[str, Any]:
+        """The running graph: resources with their state, and the requisites between them."""
+        now = asyncio.get_running_loop().time()
+        nodes = [
+            {
+                "identity": each.identity,
+                "kind": each.call.kind,
+                "sls": each.call.low["__sls__"],
+                "state": state_of(each, view, now),
+            }
+            for each in view.present
+        ]
+        edges = [
+            {"from": vertex.identity, "to": target.identity, "kind": kind}
+            if kind in PROBED
+            else {"from": target.identity, "to": vertex.identity, "kind": kind}
+            for vertex in view.present
+            for kind, target in requisites(vertex)
+        ]
+        return {"nodes": nodes, "edges": edges}
+
+    def full_text(self, view: View) -> str:
+        """All metrics."""
+        return self.text(view) + process.text()
 
     def frame(self, view: View) -> dict[str, Any]:
         """The present state, for the live view."""
@@ -89,10 +102,10 @@ class Insight:
         known = self._running.get(identity)
         return None if known is None else self._clock() - known[0]
 
-    def _why(self, identity: str, view: View) -> dict[str, Any]:
+    def why(self, identity: str, view: View) -> dict[str, Any]:
         """The explanation of the named resource.
 
-        If several match, `matches` has the first ones and `more` counts the rest.
+        If several match, `matches` has the first ones and `more` counts the rest. Raises `ControlError` if none does.
         """
         found = matching(identity, view, "explain")
         if len(found) == 1:
@@ -106,7 +119,8 @@ class Insight:
         running_for = self._running_for(vertex.identity) if vertex.queue.running else None
         return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(vertex.identity)}
 
-    def _trace(self, number: int | None, view: View) -> dict[str, Any]:
+    def trace(self, number: int | None, view: View) -> dict[str, Any]:
+        """The pass of this number, or the last one, for a viewer of traces. Raises `ControlError` if it is not kept."""
         found = self.traces.find(number)
         if found is None:
             kept = ", ".join(map(str, self.traces.numbers))
@@ -157,25 +171,3 @@ def _ends(given: str) -> Callable[[Low], bool]:
     return lambda low: any(
         path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"]))
     )
-
-
-def live_graph(view: View) -> dict[str, Any]:
-    """The running graph: resources with their state, and the requisites between them."""
-    now = asyncio.get_running_loop().time()
-    nodes = [
-        {
-            "identity": each.identity,
-            "kind": each.call.kind,
-            "sls": each.call.low["__sls__"],
-            "state": state_of(each, view, now),
-        }
-        for each in view.present
-    ]
-    edges = [
-        {"from": vertex.identity, "to": target.identity, "kind": kind}
-        if kind in PROBED
-        else {"from": target.identity, "to": vertex.identity, "kind": kind}
-        for vertex in view.present
-        for kind, target in requisites(vertex)
-    ]
-    return {"nodes": nodes, "edges": edges}

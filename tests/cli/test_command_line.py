@@ -8,11 +8,11 @@ import sys
 import pytest
 
 from holdfast import __version__
-from holdfast.agent.cli.main import VERBS
+from holdfast.agent import verbs
 from holdfast_process import COMMAND, Tree, environment, holdfast
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verbs.names())
 def test_every_verb_has_help(verb):
     """And says the same thing in the list of verbs as in its own."""
     assert holdfast(verb, "--help", check=0).stdout.startswith("Usage: holdfast ")
@@ -21,8 +21,7 @@ def test_every_verb_has_help(verb):
 @pytest.mark.parametrize("verb", ["pause", "resume", "reload", "recheck", "trigger"])
 def test_help_names_what_is_told_to_do_something(verb):
     """Each stands by itself: nobody reads what `it` is elsewhere."""
-    assert VERBS[verb].help.startswith("Have the running agent ")
-    assert "Have the running agent " in holdfast(verb, "--help", check=0).stdout
+    assert verbs.command(verb).help.startswith("Have the running agent ")
 
 
 def test_what_can_be_shown_is_told_whole():
@@ -39,7 +38,7 @@ def test_help_is_quick():
     done = holdfast("--help", check=0)
     after = os.times()
 
-    assert all(verb in done.stdout for verb in VERBS)
+    assert all(verb in done.stdout for verb in verbs.names())
     assert after.children_user + after.children_system - before.children_user - before.children_system < 0.3
 
 
@@ -131,7 +130,7 @@ def test_no_agent_is_a_sentence(tmp_path):
 def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
     """`--debug` shows the traceback."""
     code = (
-        "import sys; from holdfast.agent.cli import reference; reference.describe = lambda *_: 1 / 0;"
+        "import sys; from holdfast.agent.cli import kinds_reference; kinds_reference.describe = lambda *_: 1 / 0;"
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
     )
 
@@ -193,7 +192,7 @@ def test_doc_tells_of_arguments_of_salt_that_do_nothing():
 
 def test_doc_names_what_each_argument_takes():
     """In the words of a state file; spellings that are read as something else count."""
-    from holdfast.agent.cli.reference import field_docs, types
+    from holdfast.agent.cli.kinds_reference import field_docs, types
     from holdfast.resources import registry
 
     command, line = types(registry.find("cmd.run")), types(registry.find("file.line"))
@@ -220,7 +219,7 @@ def test_examples_of_doc_are_indented_alike():
 
 def test_doc_tells_of_the_arguments_that_every_state_takes():
     """So that nobody has to guess what `...` stands for: each with its meaning, and the names of the requisites."""
-    from holdfast.agent.cli.reference import field_docs
+    from holdfast.agent.cli.kinds_reference import field_docs
     from holdfast.resources.meta import Meta
 
     page = holdfast("doc", "all", check=0).stdout
@@ -242,7 +241,7 @@ def test_the_configuration_may_come_from_the_environment(tmp_path, monkeypatch):
 
 def test_every_argument_of_every_kind_is_documented():
     """The reference has no holes."""
-    from holdfast.agent.cli.reference import field_docs
+    from holdfast.agent.cli.kinds_reference import field_docs
     from holdfast.resources import registry
 
     missing = [

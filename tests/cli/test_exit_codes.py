@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode
-from holdfast.agent.cli.main import VERBS
 from holdfast_process import COMMAND, environment, holdfast
 
 ROOT = Path(__file__).parents[2]
@@ -64,7 +64,7 @@ def test_pages_of_single_verbs_have_no_codes_of_their_own(page: str) -> None:
     assert found.keys() <= {code.value for code in ExitCode}
 
 
-@pytest.mark.parametrize("verb", VERBS)
+@pytest.mark.parametrize("verb", verbs.names())
 def test_the_help_of_a_verb_has_no_codes_of_its_own(verb: str) -> None:
     """Each number after `Exit codes:` is in the table."""
     said = holdfast(verb, "--help", check=0).stdout.partition("Exit codes:")[2].partition("Options:")[0]
@@ -103,7 +103,7 @@ def test_another_user_is_not_permitted(tmp_path: Path) -> None:
         for parent in (tmp_path, *tmp_path.parents[:3]):
             parent.chmod(parent.stat().st_mode | 0o011)
         code = (
-            "import os, sys\nfrom holdfast.agent.cli.main import main\nfrom holdfast.agent.cli import status, exits\n"
+            "import os, sys\nfrom holdfast.agent.cli.main import main\nfrom holdfast.agent.cli import resource_table, exits\n"
             "import holdfast.agent.paths, holdfast.agent.settings, holdfast.agent.control.client, holdfast.agent.cli.terminal\n"
             "os.setgid(12345); os.setuid(12345)\nmain(sys.argv[1:])"
         )

@@ -6,8 +6,8 @@ import stat
 import pytest
 from click.testing import CliRunner
 
-from holdfast.agent.cli.fmt import fmt
 from holdfast.agent.host import files
+from holdfast.agent.verbs.fmt import fmt
 from holdfast_process import Tree, holdfast
 
 UGLY = "a:\n    test.nop:   []\nb:\n    test.nop: []\n"

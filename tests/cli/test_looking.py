@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from holdfast.agent.cli import status, watch, why
+from holdfast.agent.cli import explanation, live_view, resource_table
 from holdfast.agent.cli.terminal import Paper, span
 from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
 
@@ -104,7 +104,7 @@ def plain(lines):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-@pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
+@pytest.mark.parametrize("show", [resource_table.table, resource_table.tree], ids=["table", "tree"])
 def test_status_fits_the_terminal(show, width):
     """No line is wider, wide letters counted; each resource is named once, its name's end kept."""
     lines = plain(show(ROWS, Paper(width, colour=True), everything=True))
@@ -125,18 +125,20 @@ def test_what_is_wrong_is_told_whole_below_its_line(width):
         row("service.running[x]", "failed", comment=why_not),
         row("file.managed[y]", comment="its owner is root " * 20),
     ]
-    lines = plain(status.tree(rows, Paper(width, colour=True), everything=True))
-    endless = plain(status.table([row("cmd.run[z]", "failed", comment="word " * 2000)], Paper(width), everything=True))
+    lines = plain(resource_table.tree(rows, Paper(width, colour=True), everything=True))
+    endless = plain(
+        resource_table.table([row("cmd.run[z]", "failed", comment="word " * 2000)], Paper(width), everything=True)
+    )
 
     assert why_not in " ".join(line.removeprefix("│").strip() for line in lines)
     assert len([line for line in lines if "file.managed[y]" in line]) == 1
-    assert len(endless) == 1 + status.MOST
+    assert len(endless) == 1 + resource_table.MOST
     assert endless[-1].endswith("…")
 
 
 def test_of_what_is_right_the_last_change_comes_first():
     """What stands last is cut first."""
-    (line,) = status.table(
+    (line,) = resource_table.table(
         [row("pkg.installed[x]", comment="x 1.2 is installed", last_change={"at": time.time(), "cause": "drift"})],
         Paper(),
         everything=True,
@@ -153,13 +155,13 @@ def test_the_heading_fits_the_terminal(width):
         "id": "web1", "converged": False, "status": "the configuration cannot be used", "pid": 1, "started": 0.0,
         "health": [{"severity": "error", "text": text, "code": "states-broken"}],
     }  # fmt: skip
-    lines = plain(status.heading(answer, Paper(width, colour=True)))
+    lines = plain(resource_table.heading(answer, Paper(width, colour=True)))
 
     assert all(columns(line) <= width for line in lines)
     assert f"error: {text} [states-broken]" in " ".join(line.strip() for line in lines)
 
 
-@pytest.mark.parametrize("show", [status.table, status.tree], ids=["table", "tree"])
+@pytest.mark.parametrize("show", [resource_table.table, resource_table.tree], ids=["table", "tree"])
 def test_status_is_complete_and_without_colour_in_a_file(show):
     """What programs read is not cut."""
     text = "\n".join(show(ROWS, Paper(), everything=True))
@@ -173,7 +175,9 @@ def test_status_is_complete_and_without_colour_in_a_file(show):
 
 def test_of_what_runs_the_run_before_is_not_told():
     """Its words would look like those of the run that is under way."""
-    (line,) = status.table([row("cmd.run[x]", "running", comment="would have run 'x'")], Paper(), everything=True)
+    (line,) = resource_table.table(
+        [row("cmd.run[x]", "running", comment="would have run 'x'")], Paper(), everything=True
+    )
     assert line == "running    cmd.run[x]"
 
 
@@ -181,16 +185,16 @@ def test_a_long_list_leaves_out_what_is_right():
     """And says so; a tree still has a branch with its counts for each SLS."""
     rows = [row(f"test.nop[{number}]", sls="many") for number in range(100)] + [row("cmd.run[x]", "failed")]
 
-    assert list(status.table(rows, Paper(), everything=False)) == [
+    assert list(resource_table.table(rows, Paper(), everything=False)) == [
         "failed     cmd.run[x]",
         "and 100 more that are right (--all lists them)",
     ]
-    assert list(status.tree(rows, Paper(), everything=False)) == [
+    assert list(resource_table.tree(rows, Paper(), everything=False)) == [
         "many  100 ok",
         "web  1 failed",
         "└─ failed     cmd.run[x]",
     ]
-    assert len(list(status.table(rows, Paper(), everything=True))) == 101
+    assert len(list(resource_table.table(rows, Paper(), everything=True))) == 101
 
 
 def test_status_shows_first_what_is_wrong():
@@ -206,8 +210,8 @@ def test_status_shows_first_what_is_wrong():
         "ok         test.nop[4]",
     ]
 
-    assert list(status.table(rows, Paper(), everything=False)) == wanted
-    assert [line[3:] for line in status.tree(rows, Paper(), everything=True)][1:] == wanted
+    assert list(resource_table.table(rows, Paper(), everything=False)) == wanted
+    assert [line[3:] for line in resource_table.tree(rows, Paper(), everything=True)][1:] == wanted
 
 
 def test_what_is_not_listed_of_very_many_is_counted():
@@ -215,7 +219,7 @@ def test_what_is_not_listed_of_very_many_is_counted():
     rows = [row("cmd.run[x]", "failed")]
     counts = {"failed": 1, "waiting": 4000, "would": 7, "ok": 9000, "skipped": 5}
 
-    assert list(status.table(rows, Paper(), counts, everything=False)) == [
+    assert list(resource_table.table(rows, Paper(), counts, everything=False)) == [
         "failed     cmd.run[x]",
         "and more: 4000 waiting, 7 would (--all lists them)",
         "and 9005 more that are right (--all lists them)",
@@ -228,10 +232,10 @@ def test_names_cannot_play_with_the_terminal():
     facts = {**FACTS, "identity": evil["identity"], "blocked_by": [{**evil, "comment": "\x9b31m"}]}
     frame = {**FRAME, "rows": [evil], "status": "\x1b[2J"}
     shown = [
-        *status.table([evil], Paper(80), everything=True),
-        *status.tree([evil], Paper(), everything=True),
-        *why.tell(facts, Paper(80)),
-        *watch.picture(frame, Paper(80), 24, 0),
+        *resource_table.table([evil], Paper(80), everything=True),
+        *resource_table.tree([evil], Paper(), everything=True),
+        *explanation.tell(facts, Paper(80)),
+        *live_view.picture(frame, Paper(80), 24, 0),
     ]
 
     assert not any(set(line) & {"\x1b", "\x07", "\x9b"} for line in shown)
@@ -240,7 +244,7 @@ def test_names_cannot_play_with_the_terminal():
 
 def test_why_tells_everything():
     """In words: why, what it waits for, who is in the way, what comes next, what was, who depends on it."""
-    text = "\n".join(why.tell(FACTS, Paper()))
+    text = "\n".join(explanation.tell(FACTS, Paper()))
 
     for words in (
         "declared     /etc/holdfast/states/web.sls:12 (sls web)",
@@ -264,7 +268,7 @@ def test_why_names_who_undid_a_repair():
     said = {"undone": "perhaps undone by file.append[x]"}
     (entry, *_) = FACTS["history"]
     text = "\n".join(
-        why.tell(
+        explanation.tell(
             {**FACTS, "last": {**FACTS["last"], "cause": "drift", "by": [], **said}, "history": [{**entry, **said}]},
             Paper(),
         )
@@ -280,7 +284,7 @@ def test_why_fits_the_terminal(width):
     failed = {"identity": "cmd.run[x]", "state": "failed", "comment": "because of words " * 30 + "the end"}
     needs = [{**FACTS["needs"][0], "identity": LONG}]
     lines = plain(
-        why.tell(
+        explanation.tell(
             {**FACTS, "identity": LONG, "needs": needs, "file": "/x" * 200, "blocked_by": [failed]},
             Paper(width, colour=True),
         )
@@ -294,7 +298,7 @@ def test_why_fits_the_terminal(width):
 def test_why_never_cuts_an_identity_among_its_neighbours(width):
     """One that is too long for its place goes on in the next line, with its state at the end."""
     needs = [{**FACTS["needs"][0], "identity": LONG}, {**FACTS["needs"][0], "identity": "cmd.run[x]"}]
-    lines = plain(why.tell({**FACTS, "needs": needs, "needed_by": []}, Paper(width, colour=True)))
+    lines = plain(explanation.tell({**FACTS, "needs": needs, "needed_by": []}, Paper(width, colour=True)))
 
     shown = "".join(line[17:].split("  ")[0] for line in lines[lines.index("needs") + 1 :])
     assert shown == f"{LONG}cmd.run[x]"
@@ -305,7 +309,7 @@ def test_why_never_cuts_an_identity_among_its_neighbours(width):
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (200, 60), (40, 5)])
 def test_a_picture_fits_the_terminal(width, height):
     """Never wider, never higher, whatever the terminal's size."""
-    lines = plain(watch.picture(FRAME, Paper(width, colour=True), height, 3))
+    lines = plain(live_view.picture(FRAME, Paper(width, colour=True), height, 3))
 
     assert len(lines) <= height
     assert all(columns(line) <= width for line in lines), [line for line in lines if columns(line) > width]
@@ -313,7 +317,7 @@ def test_a_picture_fits_the_terminal(width, height):
 
 def test_a_picture_shows_first_where_something_happens():
     """Of more resources than there is room for: what runs and what failed; the spinner turns; the rest is counted."""
-    first, second = (plain(watch.picture(FRAME, Paper(80), 24, tick)) for tick in (0, 1))
+    first, second = (plain(live_view.picture(FRAME, Paper(80), 24, tick)) for tick in (0, 1))
     text = "\n".join(first)
 
     assert "running   cmd.run[build]" in text
@@ -331,7 +335,7 @@ def test_a_picture_shows_first_where_something_happens():
 def test_the_bar_of_many_words_has_its_text_whole(width, total):
     """However little room is left for the bar itself."""
     counts = {"resources": total, "running": 1, "waiting": 1, "flapping": 1, "failed": 1, "blocked": 1}
-    bar = plain(watch.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
+    bar = plain(live_view.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
 
     assert columns(bar) <= width
     assert bar.endswith(
@@ -355,7 +359,7 @@ def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
         "rows": rows,
     }
     frame = {**frame, "counts": {"resources": 2, "failed": 2}, "recent": []}
-    large, small = (plain(watch.picture(frame, Paper(79, colour=True), height, 0)) for height in (40, 8))
+    large, small = (plain(live_view.picture(frame, Paper(79, colour=True), height, 0)) for height in (40, 8))
     words = " ".join(" ".join(large).split())
 
     assert words.count("web.sls:3:1") == 1
@@ -372,7 +376,7 @@ def test_a_picture_tells_whole_what_is_wrong_before_it_shows_what_is_right():
     rows = [{"identity": f"test.nop[{number}]", "state": "ok"} for number in range(70)]
     rows.append({"identity": "cmd.run[bad]", "state": "failed", "comment": f"no, {'for reasons, ' * 12}at last"})
     frame = {**FRAME, "rows": rows, "counts": {"resources": 71, "failed": 1}, "recent": []}
-    lines = plain(watch.picture(frame, Paper(80), 16, 0))
+    lines = plain(live_view.picture(frame, Paper(80), 16, 0))
 
     assert len(lines) == 16
     assert "at last" in " ".join(lines)
@@ -385,7 +389,7 @@ def test_an_empty_graph_has_a_picture():
     """Before the first pass, and when nothing applies."""
     frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}
 
-    assert "no pass yet" in list(watch.picture(frame, Paper(80), 24, 0))[1]
+    assert "no pass yet" in list(live_view.picture(frame, Paper(80), 24, 0))[1]
 
 
 def test_texts_are_measured_in_columns():
@@ -408,10 +412,10 @@ def test_texts_are_measured_in_columns():
 def test_no_identity_is_cut_in_the_status(state, name):
     """It has as many lines of its own as it needs: two that differ in the middle are told apart, and can be copied."""
     long = row(f"file.managed[{name}]", state, comment="out of paper")
-    lines = plain(status.table([long], Paper(80), everything=True))
+    lines = plain(resource_table.table([long], Paper(80), everything=True))
 
     assert all(columns(line) <= 80 for line in lines)
-    assert long["identity"] in "".join(line[status.STATE :] for line in lines)
+    assert long["identity"] in "".join(line[resource_table.STATE :] for line in lines)
     assert ("out of paper" in lines[-1]) == (state == "failed")
 
 
@@ -423,7 +427,7 @@ def test_the_live_view_shows_what_is_wrong_first_and_whole_ids():
         {"identity": f"file.managed[{name}]", "state": "failed", "comment": "out of paper " * 3},
     ]
     counts = {**FRAME["counts"], "resources": 2}
-    lines = plain(watch.picture({**FRAME, "rows": rows, "counts": counts, "recent": []}, Paper(100), 24, 0))
+    lines = plain(live_view.picture({**FRAME, "rows": rows, "counts": counts, "recent": []}, Paper(100), 24, 0))
 
     places = [next(number for number, line in enumerate(lines) if text in line) for text in (name, "test.nop[a]")]
     assert places == sorted(places)

@@ -6,13 +6,17 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import fields
 from pathlib import Path
 
 import click
 import pytest
 
-from holdfast.agent.cli.main import VERBS, cli
+from holdfast.agent import verbs
+from holdfast.agent.cli.kinds_reference import field_docs
+from holdfast.agent.cli.main import cli
 from holdfast.agent.cli.manual import manual
+from holdfast.agent.control.decoding import requests
 
 MAN, MANDOC = shutil.which("man"), shutil.which("mandoc")
 
@@ -53,13 +57,30 @@ def test_the_page_says_what_help_says(page: Path) -> None:
     text = shown(page)
 
     every = commands(click.Context(cli, info_name="holdfast"))
-    assert {context.info_name for context in every} > VERBS.keys()
+    assert {context.info_name for context in every} > set(verbs.names())
     for context in every:
         assert f" {context.command_path} " in text
         assert " ".join((context.command.help or "").replace("`", "").split()) in text
         for option in context.command.params:
             record = option.get_help_record(context)
             assert record is None or " ".join(record[1].replace("`", "").split()) in text
+
+
+@pytest.mark.skipif(MAN is None, reason="there is no man")
+def test_the_page_describes_every_request_of_a_verb(page: Path) -> None:
+    """Each with its docstring, and its fields with their types, defaults and docstrings."""
+    text = shown(page)
+
+    shown_here = [each for each in requests().values() if each.__module__.startswith(verbs.__name__)]
+    assert len(shown_here) > 10
+    for request in shown_here:
+        description = " ".join((request.__doc__ or "").replace("`", "").split())
+        assert f'{{"verb": "{request.verb}"}} {description}' in text
+        for name, description in field_docs(request).items():
+            assert re.search(rf"{name} \([^)]+\) {re.escape(description.replace('`', ''))}", text)
+        assert field_docs(request).keys() == {each.name for each in fields(request)}
+    assert "lines (number, default 50) How many past entries" in text
+    assert "seconds (number or null, default null) Duration" in text
 
 
 @pytest.mark.skipif(MANDOC is None, reason="there is no mandoc")

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from holdfast.agent import logs
-from holdfast.agent.cli import findings, main, status, terminal, watch, why
+from holdfast.agent.cli import explanation, findings, live_view, main, resource_table, terminal
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.notify import Notifier
 from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
@@ -91,10 +91,12 @@ PAPERS = [terminal.Paper(80, colour=True), terminal.Paper(40), terminal.Paper()]
 OUTLETS = {
     "log": lambda _: Console(colour=True).render(ENTRY).decode(),
     "log as JSON": lambda _: to_json(ENTRY).decode(),
-    "status": lambda paper: "\n".join([*status.heading(STATUS, paper), *status.table([ROW], paper, everything=True)]),
-    "status --tree": lambda paper: "\n".join(status.tree([ROW], paper, everything=True)),
-    "why": lambda paper: "\n".join(why.tell(FACTS, paper)),
-    "watch": lambda paper: "\n".join(watch.picture(FRAME, paper, 30, 0)),
+    "status": lambda paper: "\n".join(
+        [*resource_table.heading(STATUS, paper), *resource_table.table([ROW], paper, everything=True)]
+    ),
+    "status --tree": lambda paper: "\n".join(resource_table.tree([ROW], paper, everything=True)),
+    "why": lambda paper: "\n".join(explanation.tell(FACTS, paper)),
+    "watch": lambda paper: "\n".join(live_view.picture(FRAME, paper, 30, 0)),
     "problem": lambda _: str(PROBLEM),
     "check": lambda _: "\n".join(findings.text(LintReport((PROBLEM,), (), 1), Path("/srv"), width=80)),
     "check for GitHub": lambda _: "\n".join(findings.github(LintReport((PROBLEM,), (), 1), Path("/srv"))),

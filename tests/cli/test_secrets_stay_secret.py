@@ -10,7 +10,16 @@ from click.testing import CliRunner
 
 from holdfast.agent.cli.main import cli
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.internal import LiveGraph
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.verbs.log import LogLines
+from holdfast.agent.verbs.metrics import Metrics
+from holdfast.agent.verbs.reload import Reload
+from holdfast.agent.verbs.status import Status
+from holdfast.agent.verbs.trace import Trace
+from holdfast.agent.verbs.trigger import Trigger
+from holdfast.agent.verbs.watch import Watch
+from holdfast.agent.verbs.why import Why
 from holdfast_process import Agent, Tree
 
 SECRET = "hunter2-xyzzy!"
@@ -122,19 +131,17 @@ def test_a_running_agent_shows_no_secret(tree):
         agent.wait(lambda: SECRET in (tree.host / "token-number-one").read_text(), "the repair")
         identities = ("cmd.run[fails]", "cmd.run[named]", "test.nop[below]")
         requests = [
-            *map(ControlRequest, ("status", "graph", "trace", "metrics", "reload")),
-            *(ControlRequest("why", identity=each) for each in identities),
+            *(Status(), LiveGraph(), Trace(), Metrics(), Reload()),
+            *(Why(each) for each in identities),
         ]
-        for request in [*requests, ControlRequest("trigger", identity="cmd.run[fails]")]:
+        for request in [*requests, Trigger("cmd.run[fails]")]:
             demand_hidden(request, json.dumps(ask(socket, request)))
         with pytest.raises(ControlError) as caught:
-            ask(socket, ControlRequest("why", identity="token-number-on"))
+            ask(socket, Why("token-number-on"))
         demand_hidden("a hint", str(caught.value).replace("token-number-on:", ""))
-        demand_hidden("log", json.dumps(list(follow(socket, ControlRequest("log")))))
-        demand_hidden("watch", json.dumps(next(iter(follow(socket, ControlRequest("watch"), "frame")))))
-        named = next(
-            row for row in ask(socket, ControlRequest("status"))["resources"] if row["identity"] == "cmd.run[named]"
-        )
+        demand_hidden("log", json.dumps(list(follow(socket, LogLines()))))
+        demand_hidden("watch", json.dumps(next(iter(follow(socket, Watch(), "frame")))))
+        named = next(row for row in ask(socket, Status())["resources"] if row["identity"] == "cmd.run[named]")
         assert named["name"].startswith("echo ******** ")
     demand_hidden("stderr", agent.log_path.read_text())
     assert "********" in agent.log_path.read_text()

@@ -1,7 +1,9 @@
 """One journal with one writer: what `apply` changes beside a running agent, after it, or before it, is known to all."""
 
 import asyncio
+import json
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -13,12 +15,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from holdfast.agent import beside
 from holdfast.agent.control import remote
+from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.journal_session import MOST, SHAPES, JournalSession, message, receive
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import CLIENTS
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
+from holdfast.agent.engine.model.events import Outcome, Ran
 from holdfast.agent.statedir import Lock
 from holdfast_process import COMMAND, Agent, Tree, environment
 
@@ -101,6 +106,23 @@ def test_what_apply_could_not_deliver_the_agent_does(tree):
     assert restarts(tree) == 2
 
 
+def test_the_log_of_the_agent_names_who_has_changed_what(tree):
+    """A change by hand has a line of its own: the resource, the user and the process; what stays as it is has none."""
+    with Agent(tree) as agent:
+        paused(tree, agent)
+        tree("apply", "web", check=0)
+        lines = [json.loads(line) for line in tree("log", "--cause", "command", "--format", "json").stdout.splitlines()]
+        by_hand = [line for line in lines if "holdfast apply" in line["message"]]
+        assert [line["resource"] for line in by_hand] == [
+            f"file.managed[{tree.host}/conf]",
+            "cmd.wait[restart]",
+            "cmd.run[once]",
+        ]
+        said = rf"changed file.managed\[.*/conf\] \(holdfast apply by uid {os.geteuid()}, process \d+\)"
+        assert re.fullmatch(said, by_hand[0]["message"])
+        assert agent.log.count("holdfast apply by uid") == 3
+
+
 def test_what_apply_has_done_the_agent_does_not_do_again(tree):
     """Neither the refresh nor the command; while the agent works as well, one of the two refreshes."""
     with Agent(tree) as agent:
@@ -129,7 +151,7 @@ def test_an_apply_that_is_killed_has_told_what_it_was_about_to_change(tree):
             assert not row(tree, "cmd.wait[told]")["pending_refresh"]
             process.send_signal(signal.SIGKILL)
         agent.wait(lambda: row(tree, "cmd.wait[told]")["pending_refresh"], "what is owed")
-        assert "a run beside the agent ended while it changed cmd.run[slow]" in agent.log
+        assert re.search(r"holdfast apply by uid \d+, process \d+ ended while it changed cmd.run\[slow\]", agent.log)
         (tree.host / "go").touch()
 
 
@@ -350,7 +372,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 
     async def talk():
         with closing(Journal()) as journal:
-            session, reader = JournalSession(journal, Lender()), asyncio.StreamReader()
+            session, reader = JournalSession(journal, Lender(), Peer(7, 0)), asyncio.StreamReader()
             for operation, arguments in messages:
                 reader.feed_data(message(operation, *arguments))
             reader.feed_data(noise)
@@ -373,7 +395,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
 async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
-        JournalSession(journal, Lender()).take(broken.encode(), lambda _: None)
+        JournalSession(journal, Lender(), Peer(7, 0)).take(broken.encode(), lambda _: None)
 
 
 async def connected():
@@ -407,3 +429,25 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
             await asked
             theirs.sendall(b'{"ok": true}\n')
             assert await line.end() == []
+
+
+@pytest.mark.parametrize("reports", [False, True], ids=["older", "this version"])
+async def test_only_an_agent_that_asks_for_it_is_told_of_each_change(reports):
+    """An older agent, before an upgrade, would not understand the message."""
+    line, writer, theirs = await connected()
+    with closing(writer), closing(theirs):
+        greeting = {"rows": True, "reports": True} if reports else {"rows": True}
+        theirs.sendall(json.dumps(greeting).encode() + b"\n2\n{}")
+        await line.begin()
+        run = beside.AgentBeside(line, None, lambda _: None)
+        for changed in (False, True):
+            changes = {"text": {"old": "a", "new": "b"}} if changed else {}
+            run.tell(Ran(0, Outcome("file.managed[x]", 0, result=True, changes=changes)))
+        await writer.drain()
+        theirs.setblocking(False)
+        sent = theirs.recv(1000) if reports else b""
+        assert sent == (message("report", "file.managed[x]") if reports else b"")
+        with pytest.raises(BlockingIOError):
+            theirs.recv(1)
+        theirs.sendall(b'{"ok": true}\n')
+        assert await line.end() == []

@@ -15,33 +15,44 @@ import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.agent.control import answers
-from holdfast.agent.control import server as server_module
+from holdfast.agent.control import answers, log_stream
 from holdfast.agent.control.client import ask, follow
-from holdfast.agent.control.schema import VERBS, ControlError, ControlRequest, ControlResponse, decode_request, encode
+from holdfast.agent.control.decoding import decode_request, requests
+from holdfast.agent.control.schema import ControlError, ControlResponse, encode
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
+from holdfast.agent.verbs.log import LogLines
+from holdfast.agent.verbs.pause import Pause
+from holdfast.agent.verbs.recheck import Recheck
+from holdfast.agent.verbs.reload import Reload
+from holdfast.agent.verbs.resume import Resume
+from holdfast.agent.verbs.status import Status
+from holdfast.agent.verbs.trigger import Trigger
 from holdfast.resources.secrets import MASK, Redactor
 
 
 class Agent:
-    """An agent that remembers what it was asked to do."""
+    """The parts of an agent that remembers what it was asked to do."""
 
-    def __init__(self):
+    paused = False
+
+    def __init__(self, logs):
         self.done = []
+        self.logs = logs
+        self.engine = self.pausing = self.reloads = self.status = self.triggers = self
 
-    def status(self, _most):
+    def with_rows(self, _most):
         """One resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
-    async def pause(self, request):
+    async def pause(self, words, reason, seconds):
         """Remember."""
-        self.done.append("pause")
+        self.done.append(("pause", words, reason, seconds))
 
-    async def resume(self, request):
+    async def resume(self, words):
         """Remember."""
-        self.done.append("resume")
+        self.done.append(("resume", words))
 
     async def reload(self):
         """One problem."""
@@ -50,7 +61,6 @@ class Agent:
     def recheck(self):
         """Remember."""
         self.done.append("recheck")
-        return {"paused": False}
 
     async def trigger(self, identity):
         """Know one resource."""
@@ -80,16 +90,16 @@ def short():
 @pytest.fixture
 async def control(short, logs):
     """A server with a remembering agent."""
-    agent, path = Agent(), short / "run/control.sock"
-    server = ControlServer(path, agent, logs)
+    agent, path = Agent(logs), short / "run/control.sock"
+    server = ControlServer(path, agent)
     await server.start()
     yield path, agent
     await server.stop()
 
 
-async def asked(path, *args, **values):
+async def asked(path, request):
     """Ask from a thread, as another process would."""
-    return await asyncio.to_thread(ask, path, ControlRequest(*args, **values))
+    return await asyncio.to_thread(ask, path, request)
 
 
 async def until(condition):
@@ -112,12 +122,13 @@ async def test_verbs(control):
     """Each verb reaches the agent, and its data come back."""
     path, agent = control
 
-    assert (await asked(path, "status"))["resources"][0]["identity"] == "file.managed[x]"
-    assert await asked(path, "reload") == {"problems": ["one"]}
-    for verb in ("pause", "resume", "recheck"):
-        await asked(path, verb)
-    await asked(path, "trigger", identity="cmd.run[x]")
-    assert agent.done == ["pause", "resume", "recheck", "cmd.run[x]"]
+    assert (await asked(path, Status()))["resources"][0]["identity"] == "file.managed[x]"
+    assert await asked(path, Reload()) == {"problems": ["one"]}
+    await asked(path, Pause(["x", "y"], "upgrade", 1.5))
+    await asked(path, Resume(["x"]))
+    assert await asked(path, Recheck()) == {"paused": False}
+    await asked(path, Trigger("cmd.run[x]"))
+    assert agent.done == [("pause", ["x", "y"], "upgrade", 1.5), ("resume", ["x"]), "recheck", "cmd.run[x]"]
 
 
 @pytest.mark.parametrize("size", [0, 1, answers.ROWS, 3 * answers.ROWS + 1])
@@ -126,12 +137,12 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
     """Whatever their number, and wherever in them a secret stands."""
     path, agent = control
     logs.redactor = Redactor({"password": "opensesame"})
-    agent.status = lambda _most: {
+    agent.with_rows = lambda _most: {
         **head,
         "resources": ({"id": f"{number} opensesame", "ok": True} for number in range(size)),
     }
 
-    assert await asked(path, "status") == {
+    assert await asked(path, Status()) == {
         **head,
         "resources": [{"id": f"{number} {MASK}", "ok": True} for number in range(size)],
     }
@@ -154,9 +165,9 @@ async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
             turns += 1
             await asyncio.sleep(0)
 
-    agent.status = lambda _most: {"resources": rows()}
+    agent.with_rows = lambda _most: {"resources": rows()}
     beside = asyncio.create_task(others())
-    assert len((await asked(path, "status"))["resources"]) == 500
+    assert len((await asked(path, Status()))["resources"]) == 500
     beside.cancel()
     assert max(made.values()) <= answers.ROWS
 
@@ -164,7 +175,7 @@ async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
 async def test_the_agent_can_say_no(control):
     """A refusal is an error with the agent's own words."""
     with pytest.raises(ControlError, match=r"cannot trigger cmd.run\[y\]"):
-        await asked(control[0], "trigger", identity="cmd.run[y]")
+        await asked(control[0], Trigger("cmd.run[y]"))
 
 
 @pytest.mark.parametrize(
@@ -195,7 +206,7 @@ async def test_garbage_is_refused_with_a_word(control, logs, data):
 
     assert answer["ok"] is False
     assert answer["error"].startswith("cannot ")
-    await asked(control[0], "status")
+    await asked(control[0], Status())
     assert list(logs.buffer) == []
 
 
@@ -236,9 +247,9 @@ async def test_a_stale_socket_is_replaced(short, logs):
     dead = socket.socket(socket.AF_UNIX)
     dead.bind(str(path))
     dead.close()
-    server = ControlServer(path, Agent(), logs)
+    server = ControlServer(path, Agent(logs))
     await server.start()
-    await asked(path, "status")
+    await asked(path, Status())
     await server.stop()
 
     assert not path.exists()
@@ -249,23 +260,23 @@ async def test_what_is_no_socket_is_not_replaced(tmp_path, logs):
     precious = tmp_path / "precious"
     precious.write_text("mine")
     with pytest.raises(OSError, match="in use"):
-        await ControlServer(precious, Agent(), logs).start()
+        await ControlServer(precious, Agent(logs)).start()
     assert precious.read_text() == "mine"
 
 
 async def test_a_long_path_works(tmp_path, logs):
     """A deep private directory is no obstacle, though socket addresses are short."""
     path = tmp_path / ("d" * 120) / "control.sock"
-    server = ControlServer(path, Agent(), logs)
+    server = ControlServer(path, Agent(logs))
     await server.start()
-    await asked(path, "status")
+    await asked(path, Status())
     await server.stop()
 
 
 async def test_nobody_listens(tmp_path):
     """The error says what to look at."""
     with pytest.raises(ControlError, match="is it running, with this --config and --state-dir"):
-        await asked(tmp_path / "none.sock", "status")
+        await asked(tmp_path / "none.sock", Status())
 
 
 async def test_log_sends_the_past(control):
@@ -274,7 +285,7 @@ async def test_log_sends_the_past(control):
         structlog.get_logger("x").info("line", number=number)
 
     def read():
-        return list(follow(control[0], ControlRequest("log", lines=2)))
+        return list(follow(control[0], LogLines(lines=2)))
 
     assert [entry["number"] for entry in await asyncio.to_thread(read)] == [3, 4]
 
@@ -284,7 +295,7 @@ async def test_log_follows(control, logs):
     seen, first = [], threading.Event()
 
     def read():
-        for entry in follow(control[0], ControlRequest("log", lines=0, follow=True)):
+        for entry in follow(control[0], LogLines(lines=0, follow=True)):
             seen.append(entry["event"])
             first.set()
             if entry["event"] == "last":
@@ -304,7 +315,7 @@ async def test_log_follows(control, logs):
 
 async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     """A client that does not read costs a bounded queue; then it is let go, with a word."""
-    monkeypatch.setattr(server_module, "QUEUE", 10)
+    monkeypatch.setattr(log_stream, "QUEUE", 10)
     reader, writer = await asyncio.open_unix_connection(str(control[0]))
     writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
     async with asyncio.timeout(10):
@@ -320,7 +331,7 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
 
 async def test_stop_lets_go_of_followers(short, logs):
     """A client that follows does not keep the agent from stopping."""
-    server = ControlServer(short / "s", Agent(), logs)
+    server = ControlServer(short / "s", Agent(logs))
     await server.start()
     reader, writer = await asyncio.open_unix_connection(str(short / "s"))
     writer.write(b'{"verb": "log", "follow": true}\n')
@@ -342,7 +353,7 @@ async def test_client_says_that_what_answers_is_no_agent(short, answer):
 
     async with await asyncio.start_unix_server(serve, short / "other.sock"):
         with pytest.raises(ControlError, match="cannot understand what answers"):
-            await asked(short / "other.sock", "status")
+            await asked(short / "other.sock", Status())
 
 
 LINES = st.one_of(
@@ -353,7 +364,7 @@ LINES = st.one_of(
     ).map(lambda value: json.dumps(value).encode()),
     st.dictionaries(
         st.sampled_from(["verb", "identity", "lines", "follow", "x"]),
-        st.sampled_from([*VERBS, "", "x", None, True, -1, 10**400, 1.5, [], {}, "\ud800"]),
+        st.sampled_from([*requests(), "", "x", None, True, -1, 10**400, 1.5, [], {}, "\ud800"]),
     ).map(lambda value: json.dumps(value).encode()),
 )
 
@@ -363,7 +374,7 @@ def test_line_is_a_request_or_refused_in_words_that_can_be_sent(line):
     """Nothing else comes of it, whatever it is."""
     said = ""
     try:
-        assert decode_request(line).verb in VERBS
+        assert decode_request(line).verb in requests()
     except ControlError as error:
         said = str(error)
         encode(ControlResponse(ok=False, error=said))

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.control.log_filter import LogFilter
-from holdfast.agent.control.schema import ControlRequest
 from holdfast_process import Agent, Tree
 
 ENTRIES = [
@@ -57,7 +56,7 @@ ENTRIES = [
 )
 def test_all_that_is_asked_for_must_hold(wanted: dict[str, object], events: list[str]) -> None:
     """Whatever the options, in any combination."""
-    chosen = LogFilter(ControlRequest("log", **wanted))  # type: ignore[arg-type]
+    chosen = LogFilter(**wanted)  # type: ignore[arg-type]
     assert [entry["event"] for entry in ENTRIES if chosen(entry)] == events
 
 

@@ -15,12 +15,12 @@ from holdfast.agent import once
 from holdfast.agent.cli.main import main
 from holdfast.agent.configuration_files import ConfigurationFiles
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.install import InstallError, install, uninstall
-from holdfast.agent.logs import Logs
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import private_directory
+from holdfast.agent.verbs.status import Status
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 
@@ -85,7 +85,7 @@ async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange
 
 def server(path: Path) -> ControlServer:
     """One that would listen."""
-    return ControlServer(path, object(), Logs.__new__(Logs))  # type: ignore[arg-type] # nobody asks
+    return ControlServer(path, object())  # type: ignore[arg-type] # no client asks
 
 
 def test_control_socket_below_a_users_directory_is_refused(home: Path) -> None:
@@ -127,7 +127,7 @@ def test_root_asks_no_agent_that_a_user_could_have_put_there(top: Path, home: Pa
         if place == "link":
             path.symlink_to(home / "y.sock")
         with pytest.raises(ControlError, match=f"cannot ask the agent at {path}: .*user {USER}"):
-            ask(path, ControlRequest("status"), timeout=0.2)
+            ask(path, Status(), timeout=0.2)
 
 
 def test_installation_into_a_users_directory_is_refused(home: Path) -> None:

@@ -12,6 +12,7 @@ import socket
 import sqlite3
 import sys
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,7 +47,7 @@ class Guarded:
         self.journal = open_journal(directory / "journal.db", self.health, durable=False)
         self.journal.adopt([EDGE], {"a": "a", "b": "b"})
         self.journal.changed("a", [EDGE])
-        self.server = ControlServer(directory / "control.sock", None, Logs(LogSettings()))
+        self.server = ControlServer(directory / "control.sock", SimpleNamespace(logs=Logs(LogSettings())))
         self.self_check = SelfCheck(directory, self.lock, self.journal, self.server, self.health)
 
     async def __aenter__(self):
@@ -273,7 +274,7 @@ async def test_control_socket_is_private_without_the_umask(state, monkeypatch):
     try:
         with monkeypatch.context() as patch:
             patch.setattr(os, "umask", lambda mask: pytest.fail(f"the umask is changed to {mask:o}"))
-            server = ControlServer(private_directory(state) / "control.sock", None, Logs(LogSettings()))
+            server = ControlServer(private_directory(state) / "control.sock", SimpleNamespace(logs=Logs(LogSettings())))
             await server.start()
             assert server.path.stat().st_mode & 0o777 == 0o600
             await server.stop()

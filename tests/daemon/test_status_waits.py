@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.verbs import status
 from holdfast_process import COMMAND, Agent, Tree, environment
 
 
@@ -20,6 +22,12 @@ def tree(tmp_path: Path) -> Tree:
         "slow", "slow:\n  cmd.run:\n    - name: while [ ! -e HOST/go ]; do sleep 0.02; done\n    - creates: HOST/go\n"
     )
     return tree
+
+
+def sockets(agent: Agent) -> int:
+    """How many sockets the agent has open."""
+    links = Path(f"/proc/{agent.process.pid}/fd").iterdir()
+    return sum(link.is_symlink() and str(link.readlink()).startswith("socket:") for link in links)
 
 
 def test_it_ends_with_the_pass(tree: Tree) -> None:
@@ -58,6 +66,60 @@ def test_an_agent_that_hangs_is_not_waited_for(tree: Tree) -> None:
         finally:
             agent.signal(signal.SIGCONT)
     assert "has not answered in time" in told
+
+
+def test_an_agent_that_is_started_again_is_waited_for(tree: Tree) -> None:
+    """After `kill -9` no agent listens for a while; systemd starts the next one."""
+    (tree.host / "go").touch()
+    first = Agent(tree)
+    try:
+        first.wait(lambda: tree("status").returncode == 0, "the agent")
+    finally:
+        first.process.kill()
+        first.process.wait()
+    waiting = subprocess.Popen(
+        [*COMMAND, "status", "--wait", "--timeout", "60", "--config", str(tree.config)],
+        env=environment(),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    with Agent(tree):
+        printed, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
+
+
+def test_an_agent_that_goes_away_during_the_wait_is_waited_for(tree: Tree) -> None:
+    """The connection breaks, and the next agent answers."""
+    first = Agent(tree)
+    try:
+        first.wait(lambda: tree("status").returncode == 1, "the agent")
+        before = sockets(first)
+        waiting = subprocess.Popen(
+            [*COMMAND, "status", "--wait", "--config", str(tree.config)],
+            env=environment(),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        first.wait(lambda: sockets(first) > before, "the client")
+    finally:
+        first.process.kill()
+        first.process.wait()
+    (tree.host / "go").touch()
+    with Agent(tree):
+        printed, _ = waiting.communicate(timeout=60)
+    assert (waiting.returncode, "converged: 1 resource" in printed) == (0, True)
+
+
+@pytest.mark.parametrize("timeout", [None, 0.3])
+def test_no_agent_at_all_is_waited_for_only_for_a_while(
+    tree: Tree, timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Until the timeout; without one, for the time in which systemd would have started it."""
+    monkeypatch.setattr(status, "RETURN", 0.3)
+    began = time.monotonic()
+    with pytest.raises(ControlError, match="none listens"):
+        status.settled(tree.root / "state/control.sock", timeout)
+    assert 0.2 < time.monotonic() - began < 10
 
 
 def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:

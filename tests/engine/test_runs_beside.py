@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from engine_bench import Bench, compilation, in_virtual_time, state
+from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.journal_session import JournalSession, message
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import waits
@@ -22,7 +23,7 @@ async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, JournalSess
     await engine.swap(compilation(state("conf"), state("svc", **{way: ["conf"]}), state("other")), "start")
     await engine.settle()
     bench.forget()
-    return engine, JournalSession(bench.journal, engine)
+    return engine, JournalSession(bench.journal, engine, Peer(7, 0))
 
 
 async def take(session: JournalSession, operation: str, *arguments: object) -> None:

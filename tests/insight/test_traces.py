@@ -12,7 +12,7 @@ import pytest
 
 from engine_bench import in_virtual_time, state
 from holdfast import Permanent
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted
 from holdfast.agent.engine.model.graph import Graph
@@ -23,7 +23,7 @@ from watched_bench import Watched
 
 def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str, Any]:
     """Return the trace that `holdfast trace` writes."""
-    return json.loads(json.dumps(bench.insight.answer(ControlRequest("trace", number=number), engine.view)))
+    return json.loads(json.dumps(bench.insight.trace(number, engine.view)))
 
 
 def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -154,4 +154,4 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:
     """The error is a sentence."""
     with pytest.raises(ControlError, match="there was no pass yet"):
-        bench.insight._trace(None, bench.engine().view)
+        bench.insight.trace(None, bench.engine().view)

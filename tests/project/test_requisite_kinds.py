@@ -18,8 +18,7 @@ EXCEPTIONS = {
     "agent/engine/model/": {"onfail", "onchanges", "prereq"},  # a reason of outcomes
     "agent/engine/decide/": {"onfail", "onchanges", "prereq"},  # the same
     "agent/engine/inspect/": {"prereq", "watch"},  # the same; a vertex waits for its watch
-    "agent/cli/": {"watch"},  # a verb
-    "agent/control/": {"watch"},  # a verb
+    "agent/verbs/": {"watch"},  # a verb
     "agent/cli/oneshot.py": {"onfail"},  # Salt's `onfail_stop` belongs to `onfail` alone
     "agent/settings.py": {"listen"},  # a setting
     "agent/host/path_nodes.py": {"watch"},  # an attribute

@@ -12,7 +12,7 @@ from stage import GRAINS, Job, Stage
 
 from holdfast.agent import once
 from holdfast.agent.cli.oneshot import results
-from holdfast.agent.cli.show import numbered
+from holdfast.agent.cli.stages import numbered
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.settings import Settings

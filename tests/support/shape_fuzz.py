@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from holdfast.agent import facts
 from holdfast.agent.configuration import ConfigurationCompiler
-from holdfast.agent.control.schema import decode_request
+from holdfast.agent.control.decoding import decode_request
 from holdfast.agent.insight.insight import find
 from holdfast.agent.paths import socket_of
 from holdfast.agent.settings import Settings, load

@@ -21,7 +21,7 @@ from typing import Any
 import yaml
 
 from holdfast.agent.cli import findings
-from holdfast.agent.cli.show import _plain, dot, edges, mermaid
+from holdfast.agent.cli.stages import _plain, dot, edges, mermaid
 from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.states.codes import CODES
 from holdfast.states.compile.compiler import Compiler

@@ -1,28 +1,22 @@
-"""`status`: resources and health of the running agent, as a table or as a tree."""
+"""What `status` prints: resources and health of the running agent, as a table or as a tree."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import click
 
-from holdfast.agent.cli.exits import ExitCode
-from holdfast.agent.cli.options import SECONDS, ConfigurationSource, output, print_json, source
+from holdfast.agent.cli.options import print_json
 from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
-from holdfast.agent.control.client import ask, follow, silent
-from holdfast.agent.control.schema import ControlRequest
 from holdfast.agent.engine.model.states import QUIET, urgency
 from holdfast.agent.phrases import as_declared
 from holdfast.agent.widths import columns
 
 SHORT = 50
 """Most resources that are all listed."""
-LISTED = 200
-"""Most resources in a long list, without --all."""
 STATE = 11
 """Columns of the state."""
 MOST = 8
@@ -31,63 +25,19 @@ MOST = 8
 Row = dict[str, Any]
 
 
-@click.command()
-@source("config", "state_dir")
-@output("text", "json")
-@click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
-@click.option("--tree", "as_tree", is_flag=True, help="Group resources by the SLS that declare them.")
-@click.option(
-    "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
-)
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
-def status(
-    source: ConfigurationSource, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None
-) -> None:
-    """Show resources and health of the running agent.
-
-    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits
-    for a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
-    compile. After an edit: `holdfast reload && holdfast status --wait`.
-
-    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or
-    the states do not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may
-    not ask it.
-    """
-    if timeout is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait")
-    late = wait and not _settled(source.socket(), timeout)
-    all_rows = everything or as_tree or form == "json"
-    answer = ask(source.socket(), ControlRequest("status", number=None if all_rows else LISTED))
+def show(answer: dict[str, Any], form: str, *, everything: bool, as_tree: bool) -> None:
+    """Print the answer to a `status` request, as JSON or for people."""
     if form == "json":
         print_json(answer)
-    else:
-        paper, rows = Paper.stdout(), answer["resources"]
-        listed = (
-            tree(rows, paper, everything=everything)
-            if as_tree
-            else table(rows, paper, answer.get("counts"), everything=everything)
-        )
-        for line in (*heading(answer, paper), *listed):
-            click.echo(line)
-    if late:
-        raise click.exceptions.Exit(ExitCode.TIMEOUT)
-    if not answer["converged"]:
-        raise click.exceptions.Exit(ExitCode.FAILED)
-
-
-def _settled(socket: Path, timeout: float | None) -> bool:
-    """Wait until the host has converged, or will not by itself; False: out of time.
-
-    The agent sends what changes, nothing is asked again. Raises `ControlError`, also if the agent sends nothing at all.
-    """
-    until = None if timeout is None else time.monotonic() + timeout
-    frame: dict[str, Any] = {}
-    for frame in follow(socket, ControlRequest("watch"), "frame", until):
-        if frame["converged"] or frame.get("stuck"):
-            return True
-    if not frame:
-        raise silent(socket)
-    return False
+        return
+    paper, rows = Paper.stdout(), answer["resources"]
+    listed = (
+        tree(rows, paper, everything=everything)
+        if as_tree
+        else table(rows, paper, answer.get("counts"), everything=everything)
+    )
+    for line in (*heading(answer, paper), *listed):
+        click.echo(line)
 
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:

@@ -1,20 +1,40 @@
-"""`trace` and `metrics`: data of the running agent for other programs."""
+"""`trace`: where a pass spent its time."""
 
 from __future__ import annotations
 
 import json
 import stat
 import sys
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from holdfast.agent.cli.options import COUNT, ConfigurationSource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlRequest
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.verbs import AGENT, verb
+
+if TYPE_CHECKING:
+    from holdfast.agent.control.connection import ClientConnection
+    from holdfast.agent.running_agent import RunningAgent
 
 
+@dataclass(frozen=True)
+class Trace(ControlRequest, verb="trace"):
+    """Ask for the record of a pass."""
+
+    number: int | None = None
+    """The number of the pass; by default the last one."""
+
+    async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
+        """The pass as a Chrome trace."""
+        return agent.insight.trace(self.number, agent.engine.view)
+
+
+@verb(AGENT)
 @click.command()
 @source("config", "state_dir")
 @click.option("--last", "last", is_flag=True, help="The last pass that is over; so it is without this option, too.")
@@ -26,7 +46,7 @@ def trace(source: ConfigurationSource, last: bool, number: int | None, path: Pat
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:
         raise click.UsageError("--last and --pass exclude each other")
-    found = ask(source.socket(), ControlRequest("trace", number=number))
+    found = ask(source.socket(), Trace(number))
     text = json.dumps(found) + "\n"
     if path is None:
         sys.stdout.write(text)
@@ -58,10 +78,3 @@ def _write(path: Path, text: str) -> None:
         Replacement(place, text.encode(), mode, uid, gid, durable=False).place()
     except paths.Unsafe as error:
         raise click.ClickException(f"cannot write {path}: {error}") from None
-
-
-@click.command()
-@source("config", "state_dir")
-def metrics(source: ConfigurationSource) -> None:
-    """Show metrics in Prometheus' text format; the setting `metrics` serves the same."""
-    sys.stdout.write(ask(source.socket(), ControlRequest("metrics")))

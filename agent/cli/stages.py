@@ -1,4 +1,4 @@
-"""`show`: the results of each compile stage, for people and for programs."""
+"""What `show` prints: the results of each compile stage, for people and for programs."""
 
 from __future__ import annotations
 
@@ -10,20 +10,11 @@ import click
 
 from holdfast.agent import facts
 from holdfast.agent.cli.exits import ExitCode
-from holdfast.agent.cli.options import (
-    ConfigurationSource,
-    Function,
-    complain,
-    on_states,
-    output,
-    print_json,
-    reports_problems,
-    source,
-)
+from holdfast.agent.cli.options import ConfigurationSource, complain, print_json
 from holdfast.agent.cli.terminal import one_line
 from holdfast.agent.configuration import Compiled, ConfigurationCompiler
 from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlRequest
+from holdfast.agent.control.internal import LiveGraph
 from holdfast.agent.phrases import number_of
 from holdfast.agent.pictures.drawing import AUTOMATIC, Drawing, DrawnEdge, DrawnNode
 from holdfast.agent.pictures.svg import svg
@@ -36,34 +27,16 @@ from holdfast.states.data import Call, Low
 from holdfast.states.errors import Refused, masked
 from holdfast.states.requisite_kinds import PROBED
 
-_source = source("config", "states", "pillar", "state_dir", "grains", "id", "environment", "lenient")
 
-
-@click.group()
-def show() -> None:
-    """Show the results of each compile stage."""
-
-
-def view(*forms: str) -> Callable[[Function], click.Command]:
-    """A view of the compiled states: takes names of SLS, the options of the source, and these formats."""
-
-    def decorate(function: Function) -> click.Command:
-        return show.command()(on_states(*forms)(function))
-
-    return decorate
-
-
-@view("text", "json")
-def low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show the single calls with all arguments, by order number."""
+def show_low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
+    """Print low data."""
     with _refused(lambda error: _print(error.low, form)):
         compiled = _compile(sls, source)
         _print(compiled.redactor.masked(numbered(compiled.compilation.calls)), form)
 
 
-@view("text", "json")
-def high(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show the high data: all files merged, extended and numbered."""
+def show_high(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
+    """Print high data."""
     with _refused(lambda error: _print(error.high, form)):
         compiled = _compile(sls, source)
         _print(masked(compiled.compilation.high, compiled.redactor), form)
@@ -80,16 +53,13 @@ def _refused(instead: Callable[[Refused], None]) -> Iterator[None]:
         raise click.exceptions.Exit(ExitCode.UNUSABLE) from error
 
 
-@view("text", "json")
-def top(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show which SLS apply to this host."""
+def show_top(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
+    """Print which SLS apply."""
     _print(_compile(sls, source).compilation.top, form)
 
 
-@view("text", "json")
-@click.option("-v", "--verbose", is_flag=True, help="Also show automatic edges, which no state declares.")
-def order(sls: tuple[str, ...], source: ConfigurationSource, form: str, verbose: bool) -> None:
-    """Show the order of execution, with the reason for each place."""
+def show_order(sls: tuple[str, ...], source: ConfigurationSource, form: str, *, verbose: bool) -> None:
+    """Print the order of execution."""
     compiled = _compile(sls, source)
     calls, redactor = compiled.compilation.calls, compiled.redactor
     if form == "json":
@@ -104,16 +74,8 @@ def order(sls: tuple[str, ...], source: ConfigurationSource, form: str, verbose:
             click.echo(f"{'':5}    after {names[position]} (automatic)")
 
 
-@view("dot", "mermaid", "svg", "json")
-@click.option("--live", is_flag=True, help="Show the running agent's graph, coloured by state.")
-def graph(sls: tuple[str, ...], source: ConfigurationSource, form: str, live: bool) -> None:
-    """Show the graph: resources, and the requisites between them.
-
-    Edges of the kind `auto` are automatic: a file waits for its directory, a service for its package. `--format svg`
-    draws a picture for a browser.
-    """
-    if live and sls:
-        raise click.UsageError("--live shows everything that the agent manages: leave out the names of SLS")
+def show_graph(sls: tuple[str, ...], source: ConfigurationSource, form: str, *, live: bool) -> None:
+    """Print the graph of the states, or of the running agent."""
     drawing = _live(source) if live else _drawing(sls, source)
     match form:
         case "json":
@@ -135,7 +97,7 @@ def _drawing(sls: tuple[str, ...], source: ConfigurationSource) -> Drawing:
 
 def _live(source: ConfigurationSource) -> Drawing:
     """The graph of the running agent."""
-    found = ask(source.socket(), ControlRequest("graph"))
+    found = ask(source.socket(), LiveGraph())
     return Drawing(
         [DrawnNode(**node) for node in found["nodes"]],
         [DrawnEdge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]],
@@ -153,24 +115,15 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
     }
 
 
-@show.command()
-@_source
-@output("text", "json")
-@click.option("--secrets", is_flag=True, help="Also show secrets.")
-@reports_problems
-def pillar(source: ConfigurationSource, form: str, secrets: bool) -> None:
-    """Show the pillar of this host with secrets masked."""
+def show_pillar(source: ConfigurationSource, form: str, *, secrets: bool) -> None:
+    """Print the pillar, with secrets only if they are asked for."""
     settings = source.settings()
     data = ConfigurationCompiler().pillar(settings, grains=source.facts(settings))
     _print(data if secrets else Redactor(data).masked(data), form)
 
 
-@show.command()
-@_source
-@output("text", "json")
-@reports_problems
-def grains(source: ConfigurationSource, form: str) -> None:
-    """Show the grains of this host."""
+def show_grains(source: ConfigurationSource, form: str) -> None:
+    """Print the grains."""
     settings = source.settings()
     given = source.facts(settings)
     grains = facts.gather(settings) if given is None else given

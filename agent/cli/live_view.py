@@ -1,21 +1,15 @@
-"""`watch`: the graph of the running agent as it converges, drawn live in the terminal."""
+"""What `watch` draws: the graph of the running agent as it converges, live in the terminal."""
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
-import click
-
-from holdfast.agent.cli.options import ConfigurationSource, source
+from holdfast.agent.cli.screen import Screen
 from holdfast.agent.cli.terminal import Paper, ago, headline
 from holdfast.agent.console import clock, coloured
-from holdfast.agent.control.client import follow
-from holdfast.agent.control.schema import ControlError, ControlRequest
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.model.states import QUIET, urgency
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns
@@ -45,21 +39,9 @@ MARKS = {
 Frame = dict[str, Any]
 
 
-@click.command()
-@source("config", "state_dir")
-def watch(source: ConfigurationSource) -> None:
-    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it.
-
-    Without a capable terminal: `log --follow`.
-    """
-    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        from holdfast.agent.cli.live import show_log
-
-        show_log(source, "text", ControlRequest("log", follow=True))
-        return
-    from holdfast.agent.cli.screen import Screen
-
-    feed = Feed(source.socket())
+def show(frames: Iterator[Frame]) -> None:
+    """Draw frames until the user ends it. Raises `ControlError` when the agent ends it."""
+    feed = Feed(frames)
     feed.first()
     with Screen().opened() as screen:
         tick = 0
@@ -74,11 +56,11 @@ def watch(source: ConfigurationSource) -> None:
 class Feed:
     """Frames of one agent, received in a thread; only the latest counts."""
 
-    def __init__(self, socket: Path) -> None:
+    def __init__(self, frames: Iterator[Frame]) -> None:
         self.frame: Frame = {}
         self.error: ControlError | None = None
         self._come = threading.Event()
-        self._socket = socket
+        self._frames = frames
         threading.Thread(target=self._read, name="frames", daemon=True).start()
 
     def first(self) -> None:
@@ -89,7 +71,7 @@ class Feed:
 
     def _read(self) -> None:
         try:
-            for frame in follow(self._socket, ControlRequest("watch"), "frame"):
+            for frame in self._frames:
                 self.frame = frame
                 self._come.set()
             self.error = ControlError("the agent has stopped")

@@ -1,4 +1,4 @@
-"""`fmt`: writes state files in their canonical form, atomically."""
+"""What `fmt` does: writes state files in their canonical form, atomically."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.exits import ExitCode
-from holdfast.agent.cli.options import ConfigurationSource, source
+from holdfast.agent.cli.options import ConfigurationSource
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.phrases import number_of
 from holdfast.resources import paths
@@ -69,24 +69,12 @@ class FormatCounts:
         return ExitCode.CHANGES if dry and self.changed else ExitCode.DONE
 
 
-@click.command()
-@click.argument("paths", nargs=-1, type=click.Path(path_type=Path))
-@source("config", "states")
-@click.option("--check", is_flag=True, help="Change nothing; name the files that would be, with exit code 2.")
-@click.option("--diff", is_flag=True, help="Change nothing; show what would be, with exit code 2.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell also which declarations keep their layout, and why.")
-def fmt(paths: tuple[Path, ...], source: ConfigurationSource, check: bool, diff: bool, verbose: bool) -> None:
-    """Write state files in canonical form: those at PATHS (files or directories); by default the states directory.
-
-    Only white space changes, never the meaning of a file. `-` reads standard input and writes standard output.
-
-    Exit codes: 0 all files are formatted, 2 a file would be changed (`--check`, `--diff`), 3 a file cannot be formatted
-    and is left unchanged, 1 a file cannot be written.
-    """
+def run(paths: tuple[Path, ...], source: ConfigurationSource, *, check: bool, diff: bool, verbose: bool) -> int:
+    """Format the files, print the results, and return the exit code. Raises `UsageError`."""
     if Path("-") in paths:
         if len(paths) > 1:
             raise click.UsageError("'-' excludes other paths: standard input is one file")
-        raise click.exceptions.Exit(_filter(check=check, diff=diff, verbose=verbose))
+        return _filter(check=check, diff=diff, verbose=verbose)
     dry, tally = check or diff, FormatCounts()
     for path in _files(paths or _default(source), tally):
         try:
@@ -99,7 +87,7 @@ def fmt(paths: tuple[Path, ...], source: ConfigurationSource, check: bool, diff:
             _complain(file.kept)
         _treat(file, tally, check=check, diff=diff)
     _summarise(tally, dry=dry)
-    raise click.exceptions.Exit(tally.code(dry=dry))
+    return tally.code(dry=dry)
 
 
 def _default(source: ConfigurationSource) -> tuple[Path, ...]:

@@ -1,4 +1,4 @@
-"""`why`: all information about one resource of the running agent."""
+"""What `why` prints: all information about a resource of the running agent."""
 
 from __future__ import annotations
 
@@ -7,11 +7,9 @@ from typing import Any
 
 import click
 
-from holdfast.agent.cli.options import ConfigurationSource, output, print_json, resource, source
+from holdfast.agent.cli.options import print_json
 from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.console import clock
-from holdfast.agent.control.client import ask
-from holdfast.agent.control.schema import ControlRequest
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns, pad
 
@@ -53,28 +51,18 @@ MOST = 20
 Facts = dict[str, Any]
 
 
-@click.command()
-@resource
-@source("config", "state_dir")
-@output("text", "json")
-def why(identity: str, source: ConfigurationSource, form: str) -> None:
-    """Show why a resource ran last, what it waits for now, what blocks it, and what happens to it next.
-
-    `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why
-    nginx`, `holdfast why app.conf` for `/etc/app.conf`. If several resources match, all are shown; in JSON they are a
-    list.
-    """
-    facts = ask(source.socket(), ControlRequest("why", identity=identity))
-    several = facts.get("matches")
+def show(answer: Facts, form: str) -> None:
+    """Print the answer to a `why` request, as JSON or for people."""
+    several = answer.get("matches")
     if form == "json":
-        print_json(facts if several is None else several)
+        print_json(answer if several is None else several)
         return
     paper = Paper.stdout()
-    for number, each in enumerate([facts] if several is None else several):
+    for number, each in enumerate([answer] if several is None else several):
         for line in ("",) * (number > 0) + tuple(tell(each, paper)):
             click.echo(line)
-    if facts.get("more"):
-        click.echo(paper.dim(f"and {facts['more']} more"))
+    if answer.get("more"):
+        click.echo(paper.dim(f"and {answer['more']} more"))
 
 
 def tell(facts: Facts, paper: Paper) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`doc` and `version`: information that needs no configuration."""
+"""What `doc` prints: all kinds, or the arguments of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.cli.options import ConfigurationSource, completed, output, print_json, reports_problems, source
+from holdfast.agent.cli.options import print_json
 from holdfast.agent.cli.terminal import Paper
 from holdfast.agent.widths import flow
 
@@ -36,30 +36,15 @@ TYPES = {
 EXAMPLE = " " * 4
 
 
-@click.command()
-def version() -> None:
-    """Show the version and, if known, the commit that it was built from."""
-    from holdfast.agent.version import version as found
+def show(kind: str | None, form: str) -> None:
+    """Print all kinds, those of a family, or the arguments of one, as JSON or for people.
 
-    click.echo(f"holdfast {found()}")
-
-
-@click.command()
-@click.argument("kind", required=False, shell_complete=completed("kinds"))
-@source("config")
-@output("text", "json")
-@reports_problems
-def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
-    """Show all kinds, those of a family (`file`), or the arguments of KIND (`file.managed`); own kinds are included.
-
-    `all` in place of a kind shows the arguments that every state takes.
+    Raises `UsageError` if there is no such kind.
     """
-    from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
     from holdfast.resources.meta import Meta
     from holdfast.resources.spelling import nearest
 
-    ConfigurationCompiler().load_kinds(source.kinds())
     paper = Paper.stdout()
     if kind is None or kind in registry.families():
         known = {
@@ -174,7 +159,7 @@ def _width(paper: Paper) -> int:
     return min(100, paper.width or 100)
 
 
-def field_docs(cls: type[BaseModel]) -> dict[str, str]:
+def field_docs(cls: type[Any]) -> dict[str, str]:
     """Argument -> the docstring below its declaration; the nearest class takes precedence."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):

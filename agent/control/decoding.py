@@ -1,0 +1,66 @@
+"""Reads requests. A request is valid if its verb is known and its fields are those of the verb, with their types."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from holdfast.agent import verbs
+from holdfast.agent.control import internal  # noqa: F401 - declares requests
+from holdfast.agent.control.request import ControlRequest, declared
+from holdfast.agent.control.schema import ControlError
+
+UNKNOWN = "unexpected_keyword_argument"
+"""The code of pydantic's error for a field that does not exist."""
+
+
+@cache
+def requests() -> dict[str, type[ControlRequest]]:
+    """Verb -> its request.
+
+    All verbs are imported: the agent calls this at its start, because the modules of a verb may be of another version
+    when a client asks, after an upgrade.
+    """
+    verbs.sections()
+    return declared
+
+
+@cache
+def _adapter(verb: str) -> TypeAdapter[ControlRequest]:
+    """Validates the fields of a request."""
+    return TypeAdapter(requests()[verb])
+
+
+def decode_request(line: bytes) -> ControlRequest:
+    """The request in a line. Raises `ControlError` for anything else."""
+    try:
+        values = json.loads(line)
+    except ValueError as error:
+        raise _unreadable(f"it is not JSON: {error}") from error
+    except RecursionError:
+        raise _unreadable("it is nested too deeply") from None
+    if not isinstance(values, dict) or "verb" not in values:
+        raise _unreadable("it must be a JSON object with a verb")
+    verb = values.pop("verb")
+    if not isinstance(verb, str) or verb not in requests():
+        raise ControlError(f"cannot do {verb!r}: known verbs are {', '.join(sorted(requests()))}", "not-understood")
+    try:
+        return _adapter(verb).validate_json(json.dumps(values))
+    except ValidationError as error:
+        raise _unreadable("; ".join(_problem(each) for each in error.errors(include_url=False))) from None
+
+
+def _problem(error: Any) -> str:
+    """What is wrong with one field, or with several together."""
+    name = ".".join(map(str, error["loc"]))
+    text = error["msg"].removeprefix("Value error, ")
+    if error["type"] == UNKNOWN:
+        return f"unknown {name!r}"
+    return f"wrong value of {name}: {text}" if name else text
+
+
+def _unreadable(why: str) -> ControlError:
+    return ControlError(f"cannot read the request: {why}", "not-understood")

@@ -1,0 +1,27 @@
+"""The running agent as the handlers of requests see it: the parts that answer, in one place."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from holdfast.agent.agent_status import AgentStatus
+from holdfast.agent.control.journal_session import JournalSessions
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.insight.insight import Insight
+from holdfast.agent.logs import Logs
+from holdfast.agent.pausing import Pausing
+from holdfast.agent.reloads import Reloads
+from holdfast.agent.triggers import Triggers
+
+
+class RunningAgent(NamedTuple):
+    """The parts of one agent. The daemon makes them, and hands them to the control socket."""
+
+    engine: Engine
+    insight: Insight
+    logs: Logs
+    pausing: Pausing
+    reloads: Reloads
+    sessions: JournalSessions
+    status: AgentStatus
+    triggers: Triggers

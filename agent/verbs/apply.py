@@ -1,0 +1,23 @@
+"""`apply`: the states, applied once."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.agent.cli.oneshot_options import OneShotOptions, one_shot
+from holdfast.agent.verbs import STATES, verb
+
+
+@verb(STATES)
+@click.command()
+@click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
+@one_shot("text", "json")
+def apply(options: OneShotOptions) -> None:
+    """Apply the states named SLS once. Without SLS: the states of the top file, or all.
+
+    Exit codes: 0 all resources are as declared, 1 something failed, 3 the states do not compile, 4 timeout; 2 something
+    would be changed (noop) or, with --detailed-exitcode, was changed.
+    """
+    from holdfast.agent.cli.oneshot import OneShotRun
+
+    OneShotRun(options, noop=False).carry_out()

@@ -1,0 +1,51 @@
+"""`check`: errors and warnings in states."""
+
+from __future__ import annotations
+
+import click
+
+from holdfast.agent.cli.arguments import on_states
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import ConfigurationSource
+from holdfast.agent.verbs import STATES, verb
+
+
+def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """The codes of --ignore. Raises `BadParameter` for anything but codes of warnings."""
+    from holdfast.states.codes import demand_warning
+
+    for value in values:
+        try:
+            demand_warning(value)
+        except ValueError as error:
+            raise click.BadParameter(str(error)) from None
+    return values
+
+
+@verb(STATES)
+@click.command()
+@on_states("text", "json", "github", "sarif")
+@click.option(
+    "--ignore", multiple=True, metavar="CODE", callback=_codes, help="Leave out warnings of this code; may be repeated."
+)
+@click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
+def check(sls: tuple[str, ...], source: ConfigurationSource, form: str, ignore: tuple[str, ...], strict: bool) -> None:
+    """Find errors in the states named SLS, and code that is probably wrong.
+
+    Without SLS: the states of the top file, or all.
+
+    A state file may also be named by its path.
+
+    Nothing is changed, and the machine is not checked. A comment `# holdfast: ignore CODE` silences a warning in its
+    place.
+
+    Exit codes: 0 no errors, 1 no errors, but warnings and --strict, 3 errors.
+    """
+    from holdfast.agent.cli import checking
+
+    report, base = checking.checked(sls, source, ignore)
+    checking.show(report, base, form)
+    if report.errors:
+        raise click.exceptions.Exit(ExitCode.UNUSABLE)
+    if report.warnings and strict:
+        raise click.exceptions.Exit(ExitCode.FAILED)

@@ -1,0 +1,107 @@
+"""`log`: the lines of the running agent's log."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, get_args
+
+import click
+
+from holdfast.agent.cli.arguments import completed
+from holdfast.agent.cli.options import COUNT, SPAN, ConfigurationSource, output, source
+from holdfast.agent.cli.terminal import say
+from holdfast.agent.console import Console, clock, to_json
+from holdfast.agent.control.client import TIMEOUT, converse
+from holdfast.agent.control.request import ControlRequest, demand_span
+from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.verbs import AGENT, verb
+
+if TYPE_CHECKING:
+    from holdfast.agent.control.connection import ClientConnection
+    from holdfast.agent.running_agent import RunningAgent
+
+PAST, ALL = 50, 10**9
+"""Past lines shown by default, and with --since."""
+
+
+@dataclass(frozen=True)
+class LogLines(ControlRequest, verb="log"):
+    """Ask for entries of the log. Entries must match all of `identity`, `failed` and `cause`."""
+
+    lines: int = PAST
+    """How many past entries to send first."""
+    follow: bool = False
+    """Whether to send new entries as they come."""
+    seconds: float | None = None
+    """How many seconds back; by default as far as entries are kept."""
+    identity: str = ""
+    """Only entries of this resource, or of those that match this pattern."""
+    failed: bool = False
+    """Only failures."""
+    cause: str = ""
+    """Only entries with this cause."""
+
+    def __post_init__(self) -> None:
+        """Raise `ValueError` for an impossible span of time."""
+        demand_span(self.seconds)
+
+    async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
+        """Send the entries."""
+        from holdfast.agent.control.log_filter import LogFilter
+        from holdfast.agent.control.log_stream import LogStream
+
+        stream = LogStream(agent.logs, LogFilter(self.identity, self.cause, failed=self.failed), client)
+        stream.past(self.lines, self.seconds)
+        if self.follow:
+            await stream.follow()
+
+
+@verb(AGENT)
+@click.command()
+@source("config", "state_dir")
+@output("text", "json")
+@click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
+@click.option(
+    "--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all."
+)
+@click.option("--since", type=SPAN, metavar="SPAN", help="Only lines that are no older, as in 90s, 30m, 2h or 3d.")
+@click.option(
+    "--resource",
+    "identity",
+    metavar="KIND[ID]",
+    default="",
+    shell_complete=completed("resources"),
+    help="Show only lines of this resource, or of all that match a pattern.",
+)
+@click.option("--failed", is_flag=True, help="Only what has failed.")
+@click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
+def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
+    """Show the running agent's log. Lines must match all options, with --follow too.
+
+    The agent keeps the last lines since its start (`log.recent` in agent.yaml); journald keeps more.
+    """
+    lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
+    request = LogLines(
+        lines, asked["following"], asked["since"], asked["identity"], asked["failed"], asked["cause"] or ""
+    )
+    show(source.socket(), form, request)
+
+
+def show(socket: Path, form: str, request: LogLines) -> None:
+    """Print the lines that a request asks for. Raises `ControlError`."""
+    render = to_json if form == "json" else Console.at(1).render
+    found = False
+    for message in converse(socket, request, None if request.follow else TIMEOUT):
+        if "kept" in message:
+            say(
+                f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have older lines",
+                err=True,
+            )
+        if "entry" in message:
+            found = True
+            sys.stdout.buffer.write(render(message["entry"]))
+            sys.stdout.flush()
+    if request.lines > 0 and not found:
+        say("the agent's log has no such line", err=True)

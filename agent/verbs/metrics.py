@@ -1,0 +1,35 @@
+"""`metrics`: figures of the running agent for Prometheus."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.agent.cli.options import ConfigurationSource, source
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.verbs import AGENT, verb
+
+if TYPE_CHECKING:
+    from holdfast.agent.control.connection import ClientConnection
+    from holdfast.agent.running_agent import RunningAgent
+
+
+@dataclass(frozen=True)
+class Metrics(ControlRequest, verb="metrics"):
+    """Ask for all metrics."""
+
+    async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
+        """The metrics as text."""
+        return agent.insight.full_text(agent.engine.view)
+
+
+@verb(AGENT)
+@click.command()
+@source("config", "state_dir")
+def metrics(source: ConfigurationSource) -> None:
+    """Show metrics in Prometheus' text format; the setting `metrics` serves the same."""
+    sys.stdout.write(ask(source.socket(), Metrics()))

@@ -1,0 +1,34 @@
+"""`plan`: what `apply` would change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli.oneshot_options import OneShotOptions, one_shot
+from holdfast.agent.verbs import STATES, verb
+
+
+@verb(STATES)
+@click.command()
+@click.option(
+    "--output",
+    "-o",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="File for the HTML page; default stdout.",
+)
+@one_shot("text", "json", "html")
+def plan(options: OneShotOptions) -> None:
+    """Show what `apply` would change, and pending refreshes of earlier changes; change nothing.
+
+    `--format html -o report.html` writes a page for an audit: all differences by area. The page may contain data of
+    private files, so only its owner may read it.
+
+    Exit codes: 0 nothing would be changed, 2 something would be, 1 something failed, 3 the states do not compile,
+    4 timeout.
+    """
+    from holdfast.agent.cli.oneshot import OneShotRun
+
+    OneShotRun(options, noop=True).carry_out()

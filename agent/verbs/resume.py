@@ -1,0 +1,44 @@
+"""`resume`: the end of a pause."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.agent.cli.arguments import resources
+from holdfast.agent.cli.options import ConfigurationSource, source
+from holdfast.agent.cli.terminal import say
+from holdfast.agent.control.client import ask
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.verbs import AGENT, verb
+
+if TYPE_CHECKING:
+    from holdfast.agent.control.connection import ClientConnection
+    from holdfast.agent.running_agent import RunningAgent
+
+
+@dataclass(frozen=True)
+class Resume(ControlRequest, verb="resume"):
+    """Resume repairs after a pause."""
+
+    patterns: Sequence[str] = ()
+    """Resources or patterns that were paused; by default all."""
+
+    async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
+        """What is still paused."""
+        return await agent.pausing.resume(self.patterns)
+
+
+@verb(AGENT)
+@click.command()
+@resources
+@source("config", "state_dir")
+def resume(patterns: tuple[str, ...], source: ConfigurationSource) -> None:
+    """Have the running agent resume repairs after `pause`, of all resources or of those named.
+
+    It repairs what has drifted meanwhile.
+    """
+    say(ask(source.socket(), Resume(patterns))["text"])

@@ -1,0 +1,106 @@
+"""`status`: resources and health of the running agent."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import SECONDS, ConfigurationSource, output, source
+from holdfast.agent.control.client import ask, follow, silent
+from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.verbs import AGENT, verb
+from holdfast.agent.verbs.watch import Watch
+
+if TYPE_CHECKING:
+    from holdfast.agent.control.connection import ClientConnection
+    from holdfast.agent.running_agent import RunningAgent
+
+LISTED = 200
+"""Most resources in a long list, without --all."""
+RETURN = 10.0
+"""Seconds that an agent may be away, for example to be started again, during --wait without --timeout."""
+RETRY = 0.1
+"""Seconds between two attempts to reach an agent that is away."""
+
+
+@dataclass(frozen=True)
+class Status(ControlRequest, verb="status"):
+    """Ask for the state of the agent, its health and its resources."""
+
+    number: int | None = None
+    """Most rows, with counts by state; by default all rows, without counts."""
+
+    async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
+        """The agent and its health, with the rows of its resources."""
+        return agent.status.with_rows(self.number)
+
+
+@verb(AGENT)
+@click.command()
+@source("config", "state_dir")
+@output("text", "json")
+@click.option("--all", "everything", is_flag=True, help="List every resource, however many there are.")
+@click.option("--tree", "as_tree", is_flag=True, help="Group resources by the SLS that declare them.")
+@click.option(
+    "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
+)
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
+def status(
+    source: ConfigurationSource, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None
+) -> None:
+    """Show resources and health of the running agent.
+
+    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits
+    for a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
+    compile. An agent that is being started again is waited for: until the timeout, or 10 s without --timeout. After an
+    edit: `holdfast reload && holdfast status --wait`.
+
+    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or
+    the states do not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may
+    not ask it.
+    """
+    from holdfast.agent.cli import resource_table
+
+    if timeout is not None and not wait:
+        raise click.UsageError("--timeout goes with --wait")
+    late = wait and not settled(source.socket(), timeout)
+    all_rows = everything or as_tree or form == "json"
+    answer = ask(source.socket(), Status(number=None if all_rows else LISTED))
+    resource_table.show(answer, form, everything=everything, as_tree=as_tree)
+    if late:
+        raise click.exceptions.Exit(ExitCode.TIMEOUT)
+    if not answer["converged"]:
+        raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def settled(socket: Path, timeout: float | None) -> bool:
+    """Wait until the host has converged, or will not by itself; False: out of time.
+
+    The agent sends what changes, nothing is asked again. Raises `ControlError` if no agent has answered until the end.
+    """
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    missed = 0  # attempts in a row that no agent has answered
+    while True:
+        try:
+            frames = follow(socket, Watch(), "frame", None if timeout is None else end)
+            frame = None
+            for frame in frames:
+                missed = 0
+                if frame["converged"] or frame.get("stuck"):
+                    return True
+            if frame is None:
+                raise silent(socket)
+            return False  # noqa: TRY300 - the end of the time
+        except ControlError as error:
+            missed += 1
+            given_up = missed * RETRY > RETURN if timeout is None else time.monotonic() + RETRY > end
+            if error.code != "no-agent" or given_up:
+                raise
+            time.sleep(RETRY)
