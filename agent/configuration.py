@@ -22,8 +22,9 @@ from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, Request
 from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError, Location, Problem
-from holdfast.states.source.files import Text, Tree, refuse
+from holdfast.states.source.files import Text, Tree
 from holdfast.states.source.hostfiles import absolute
+from holdfast.states.source.refusals import refuse
 from holdfast.states.view.grains import Grains, unnoted
 
 if TYPE_CHECKING:

@@ -16,8 +16,9 @@ from holdfast.resources.paths import trusted_uids
 from holdfast.states.errors import CompileError
 from holdfast.states.parse.loader import parse_yaml
 from holdfast.states.parse.marks import Document, Map
-from holdfast.states.source.files import Tree, exists, refuse
+from holdfast.states.source.files import Tree, exists
 from holdfast.states.source.hostfiles import absolute
+from holdfast.states.source.refusals import refuse
 
 CONFIG = Path("/etc/holdfast/agent.yaml")
 """The default path of the settings."""

@@ -22,8 +22,9 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.visible import clean
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.format.formatter import format_text
-from holdfast.states.source.files import LIMIT, decode, display, refuse, too_large
+from holdfast.states.source.files import LIMIT
 from holdfast.states.source.hostfiles import absolute
+from holdfast.states.source.refusals import decode, display, refuse, too_large
 
 STDIN = "<stdin>"
 

@@ -115,7 +115,8 @@ class ConfigurationSource(NamedTuple):
         Settings of the host that the user may not read are then not needed.
         """
         from holdfast.resources.paths import trusted_uids
-        from holdfast.states.source.files import Tree, exists, refuse
+        from holdfast.states.source.files import Tree, exists
+        from holdfast.states.source.refusals import refuse
 
         if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
             raise refuse(

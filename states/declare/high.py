@@ -148,6 +148,14 @@ class Unit:
     problems: list[Problem] = field(default_factory=list)
     warnings: list[Problem] = field(default_factory=list)
 
+    def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> None:
+        """Record a problem at a mark."""
+        self.problems.append(self.document.problem(mark, code, message, hint))
+
+    def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> None:
+        """Record a problem that Salt accepts, with its effect."""
+        self.problems.append(self.document.accepted(mark, code, message, effect, hint))
+
 
 def shown(value: Any) -> str:
     """A description of an invalid value, for messages."""

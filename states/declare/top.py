@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.states.declare.high import Reference, shown
 from holdfast.states.declare.include import SlsNames
-from holdfast.states.declare.normalise import normalise
+from holdfast.states.declare.normalise import normalise, text_pair
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.marks import Document, Map, Mark, Seq, Spot
 from holdfast.states.source.files import TOP, Tree
@@ -80,36 +80,33 @@ class _Top:
             return included
         for env, targets in data.items():
             mark = data.marks.get(env)
-            if env == "include" and self.env != "include":
-                unit = normalise(
-                    document, Map({"include": targets}, {"include": mark} if mark is not None else {}), TOP, self.env
-                )
+            if env == self.env:
+                self._targets(targets, mark)
+            elif env == "include":
+                unit = normalise(document, Map({env: targets}, {} if mark is None else {env: mark}), TOP, self.env)
                 self.problems += unit.problems
                 included += unit.includes
-            elif env != self.env and isinstance(targets, Seq):
-                self._problem(
-                    mark,
-                    f"{env!r} is taken as an environment, not as a target",
-                    f"put '{self.env}:' above it, and indent what is below",
-                )
-            elif env != self.env:
-                text = f"the environment {env!r} has no effect: this host's is {self.env!r}"
-                self.warnings.append(
-                    self.document.problem(
-                        mark, "top-environment", text, f"if it is a target, put '{self.env}:' above it"
-                    )
-                )
-            elif isinstance(targets, Map):
-                self._targets(targets)
-            elif targets is not None:
-                self._problem(
-                    mark,
-                    f"the environment {env} must be a mapping of targets, but this is {shown(targets)}",
-                    "write \"'*':\" below it",
-                )
+            else:
+                self._other_environment(env, targets, mark)
         return included
 
-    def _targets(self, targets: Map) -> None:
+    def _other_environment(self, env: object, targets: object, mark: Mark | None) -> None:
+        """Report an environment that is not this host's: it has no effect, or is meant as a target."""
+        if isinstance(targets, Seq):
+            message = f"{env!r} is taken as an environment, not as a target"
+            self._problem(mark, message, f"put '{self.env}:' above it, and indent what is below")
+        else:
+            message = f"the environment {env!r} has no effect: this host's is {self.env!r}"
+            hint = f"if it is a target, put '{self.env}:' above it"
+            self.warnings.append(self.document.problem(mark, "top-environment", message, hint))
+
+    def _targets(self, targets: object, mark: Mark | None) -> None:
+        """Apply all targets of this host's environment."""
+        if not isinstance(targets, Map):
+            if targets is not None:
+                message = f"the environment {self.env} must be a mapping of targets, but this is {shown(targets)}"
+                self._problem(mark, message, "write \"'*':\" below it")
+            return
         for target, items in targets.items():
             mark = targets.marks.get(target)
             if not isinstance(target, str):
@@ -155,24 +152,14 @@ class _Top:
                 yield Reference(item, spot, env=self.env, optional=optional)
             elif isinstance(item, Map) and len(item) == 1 and next(iter(item)) in OPTIONS:
                 continue
-            elif (
-                not isinstance(item, Map)
-                or len(item) != 1
-                or not all(isinstance(part, str) for part in (*item, *item.values()))
-            ):
-                self._problem(
-                    spot.mark, f"an item must be the name of a state file, but this is {shown(item)}", "write '- name'"
-                )
+            elif (pair := text_pair(item)) is None:
+                message = f"an item must be the name of a state file, but this is {shown(item)}"
+                self._problem(spot.mark, message, "write '- name'")
+            elif fnmatch.fnmatchcase(self.env, pair[0]):
+                yield Reference(pair[1], spot, env=self.env, optional=optional)
             else:
-                ((env, name),) = item.items()
-                if fnmatch.fnmatchcase(self.env, env):
-                    yield Reference(name, spot, env=self.env, optional=optional)
-                else:
-                    self._problem(
-                        spot.mark,
-                        f"there is no environment {env!r}",
-                        f"this host's is {self.env!r}; a matcher is chosen with '- match: kind'",
-                    )
+                hint = f"this host's is {self.env!r}; a matcher is chosen with '- match: kind'"
+                self._problem(spot.mark, f"there is no environment {pair[0]!r}", hint)
 
     def _problem(self, mark: Mark | None, message: str, hint: str) -> None:
         self.problems.append(self.document.problem(mark, "top-shape", message, hint))

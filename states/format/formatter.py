@@ -16,8 +16,9 @@ import yaml
 
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.format.jinja import pieces, same, space
-from holdfast.states.format.layout import LayoutKept, layout
+from holdfast.states.format.layout import layout
 from holdfast.states.format.lines import BLANKS, Kind, LayoutLine, lines_of, tangled
+from holdfast.states.format.structure import LayoutKept
 from holdfast.states.parse.loader import parse_yaml
 from holdfast.states.parse.marks import Document
 from holdfast.states.source.files import Text

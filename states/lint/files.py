@@ -10,7 +10,8 @@ from pathlib import Path, PurePosixPath
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.lint.rule import Subject, rule
 from holdfast.states.source.extensions import INSTEAD, REST, modules
-from holdfast.states.source.files import TOP, Tree, display, exists
+from holdfast.states.source.files import TOP, Tree, exists
+from holdfast.states.source.refusals import display
 from holdfast.states.template.analysis import EXPRESSION
 
 INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
