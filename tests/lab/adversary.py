@@ -1,11 +1,11 @@
-"""A local user at work: exchanges what is on managed paths for links to root's files, as fast as the system lets him.
+"""A hostile local user: exchanges managed paths for links to root's files, as fast as the system allows.
 
-Run as `adversary.py HOME UID COUNTER` by root; it becomes the user at once, and goes on until its standard input
-ends. COUNTER is a file in which the number of exchanges stands, so that others see that there were some.
+Root runs `adversary.py HOME UID COUNTER`. The process becomes the user at once, and continues until its standard input
+ends. COUNTER is a file with the number of exchanges, so that others can see that there were some.
 
-In the home, `d` is a directory that the states manage things in and `f` a file that they manage. `d.x` and `f.x` are
-links to root's directory of victims and to a victim in it; `inner` and `inner-file` are root's own, which the user
-has in his home and may move.
+In the home, the states manage files in the directory `d`, and the file `f`. `d.x` and `f.x` are links to root's
+directory of victims and to a victim in it. `inner` and `inner-file` belong to root; they lie in the user's home, so the
+user can move them.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ PAIRS = [
     ),
 ]  # fmt: skip
 PAUSES = (0, 0, 0, 10, 100, 1000, 10_000)
-"""Iterations of an empty loop between two exchanges: few hit neighbouring system calls, many hit distant ones."""
+"""Iterations of an empty loop between two exchanges: few hit adjacent system calls, many hit distant ones."""
 TEXT = b"key=1\n# old=1\n#-- start\n#-- end\nanchor\n"
 
 
 class Adversary:
-    """The user, in his home."""
+    """The user, working in the home directory."""
 
     def __init__(self, victims: str) -> None:
         self.victims = victims
@@ -48,12 +48,12 @@ class Adversary:
         return not self.libc.renameat2(AT_FDCWD, one, AT_FDCWD, other, EXCHANGE)
 
     def put_away(self, name: str) -> None:
-        """Have nothing at a name any more."""
+        """Move an entry away."""
         with contextlib.suppress(OSError):
             os.rename(name, f"trash/{next(self.trash)}")  # noqa: PTH104 - the same
 
     def stock(self) -> None:
-        """Have all in its place again, whatever the agent has made of it."""
+        """Put every entry back in its place, whatever the agent has changed."""
         for name in ("d", "d.x"):
             with contextlib.suppress(OSError):
                 if os.lstat(name).st_ino == self.inner:
@@ -75,7 +75,7 @@ class Adversary:
 
     @staticmethod
     def write(name: str) -> None:
-        """Have this file, whole."""
+        """Write a complete file."""
         with contextlib.suppress(OSError):
             descriptor = os.open("new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
             os.write(descriptor, TEXT)
@@ -83,7 +83,7 @@ class Adversary:
             os.rename("new", name)  # noqa: PTH104 - the same
 
     def take_temporaries(self) -> None:
-        """Put links in place of what the agent is just writing."""
+        """Replace temporary files of the agent by links."""
         for directory in (".", "d"):
             with contextlib.suppress(OSError):
                 for name in os.listdir(directory):  # noqa: PTH208 - the same
@@ -91,7 +91,7 @@ class Adversary:
                         self.exchange(f"{directory}/{name}".encode(), b"f.x")
 
     def run(self, counter: mmap.mmap) -> None:
-        """Go on until standard input ends."""
+        """Continue until standard input ends."""
         done = 0
         for turn in itertools.count():
             if turn % 64 == 0:
@@ -109,7 +109,7 @@ class Adversary:
 
 
 def main() -> None:
-    """Become the user."""
+    """Become the user, and run."""
     home, uid, count, victims = sys.argv[1:]
     descriptor = os.open(count, os.O_RDWR)
     counter = mmap.mmap(descriptor, 8)

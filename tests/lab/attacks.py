@@ -1,8 +1,7 @@
-"""What a local user may plant on the paths that the states manage, and what must become of each of them.
+"""What a local user may put on managed paths, and the required result for each.
 
-A `Case` is one resource, and a trap for it. It has three directories of its own: `$H` below the user's home, `$V` of
-root's with victims, and `$O` of root's, which all may read. They are named the same way in shell scripts and in
-arguments.
+A `Case` is one resource with a trap. It has three directories: `$H` below the user's home, `$V` of root with victims,
+and `$O` of root, which everybody can read. Shell scripts and arguments use these names.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from typing import Any
 
 USER, HOME, VICTIMS, OUT = "u", "/home/u", "/srv/victims", "/srv/out"
 OPEN = "key=1\n# old=1\n#-- start\n#-- end\nanchor\n"
-"""The victim that all may read; made so that each kind that edits would find something to do."""
+"""The victim that everybody can read; each kind that edits would find something to change in it."""
 TRAP = "ln -s $V l"
-"""The user's link to a directory of root's."""
+"""A link of the user to a directory of root."""
 
 
 @dataclass(frozen=True)
@@ -27,18 +26,18 @@ class Case:
     kind: str
     arguments: Mapping[str, Any]
     planted: str = ""
-    """What the user does beforehand: a shell script, run as the user in `$H`."""
+    """A shell script that the user runs before in `$H`."""
     given: str = ""
-    """What root does before that, in `$H`: what the user has got hold of by other means."""
+    """A shell script that root runs before that in `$H`: files that the user got by other means."""
     refused: str | None = None
-    """Text that the error must have, as a rule the component; None: it must succeed."""
+    """Text that the error must contain, usually the path component. None: the resource must succeed."""
     either: bool = False
-    """It may fail or succeed; only the damage counts."""
+    """The resource may fail or succeed; only damage counts."""
     after: str = ""
-    """Shell script, run as root in `$H`, that fails unless all is as it should be."""
+    """A shell script that root runs afterwards in `$H`; it fails unless everything is as required."""
 
     def filled(self, text: str) -> str:
-        """A text with the names of the directories in place of `$H`, `$V` and `$O`."""
+        """Return a text with the directories in place of `$H`, `$V` and `$O`."""
         return (
             text.replace("$H", f"{HOME}/{self.name}")
             .replace("$V", f"{VICTIMS}/{self.name}")
@@ -46,17 +45,17 @@ class Case:
         )
 
     def state(self) -> dict[str, Any]:
-        """The state of this resource; its ID is the name of the case."""
+        """Return the state of this resource; its ID is the name of the case."""
         arguments: dict[str, Any] = json.loads(self.filled(json.dumps({"name": "$H/f", **self.arguments})))
         return {self.name: {self.kind: [{key: value} for key, value in arguments.items()]}}
 
     def script(self, text: str) -> str:
-        """One of the scripts, to be run by a shell that goes on with the next when it fails."""
+        """Return one of the scripts for a shell that continues with the next script after a failure."""
         return f"(set -eu; cd {HOME}/{self.name}; {self.filled(text)}\n) || echo 'failed: {self.name}'\n"
 
 
 def states(cases: Iterable[Case]) -> str:
-    """A state file with all of them."""
+    """Return a state file with all cases."""
     together: dict[str, Any] = {}
     for case in cases:
         together |= case.state()
@@ -64,19 +63,19 @@ def states(cases: Iterable[Case]) -> str:
 
 
 def stat(path: str, wanted: str, form: str = "%U %a") -> str:
-    """A line of shell that compares the status of a path."""
+    """Return a shell command that compares the status of a path."""
     return (
         f'test "$(stat -c "{form}" {path})" = "{wanted}" || {{ stat -c "%n: {form}, not {wanted}" {path}; exit 1; }}\n'
     )
 
 
 def holds(path: str, wanted: str) -> str:
-    """A line of shell that compares the content of a regular file."""
+    """Return a shell command that compares the content of a regular file."""
     return f'test -f {path} -a ! -L {path} && test "$(cat {path})" = "{wanted}" || {{ ls -l {path}; exit 1; }}\n'
 
 
 OURS: dict[str, Any] = {"contents": "new", "user": USER}
-"""A file that is the user's, kept by root: as `authorized_keys` would be."""
+"""A file that belongs to the user and that root maintains, like `authorized_keys`."""
 ROOTS = {"contents": "new"}
 
 MANAGED = [
@@ -488,7 +487,7 @@ EDITS: dict[str, dict[str, Any]] = {
 
 
 def edits() -> list[Case]:
-    """Each kind that edits, with each trap."""
+    """Return each editing kind with each trap."""
     cases = []
     for verb, arguments in EDITS.items():
         kind, words = f"file.{verb}", {**arguments}

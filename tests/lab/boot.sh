@@ -2,8 +2,8 @@
 #
 # STATE   the guest's directory outside: upper, work, root, binds
 # LOWER   layers of the disk, top one first, joined by colons
-# CABLE, BRIDGE, ADDRESS, MAC   its network; descriptor 9 is the network namespace outside
-# DROP    capabilities that would reach past the namespaces
+# CABLE, BRIDGE, ADDRESS, MAC   the guest's network; descriptor 9 is the network namespace outside
+# DROP    capabilities that would affect the machine outside
 read -r outer _ </proc/self/stat
 root=$STATE/root
 safe=nosuid,nodev,noexec

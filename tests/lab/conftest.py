@@ -1,6 +1,6 @@
-"""Fixtures of the lab: a fresh host for each test, with or without Holdfast installed.
+"""Fixtures of the lab: a fresh host for each test, with or without Holdfast.
 
-Where no host can be booted the tests are skipped, with the reason; on CI (`CI` in the environment) that is a failure.
+Where no host can be booted, the tests are skipped with a reason; on CI (`CI` in the environment) they fail.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # the lab's own modules are no package
+sys.path.insert(0, str(Path(__file__).parent))  # the modules of the lab are not a package
 
 import installed
 import lab
@@ -22,7 +22,7 @@ from driver import Driver
 
 @pytest.fixture(scope="session")
 def run() -> Iterator[lab.Run]:
-    """The guests of this test process; all are gone at its end."""
+    """Create the run of this test process, and remove all its guests at the end."""
     if why := outside.missing():
         (pytest.fail if os.environ.get("CI") else pytest.skip)(f"the lab cannot be used: {why}")
     with lab.running() as run:
@@ -31,13 +31,13 @@ def run() -> Iterator[lab.Run]:
 
 @pytest.fixture(scope="session")
 def layers(run: lab.Run) -> tuple[Path, ...]:
-    """Layers with Holdfast installed from a wheel of this checkout."""
+    """Return layers with Holdfast installed from a wheel of this checkout."""
     return installed.layers(run)
 
 
 @pytest.fixture
 def host(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
-    """A fresh host with Holdfast installed."""
+    """Return a fresh host with Holdfast installed."""
     host = run.host(layers=layers)
     try:
         yield host
@@ -47,6 +47,6 @@ def host(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
 
 @pytest.fixture
 def driver(host: lab.Host) -> Iterator[Driver]:
-    """Real kinds and providers at work in a fresh host."""
+    """Return a driver of real kinds and providers in a fresh host."""
     with Driver(host) as driver:
         yield driver

@@ -1,6 +1,6 @@
-"""What a kind of damage is, that a host can take; the kinds themselves are in `damages_of_*.py`.
+"""Kinds of damage that a host can suffer; the kinds themselves are in `damages_of_*.py`.
 
-A damage is a function that does it, given the `Site`; its docstring says what a person might have done.
+A damage is a function that is given the `Site`; its docstring says what a person might have done.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ class Damage(NamedTuple):
     Empty if the machine recovers by itself, or if the repair may have become unnecessary.
     """
     restarts: bool = False
-    """It ends the agent."""
+    """Whether it ends the agent."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Return its name."""
         return self.do.__name__
 
 
 def damage(*repairs: str, restarts: bool = False) -> Callable[[Callable[[Site], object]], Damage]:
-    """Make a function a kind of damage."""
+    """Declare a function as a kind of damage."""
     return lambda do: Damage(do, repairs, restarts)
 
 
 def kinds(*modules: ModuleType) -> Iterator[Damage]:
-    """All that these modules have, in order."""
+    """Return all kinds of damage in these modules, in order."""
     for module in modules:
         yield from (each for each in vars(module).values() if isinstance(each, Damage))
 
 
 def managed(path: str) -> str:
-    """The resource that keeps a file."""
+    """Return the identity of the resource that manages a file."""
     return f"file.managed[{path}]"

@@ -1,4 +1,4 @@
-"""Damage to what all of it stands on, and to the agent itself while other damage is done."""
+"""Damage to the environment of the agent, and to the agent itself while other damage is done."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @damage(managed(SMALL))
 def disk_full_for_a_moment(site: Site) -> None:
-    """The repair fails until there is room again."""
+    """The disk is full for a moment: the repair fails until there is room."""
     site.hurt(
         f"rm -f /srv/small/fill; dd if=/dev/zero of=/srv/small/fill bs=4k 2>/dev/null || true; echo x >{SMALL} || true"
     )
@@ -23,25 +23,25 @@ def disk_full_for_a_moment(site: Site) -> None:
 
 @damage(NGINX)
 def bus_restarted_under_a_stop(site: Site) -> None:
-    """The signals of the stop may not arrive."""
+    """D-Bus is restarted while a service stops, so its signals may be lost."""
     site.hurt("systemctl restart dbus; systemctl stop nginx")
 
 
 @damage(NGINX)
 def manager_replaced_under_a_stop(site: Site) -> None:
-    """PID 1 executes itself anew."""
+    """PID 1 re-executes itself while a service stops."""
     site.hurt("systemctl daemon-reexec; systemctl stop nginx")
 
 
 @damage(APP)
 def manager_reloaded_again_and_again(site: Site) -> None:
-    """While a service is stopped."""
+    """PID 1 is reloaded repeatedly while a service stops."""
     site.hurt("systemctl daemon-reload; systemctl stop guestbook; systemctl daemon-reload; systemctl daemon-reload")
 
 
 @damage(managed(SETTINGS), managed(PROGRAM))
 def clock_stepped(site: Site) -> None:
-    """An hour on, and back, a file edited each time."""
+    """The clock goes forward by an hour and back, and a file is edited each time."""
     site.clock(3600)
     site.hurt(f"echo forward >{SETTINGS}")
     site.clock(-7200)
@@ -51,7 +51,7 @@ def clock_stepped(site: Site) -> None:
 
 @damage(managed(LARGE))
 def events_flooded(site: Site) -> None:
-    """More than the kernel keeps for one reader; the last one matters."""
+    """More events than the kernel queues for one reader; the last one matters."""
     flood = "import os\nfor n in range(30000): open('/srv/chaos/flood', 'w').close(); os.unlink('/srv/chaos/flood')"
     site.hurt(
         f'systemctl kill -s STOP holdfast || true; python3 -c "{flood}" || true; '
@@ -61,13 +61,13 @@ def events_flooded(site: Site) -> None:
 
 @damage(managed(LARGE), managed(SETTINGS))
 def states_reloaded_in_the_middle(site: Site) -> None:
-    """While it repairs."""
+    """States are reloaded during a repair."""
     site.hurt(f"echo x >{LARGE}; touch /etc/holdfast/states/extra.sls; echo x >{SETTINGS}; holdfast reload || true")
 
 
 @damage(managed(SETTINGS))
 def states_broken_for_a_while(site: Site) -> None:
-    """The running graph goes on."""
+    """States that do not compile: the running graph stays in force."""
     site.hurt(
         f"echo 'x: [' >/etc/holdfast/states/broken.sls; sleep 0.3; echo x >{SETTINGS}; sleep 0.3; "
         "rm -f /etc/holdfast/states/broken.sls"
@@ -76,7 +76,7 @@ def states_broken_for_a_while(site: Site) -> None:
 
 @damage()
 def state_taken_away_and_put_back(site: Site) -> None:
-    """What it managed is damaged meanwhile, and found when it is back."""
+    """A state is removed; what it managed is damaged, and found when the state is back."""
     site.hurt(
         f"mv /etc/holdfast/states/extra.sls /root/; sleep 0.4; echo x >{LARGE}; rm -f {LINK}; "
         "mv /root/extra.sls /etc/holdfast/states/ || true"
@@ -85,15 +85,15 @@ def state_taken_away_and_put_back(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def damaged_while_paused(site: Site) -> None:
-    """Noticed at once, repaired when it goes on."""
-    # a pause outlives the agent, which may be dead at this moment
+    """Damage during a pause is noticed at once, and repaired after the pause."""
+    # a pause survives the agent, which may be dead at this moment
     resume = "for _ in $(seq 100); do holdfast resume && break; sleep 0.1; done"
     site.hurt(f"holdfast pause || true; echo x >{SETTINGS}; sleep 0.2; {resume}")
 
 
 @damage(managed(LARGE))
 def damaged_while_the_agent_is_frozen(site: Site) -> None:
-    """Events wait for it."""
+    """Damage while the agent is stopped by SIGSTOP: events are queued."""
     site.hurt(
         f"systemctl kill -s STOP holdfast || true; rm -f {LARGE}; sleep 0.5; systemctl kill -s CONT holdfast || true"
     )
@@ -101,7 +101,7 @@ def damaged_while_the_agent_is_frozen(site: Site) -> None:
 
 @damage(restarts=True)
 def damaged_while_there_is_no_agent(site: Site) -> None:
-    """No event tells of that."""
+    """Damage while no agent runs: no event reports it."""
     site.hurt(
         f"systemctl stop holdfast; echo x >{SETTINGS}; systemctl stop sleeper; rm -f {LINK}; systemctl start holdfast"
     )
@@ -109,19 +109,19 @@ def damaged_while_there_is_no_agent(site: Site) -> None:
 
 @damage(restarts=True)
 def agent_restarted_while_it_repairs(site: Site) -> None:
-    """In order, as an upgrade would."""
+    """An orderly restart during a repair, as in an upgrade."""
     site.hurt(f"echo x >{LARGE}; {APT} remove tiny; systemctl restart holdfast")
 
 
 @damage(managed(SETTINGS), managed(LARGE), NGINX, JOB)
 def many_at_once(site: Site) -> None:
-    """Files, a service and a job."""
+    """Damage to files, a service and a job together."""
     site.hurt(f"rm -f {SETTINGS}; echo x >{LARGE}; systemctl stop nginx; crontab -u guestbook -r || true")
 
 
 @damage(managed(LARGE))
 def damaged_at_the_moment_of_the_repair(site: Site) -> None:
-    """Again as soon as it is right."""
+    """Damage again as soon as it is repaired."""
     for _ in range(3):
         site.hurt(f"echo again >{LARGE}")
         end = time.monotonic() + 3
@@ -131,7 +131,7 @@ def damaged_at_the_moment_of_the_repair(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def pillar_changed_and_back(site: Site) -> None:
-    """What was declared in between is taken back as well."""
+    """A change of the pillar, and its reversal: what was declared in between is changed back, too."""
     pillar = "/etc/holdfast/pillar/guestbook.sls"
     site.hurt(
         f"cp -n {pillar} /root/pillar; sed -i 's/greeting: .*/greeting: Another/' {pillar};"
@@ -141,7 +141,7 @@ def pillar_changed_and_back(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def damaged_while_it_only_looks(site: Site) -> None:
-    """Repaired when noop is over."""
+    """Damage during noop is repaired when noop ends."""
     settings = "/etc/holdfast/agent.yaml"
     site.hurt(
         f"sed -i 's/recheck: 0.*}}/recheck: 0, noop: true}}/' {settings}; sleep 0.3; echo x >{SETTINGS}; sleep 0.5; "
@@ -151,7 +151,7 @@ def damaged_while_it_only_looks(site: Site) -> None:
 
 @damage(managed(LARGE), managed(SETTINGS))
 def reloaded_again_and_again(site: Site) -> None:
-    """By a script without patience."""
+    """A script reloads the agent repeatedly."""
     site.hurt(
         f"echo x >{LARGE}; for n in $(seq 20); do systemctl kill -s HUP --kill-whom=main holdfast || true; done; "
         f"echo x >{SETTINGS}"
@@ -160,7 +160,7 @@ def reloaded_again_and_again(site: Site) -> None:
 
 @damage(managed(LARGE))
 def no_room_for_its_memory(site: Site) -> None:
-    """The agent's own disk is full: what it may not forget cannot be written down, so nothing may be changed."""
+    """The agent's own disk is full: nothing may be changed that the journal would have to record."""
     site.hurt(
         f"dd if=/dev/zero of=/var/lib/holdfast/fill bs=4k 2>/dev/null || true; echo x >{LARGE}; sleep 1; "
         "rm -f /var/lib/holdfast/fill"
@@ -169,14 +169,14 @@ def no_room_for_its_memory(site: Site) -> None:
 
 @damage(managed(LARGE))
 def no_descriptors_for_a_moment(site: Site) -> None:
-    """It can open nothing."""
+    """The agent has no descriptors left for a moment."""
     limit = "prlimit --pid $(systemctl show -P MainPID holdfast) --nofile"
     site.hurt(f"{limit}=16: || true; echo x >{LARGE}; systemctl stop sleeper; sleep 1; {limit}=1024: || true")
 
 
 @damage(restarts=True)
 def memory_damaged(site: Site) -> None:
-    """It is put aside: an agent that does not start repairs nothing."""
+    """The journal is damaged and is put aside, because an agent that does not start repairs nothing."""
     site.hurt(
         "systemctl stop holdfast; for file in /var/lib/holdfast/*.db*; do echo nonsense >$file; done; "
         f"echo x >{LARGE}; systemctl start holdfast"
@@ -185,7 +185,7 @@ def memory_damaged(site: Site) -> None:
 
 @damage(restarts=True)
 def killed_again_and_again(site: Site) -> None:
-    """Before it is quite up."""
+    """The agent is killed repeatedly during its start."""
     site.hurt(
         f"echo x >{SETTINGS}; for n in 1 2 3 4 5 6 7; do systemctl kill -s KILL holdfast || true; sleep 0.$n; done; "
         f"echo x >{LARGE}"

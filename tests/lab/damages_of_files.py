@@ -13,60 +13,63 @@ EXCHANGE = (
     "python3 -c 'import ctypes, os, sys; a, b = map(os.fsencode, sys.argv[1:]); "
     "sys.exit(ctypes.CDLL(None).renameat2(-100, a, -100, b, 2) != 0)'"
 )
-"""A command that exchanges two paths at once: between a removal and a move the agent would repair what was removed."""
+"""A command that exchanges two paths in one step; between two steps, the agent would repair the removed one."""
 
 
 @damage(managed(SETTINGS))
 def settings_edited(site: Site) -> None:
-    """In place, with an editor that truncates."""
+    """An editor that truncates the file changes the settings in place."""
     site.hurt(f"""echo '{{"greeting": "defaced", "port": 8080}}' >{SETTINGS}""")
 
 
 @damage(managed(SETTINGS))
 def settings_edited_and_taken_over(site: Site) -> None:
-    """The service runs with them before they are repaired: only a restart afterwards is a cure."""
+    """The service is restarted with edited settings before they are repaired, so only another restart helps."""
     site.hurt(f"""echo '{{"greeting": "defaced", "port": 8080}}' >{SETTINGS}; systemctl restart guestbook""")
 
 
 @damage(managed(PROGRAM))
 def program_appended_to(site: Site) -> None:
-    """A line more at its end."""
+    """A line is appended to a program."""
     site.hurt(f"echo '# more' >>{PROGRAM}")
 
 
 @damage(managed(LARGE))
 def file_truncated(site: Site) -> None:
-    """To nothing."""
+    """A file is truncated to no content."""
     site.hurt(f": >{LARGE}")
 
 
 @damage(managed(SETTINGS))
 def file_deleted(site: Site) -> None:
-    """The settings are gone."""
+    """The settings are deleted."""
     site.hurt(f"rm {SETTINGS}")
 
 
 @damage(managed(PROGRAM))
 def file_replaced_by_rename(site: Site) -> None:
-    """As an editor saves."""
+    """A file is replaced by a rename, as editors do."""
     site.hurt(f"echo 'import this' >{PROGRAM}.new; mv {PROGRAM}.new {PROGRAM}")
 
 
 @damage(managed(LARGE))
 def file_written_slowly(site: Site) -> None:
-    """By somebody who keeps it open."""
+    """A program writes slowly and keeps the file open."""
     site.hurt(f"exec 3>{LARGE}; for n in 1 2 3 4 5 6; do echo slow $n >&3; sleep 0.05; done")
 
 
 @damage(managed(LARGE))
 def file_written_all_the_time(site: Site) -> None:
-    """Again while it is being repaired."""
+    """A program writes repeatedly, also during the repair."""
     site.hurt(f"for n in $(seq 30); do echo $n >>{LARGE}; sleep 0.01; done")
 
 
 @damage(managed(LARGE))
 def file_replaced_by_directory(site: Site) -> None:
-    """What is in it is not the agent's to remove: it says so until somebody has done it."""
+    """A directory with content is in the place of the file.
+
+    The agent must not remove it, and reports that until someone does.
+    """
     site.hurt(f"rm -rf {LARGE}; mkdir {LARGE}")
     site.failing(managed(LARGE))
     site.hurt(f"rm -rf {LARGE}")
@@ -74,7 +77,7 @@ def file_replaced_by_directory(site: Site) -> None:
 
 @damage(managed(LEAF))
 def file_replaced_by_fifo(site: Site) -> None:
-    """Whoever opened it would wait for ever."""
+    """A fifo is in the place of the file; a process that opens it would wait for ever."""
     site.hurt(f"rm -rf {LEAF}; mkfifo {LEAF}")
     site.failing(managed(LEAF))
     site.hurt(f"rm -rf {LEAF}")
@@ -82,7 +85,7 @@ def file_replaced_by_fifo(site: Site) -> None:
 
 @damage(managed(LARGE))
 def file_replaced_by_dangling_link(site: Site) -> None:
-    """Nothing is made where it leads."""
+    """A dangling link is in the place of the file; nothing is created at its target."""
     site.hurt(f"ln -sfn /srv/nowhere {LARGE}")
     site.failing(managed(LARGE))
     site.hurt(f"rm -f {LARGE}; test ! -e /srv/nowhere")
@@ -90,67 +93,67 @@ def file_replaced_by_dangling_link(site: Site) -> None:
 
 @damage(managed(SETTINGS))
 def mode_opened(site: Site) -> None:
-    """Everybody may write it."""
+    """Everybody can write the file."""
     site.hurt(f"chmod 666 {SETTINGS}")
 
 
 @damage(managed("/usr/local/bin/guestbook-backup"))
 def set_user_id(site: Site) -> None:
-    """A script that would run as somebody else."""
+    """A script gets the set-uid bit."""
     site.hurt("chmod 6755 /usr/local/bin/guestbook-backup")
 
 
 @damage(managed(FRONT))
 def owner_changed(site: Site) -> None:
-    """To somebody."""
+    """The file gets another owner."""
     site.hurt(f"chown daemon {FRONT}")
 
 
 @damage(managed(SETTINGS))
 def group_changed(site: Site) -> None:
-    """The service could not read its settings at its next start."""
+    """The file gets another group; the service could not read its settings at its next start."""
     site.hurt(f"chgrp root {SETTINGS}")
 
 
 @damage(managed(PROGRAM))
 def parent_moved(site: Site) -> None:
-    """The file is still there, elsewhere."""
+    """The parent directory is moved away with the file."""
     site.hurt("rm -rf /opt/away; mv /opt/guestbook /opt/away")
 
 
 @damage(managed(PROGRAM), "file.directory[/opt/guestbook]")
 def parent_removed(site: Site) -> None:
-    """With all that is in it."""
+    """The parent directory is removed with everything in it."""
     site.hurt("rm -rf /opt/guestbook")
 
 
 @damage(managed(LEAF))
 def deep_tree_removed(site: Site) -> None:
-    """Several levels at once, one of them managed by nobody."""
+    """Several levels are removed at once, one of which is not managed."""
     site.hurt("rm -rf /srv/chaos/deep")
 
 
 @damage("file.directory[/var/lib/guestbook]")
 def directory_opened(site: Site) -> None:
-    """Everybody may look into it."""
+    """Everybody can list the directory."""
     site.hurt("chmod 777 /var/lib/guestbook")
 
 
 @damage("file.directory[/var/backups/guestbook]")
 def directory_given_away(site: Site) -> None:
-    """To root."""
+    """The directory is given to root."""
     site.hurt("chown root:root /var/backups/guestbook")
 
 
 @damage("file.symlink[/srv/chaos/link]")
 def link_led_elsewhere(site: Site) -> None:
-    """By another link in its place."""
+    """The link is replaced by another one."""
     site.hurt(f"ln -sfn /etc/passwd {LINK}")
 
 
 @damage("file.symlink[/srv/chaos/link]")
 def link_removed(site: Site) -> None:
-    """It is gone."""
+    """The link is removed."""
     site.hurt(f"rm -f {LINK}")
 
 
@@ -166,25 +169,25 @@ def link_replaced_by_directory(site: Site) -> None:
 
 @damage("file.append[/srv/chaos/lines]")
 def line_removed(site: Site) -> None:
-    """One of those that must be in a file which is not managed as a whole."""
+    """A required line is removed from a file that is not managed as a whole."""
     site.hurt("sed -i /two/d /srv/chaos/lines")
 
 
 @damage(managed(FRONT))
 def site_broken_and_reloaded(site: Site) -> None:
-    """The front has read nonsense, or refused to."""
+    """The front server has read an invalid configuration, or refused to."""
     site.hurt(f"echo 'nonsense;' >{FRONT}; systemctl reload nginx || true")
 
 
 @damage("file.symlink[/etc/nginx/sites-enabled/default]")
 def site_disabled_and_reloaded(site: Site) -> None:
-    """The front serves nothing until it is told again."""
+    """The front server serves nothing until it is reloaded."""
     site.hurt("rm -f /etc/nginx/sites-enabled/default; systemctl reload nginx || true")
 
 
 @damage(managed(LARGE))
 def tree_moved_away_and_back(site: Site) -> None:
-    """What was made in its place meanwhile is removed; the watches are those of the tree that is back."""
+    """The tree that was created meanwhile is removed; the watches follow the tree that is back."""
     site.hurt(
         "test -e /srv/moved || mv -T /srv/chaos /srv/moved; sleep 0.1;"
         f"{EXCHANGE} /srv/moved /srv/chaos || mv -T /srv/moved /srv/chaos; rm -rf /srv/moved; sleep 0.1; "
@@ -194,7 +197,7 @@ def tree_moved_away_and_back(site: Site) -> None:
 
 @damage(managed(PROGRAM))
 def mounted_over(site: Site) -> None:
-    """Another file system hides what was right; then it is gone again."""
+    """A file system is mounted over the file, and unmounted again."""
     site.hurt(
         f"mount -t tmpfs tmpfs /opt/guestbook; for n in $(seq 100); do test -s {PROGRAM} && break; sleep 0.1; done; "
         "umount -l /opt/guestbook"
@@ -203,7 +206,7 @@ def mounted_over(site: Site) -> None:
 
 @damage()
 def mounted_over_read_only(site: Site) -> None:
-    """Nothing can be repaired in there; when it is gone all is right again."""
+    """A read-only file system is mounted over the files. Nothing can be repaired until the unmount."""
     site.hurt("mount -t tmpfs -o ro tmpfs /opt/guestbook")
     site.failing(managed(PROGRAM))
     site.hurt("umount -l /opt/guestbook")

@@ -1,4 +1,4 @@
-"""Damage to services, packages, accounts, jobs and parameters of the kernel."""
+"""Damage to services, packages, accounts, jobs and kernel parameters."""
 
 from __future__ import annotations
 
@@ -15,79 +15,79 @@ if TYPE_CHECKING:
 
 @damage(NGINX)
 def service_stopped(site: Site) -> None:
-    """As an operator would."""
+    """An operator stops the service."""
     site.hurt("systemctl stop nginx")
 
 
 @damage(NGINX)
 def service_killed(site: Site) -> None:
-    """All its processes; nobody but the agent starts it again."""
+    """All processes are killed; only the agent starts the service again."""
     site.hurt("systemctl kill -s KILL --kill-whom=all nginx")
 
 
 @damage()
 def service_killed_that_comes_back(site: Site) -> None:
-    """The service manager starts it again itself; whoever is first."""
+    """Both systemd and the agent start the service again; either may be first."""
     site.hurt("systemctl kill -s KILL guestbook")
 
 
 @damage(NGINX)
 def service_disabled(site: Site) -> None:
-    """It would not come up at the next boot."""
+    """The service is disabled, so it would not start at the next boot."""
     site.hurt("systemctl disable -q nginx")
 
 
 @damage(NGINX)
 def service_unlinked(site: Site) -> None:
-    """Disabled behind systemd's back."""
+    """The link is removed, of which systemd is not notified."""
     site.hurt("rm -f /etc/systemd/system/*.wants/nginx.service")
 
 
 @damage(SLEEPER)
 def service_masked_and_stopped(site: Site) -> None:
-    """It could not even be started."""
+    """The service is masked, so it could not be started."""
     site.hurt("systemctl mask -q --now sleeper")
 
 
 @damage(SLEEPER)
 def service_stopped_and_disabled(site: Site) -> None:
-    """Both at once."""
+    """The service is stopped and disabled."""
     site.hurt("systemctl disable -q --now sleeper")
 
 
 @damage(managed("guestbook/unit"))
 def unit_edited(site: Site) -> None:
-    """And the service manager told."""
+    """The unit is edited, and systemd is reloaded."""
     site.hurt(f"echo '[Unit]' >>{UNIT}; systemctl daemon-reload")
 
 
 @damage(managed("guestbook/unit"))
 def unit_removed(site: Site) -> None:
-    """The service runs on without it."""
+    """The unit is removed; the service keeps running."""
     site.hurt(f"rm -f {UNIT}; systemctl daemon-reload")
 
 
 @damage(managed("guestbook/unit"), APP)
 def unit_removed_and_stopped(site: Site) -> None:
-    """The service does not exist any more."""
+    """The unit is removed and the service stopped, so it no longer exists."""
     site.hurt(f"systemctl stop guestbook; rm -f {UNIT}; systemctl daemon-reload")
 
 
 @damage(SLEEPER)
 def service_masked_at_runtime(site: Site) -> None:
-    """Until the next boot."""
+    """The service is masked until the next boot."""
     site.hurt("systemctl mask -q --runtime --now sleeper")
 
 
 @damage()
 def service_killed_too_often(site: Site) -> None:
-    """The service manager gives up at some point, and would refuse to start it."""
+    """The service is killed until systemd refuses to start it."""
     site.hurt("for n in $(seq 8); do systemctl kill -s KILL guestbook || true; sleep 0.15; done")
 
 
 @damage(managed(SETTINGS))
 def log_restarted(site: Site) -> None:
-    """What the agent tells from then on has to arrive, too."""
+    """The journal is restarted; later messages of the agent must arrive."""
     site.hurt(f"systemctl restart systemd-journald; echo x >{SETTINGS}")
 
 
@@ -96,31 +96,31 @@ def log_restarted(site: Site) -> None:
 
 @damage("pkg.installed[tiny]")
 def package_removed(site: Site) -> None:
-    """Its configuration stays."""
+    """The package is removed; its configuration stays."""
     site.hurt(f"{APT} remove tiny")
 
 
 @damage("pkg.installed[tiny]")
 def package_purged(site: Site) -> None:
-    """With its configuration."""
+    """The package is purged with its configuration."""
     site.hurt(f"{APT} purge tiny")
 
 
 @damage("pkg.installed[nginx]", NGINX)
 def server_purged(site: Site) -> None:
-    """Package, configuration and service."""
+    """Package, configuration and service are removed."""
     site.hurt(f"{APT} purge nginx-light nginx-common")
 
 
 @damage("pkg.installed[tiny]")
 def package_half_configured(site: Site) -> None:
-    """Unpacked, but never configured."""
+    """The package is unpacked but not configured."""
     site.hurt("dpkg --unpack /srv/apt/tiny_1.0_all.deb >/dev/null")
 
 
 @damage("pkg.installed[tiny]")
 def dpkg_interrupted(site: Site) -> None:
-    """Killed in the middle: it left a journal, and wants `dpkg --configure -a` before anything else."""
+    """A dpkg is killed: its journal requires `dpkg --configure -a` before any other action."""
     site.hurt(
         "dpkg --unpack /srv/apt/tiny_2.0_all.deb >/dev/null; dpkg-query -s tiny >/var/lib/dpkg/updates/0000; "
         "echo >>/var/lib/dpkg/updates/0000"
@@ -129,20 +129,20 @@ def dpkg_interrupted(site: Site) -> None:
 
 @damage("pkg.installed[tiny]")
 def package_removed_while_apt_is_locked(site: Site) -> None:
-    """Somebody else's apt holds the lock for a while."""
+    """The package is removed while another apt holds the lock for a while."""
     lock = "import fcntl,time; f=open('/var/lib/dpkg/lock-frontend','w'); fcntl.lockf(f, fcntl.LOCK_EX); time.sleep(2)"
     site.hurt(f'{APT} remove tiny; python3 -c "{lock}"')
 
 
 @damage("pkg.installed[tiny]")
 def package_manager_killed(site: Site) -> None:
-    """Whoever runs it, the agent as well."""
+    """Every package manager is killed, also that of the agent."""
     site.hurt(f"{APT} remove tiny; for n in $(seq 25); do pkill -KILL -x dpkg || true; sleep 0.02; done")
 
 
 @damage("pkg.installed[tiny]")
 def package_removed_and_lists_lost(site: Site) -> None:
-    """It has to be found again first."""
+    """The package is removed, and the package lists with it."""
     site.hurt(f"{APT} remove tiny; rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin")
 
 
@@ -151,25 +151,25 @@ def package_removed_and_lists_lost(site: Site) -> None:
 
 @damage(ACCOUNT)
 def user_removed(site: Site) -> None:
-    """With the group membership."""
+    """The user is removed, and its membership in groups."""
     site.hurt("userdel visitor 2>&1 || ! getent passwd visitor")
 
 
 @damage("user.present[guestbook-account]")
 def shell_changed(site: Site) -> None:
-    """Of a user whose service runs."""
+    """The shell of a user whose service runs is changed."""
     site.hurt("usermod -s /bin/bash guestbook")
 
 
 @damage("user.present[guestbook-account]")
 def home_changed_of_a_user_at_work(site: Site) -> None:
-    """By an editor: tools refuse that while its processes run."""
+    """An editor changes the home of a user; the tools refuse that while processes of the user run."""
     site.hurt("sed -i 's#:/var/lib/guestbook:#:/tmp:#' /etc/passwd")
 
 
 @damage(ACCOUNT)
 def home_and_name_changed(site: Site) -> None:
-    """Two fields at once."""
+    """Home and comment are changed together."""
     site.hurt("usermod -d /tmp -c Nobody visitor")
 
 
@@ -181,31 +181,31 @@ def user_locked(site: Site) -> None:
 
 @damage("user.present[guestbook-account]")
 def group_joined(site: Site) -> None:
-    """A group with power."""
+    """The user is added to a privileged group."""
     site.hurt("gpasswd -a guestbook adm")
 
 
 @damage("group.present[visitor]")
 def group_left(site: Site) -> None:
-    """A member less."""
+    """The user is removed from a group."""
     site.hurt("gpasswd -d visitor crew || true")
 
 
 @damage("group.present[visitor]")
 def group_removed(site: Site) -> None:
-    """The whole group."""
+    """The group is removed."""
     site.hurt("groupdel crew")
 
 
 @damage("user.present[guestbook-account]")
 def user_removed_at_work(site: Site) -> None:
-    """With its group, while its service runs."""
+    """The user and its group are removed while its service runs."""
     site.hurt("userdel -f guestbook 2>&1 || ! getent passwd guestbook")
 
 
 @damage(ACCOUNT)
 def user_removed_while_accounts_are_locked(site: Site) -> None:
-    """Somebody edits them for a while, as vipw does."""
+    """The user is removed while another process locks the account files, as vipw does."""
     site.hurt(
         "userdel visitor 2>&1 || ! getent passwd visitor; set -C; echo $$ >/etc/passwd.lock; sleep 2; "
         "rm /etc/passwd.lock"
@@ -217,47 +217,47 @@ def user_removed_while_accounts_are_locked(site: Site) -> None:
 
 @damage(JOB)
 def crontab_removed(site: Site) -> None:
-    """All jobs of the user."""
+    """All jobs of the user are removed."""
     site.hurt("crontab -u guestbook -r || true")
 
 
 @damage(JOB)
 def job_moved_to_another_hour(site: Site) -> None:
-    """By hand."""
+    """The time of a job is edited."""
     site.hurt("crontab -u guestbook -l | sed 's/^\\([0-9]*\\) 3 /\\1 4 /' | crontab -u guestbook -")
 
 
 @damage(JOB)
 def job_disabled(site: Site) -> None:
-    """By a comment before it, as Salt does."""
+    """A job is commented out, as Salt does."""
     site.hurt("crontab -u guestbook -l | sed 's/^[0-9]/#DISABLED#&/' | crontab -u guestbook -")
 
 
 @damage(JOB)
 def job_doubled(site: Site) -> None:
-    """It would run twice."""
+    """A job is duplicated."""
     site.hurt("(crontab -u guestbook -l; crontab -u guestbook -l | tail -n 2) | crontab -u guestbook -")
 
 
 @damage(JOB)
 def spool_removed(site: Site) -> None:
-    """The file itself."""
+    """The crontab file is removed."""
     site.hurt("rm -f /var/spool/cron/crontabs/guestbook")
 
 
 @damage("sysctl.present[net.core.somaxconn]")
 def parameter_set(site: Site) -> None:
-    """Until the next boot."""
+    """The parameter is set until the next boot."""
     site.hurt("sysctl -q -w net.core.somaxconn=128")
 
 
 @damage("sysctl.present[net.ipv4.ip_default_ttl]")
 def parameter_forgotten(site: Site) -> None:
-    """It would be another after the next boot."""
+    """The file of the parameter changes, with effect at the next boot."""
     site.hurt("rm -f /etc/sysctl.d/50-chaos.conf")
 
 
 @damage("sysctl.present[net.ipv4.ip_default_ttl]")
 def parameter_set_and_edited(site: Site) -> None:
-    """Now and for the next boot."""
+    """The parameter is changed now and for the next boot."""
     site.hurt("echo net.ipv4.ip_default_ttl=99 >/etc/sysctl.d/50-chaos.conf; sysctl -q -p /etc/sysctl.d/50-chaos.conf")

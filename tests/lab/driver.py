@@ -1,4 +1,4 @@
-"""Drives real kinds and providers inside a host, from the outside: the other half of `inside.py`."""
+"""Drives real kinds and providers in a host from outside; `inside.py` is the counterpart in the host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SCRIPT = "/root/inside.py"
 
 
 class Failed(Exception):
-    """What was asked for ended with an error; its text is the error's, `kind` the name of its class."""
+    """A request ended with an error; the text is that of the error, and `kind` the name of its class."""
 
     def __init__(self, text: str, kind: str) -> None:
         super().__init__(text)
@@ -30,10 +30,10 @@ class Failed(Exception):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What one `check_apply` or `refresh` said."""
+    """The result of `check_apply` or `refresh`."""
 
     right: bool
-    """All was right already."""
+    """Whether everything was as declared."""
     changes: dict[str, Any]
     comment: str
 
@@ -47,12 +47,12 @@ class Watcher:
     seen: int = 0
 
     def wait(self, timeout: float = 20.0) -> None:
-        """Wait for one more event than those seen before, then take all that have come."""
+        """Wait for one more event, then consume all that have arrived."""
         self.driver.wait(lambda: self.driver.events.count(self.number) > self.seen, "an event", timeout)
         self.seen = self.driver.events.count(self.number)
 
     def quiet(self, seconds: float = 0.3) -> None:
-        """Take all events that still come until there was none for so long."""
+        """Consume events until none has arrived for this time."""
         while self._more(seconds):
             self.seen = self.driver.events.count(self.number)
 
@@ -66,14 +66,14 @@ class Watcher:
 
 @dataclass
 class Driver:
-    """A session in a host. Use as a context manager."""
+    """A session in a host; a context manager."""
 
     host: Host
     log: list[str] = field(default_factory=list)
-    """What was logged, and what the script wrote to its standard error."""
+    """Log messages, and what the script wrote to stderr."""
     events: list[str] = field(default_factory=list)
     health: list[str] = field(default_factory=list)
-    """Codes of the conditions that hold now."""
+    """Codes of the present health conditions."""
     _answers: dict[str, dict[str, Any]] = field(default_factory=dict)
     _lines: queue.Queue[str] = field(default_factory=queue.Queue)
     _numbers: Any = field(default_factory=itertools.count)
@@ -91,7 +91,7 @@ class Driver:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End it."""
+        """End the script."""
         self._process.stdin.close()
         self._process.wait(10)
         self._reader.join()
@@ -104,19 +104,19 @@ class Driver:
     # -- asking --------------------------------------------------------------------------------------------------
 
     def apply(self, kind: str, name: str, **arguments: Any) -> Outcome:
-        """Put it right. Raises `Failed`."""
+        """Apply the resource. Raise `Failed` if it fails."""
         return Outcome(**self._ask(do="apply", kind=kind, name=name, arguments=arguments))
 
     def plan(self, kind: str, name: str, **arguments: Any) -> Outcome:
-        """Only look. Raises `Failed`."""
+        """Check the resource without changes. Raise `Failed` if that fails."""
         return Outcome(**self._ask(do="plan", kind=kind, name=name, arguments=arguments))
 
     def refresh(self, kind: str, name: str, **arguments: Any) -> Outcome:
-        """Tell it that what it watches has changed. Raises `Failed`."""
+        """Refresh the resource, as after a change of something it watches. Raise `Failed` if that fails."""
         return Outcome(**self._ask(do="apply", kind=kind, name=name, arguments=arguments, refresh=True))
 
     def call(self, function: str, *positional: Any, **arguments: Any) -> Any:
-        """Call a function of an interface, `pkg.list_installed`."""
+        """Call a function of an interface, such as `pkg.list_installed`."""
         module, _, name = function.partition(".")
         return self._ask(do="call", module=module, function=name, positional=positional, arguments=arguments)
 
@@ -128,14 +128,14 @@ class Driver:
         return watcher
 
     def send(self, **request: Any) -> str:
-        """Send a request without waiting for its end; its number."""
+        """Send a request and return its number, without waiting for the answer."""
         number = str(next(self._numbers))
         self._process.stdin.write(json.dumps({"id": number, **request}) + "\n")
         self._process.stdin.flush()
         return number
 
     def answer(self, number: str, timeout: float = 60.0) -> Any:
-        """The answer to a request. Raises `Failed`."""
+        """Return the answer to a request. Raise `Failed` if it is an error."""
         self.wait(lambda: number in self._answers, "an answer", timeout)
         answer = self._answers.pop(number)
         if "error" in answer:
@@ -148,11 +148,11 @@ class Driver:
     # -- listening -----------------------------------------------------------------------------------------------
 
     def logged(self, text: str, timeout: float = 20.0) -> None:
-        """Wait until something with this text has been logged."""
+        """Wait for a log message with this text."""
         self.wait(lambda: any(text in line for line in self.log), f"{text!r} in the log", timeout)
 
     def wait(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
-        """Take messages until a condition holds. Raises `TimeoutError` with the log."""
+        """Read messages until a condition holds. Raise `TimeoutError` with the log."""
         end = time.monotonic() + timeout
         while True:
             while not self._lines.empty():

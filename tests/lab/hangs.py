@@ -1,7 +1,7 @@
-"""A user who mounts a file system that never answers, again and again, while root looks at what is below.
+"""A user repeatedly mounts a file system that never answers, while root accesses paths below.
 
-Run as `unshare --mount hangs.py BASE`: below BASE there are `home/d` of the user's, `states` and `var`. Every kind is
-called in turn; the longest call, in seconds, is printed, and how many mounts and calls there were.
+Root runs `unshare --mount hangs.py BASE`. Below BASE are `home/d`, which belongs to the user, `states` and `var`. Every
+kind is called in turn. The script prints the seconds of the longest call, and the numbers of mounts and calls.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from holdfast.resources.paths import mounts
 
 UID = 12345
 MOUNTS = 900
-"""Fewer than the descriptors that a process may have: each mount answers nothing for as long as its own is open."""
+"""Below the limit of descriptors of a process: each mount hangs as long as its own descriptor is open."""
 NOSUID_NODEV, DETACH = 6, 2
 HANGING = 2.0
-"""Seconds for which what hangs does so."""
+"""Seconds for which a mount hangs."""
 
 
 def mount(directory: str, libc: Any) -> int:
-    """What `fusermount` does for a user: a file system of his, open to all."""
+    """Mount a file system of the user that is open to all, as `fusermount` does."""
     file = os.open("/dev/fuse", os.O_RDWR)
     options = f"fd={file},rootmode=40000,user_id={UID},group_id={UID},allow_other"
     if libc.mount(b"hangs", directory.encode(), b"fuse", NOSUID_NODEV, options.encode()):
@@ -40,7 +40,7 @@ def mount(directory: str, libc: Any) -> int:
 
 
 def keep_mounting(directory: str) -> None:
-    """Mount and unmount; then let those who wait go on."""
+    """Mount and unmount, then release the waiting processes."""
     libc = ctypes.CDLL(None, use_errno=True)
     held = []
     for number in range(MOUNTS):
@@ -54,7 +54,7 @@ def keep_mounting(directory: str) -> None:
 
 
 def resources(home: str) -> list[Any]:
-    """What is called: for each kind, its name and its arguments."""
+    """Return for each kind its name and its arguments."""
     below = f"{home}/d/f"
     return [
         lambda n: ("file.managed", {"name": below, "contents": str(n), "user": str(UID)}),
@@ -67,12 +67,12 @@ def resources(home: str) -> list[Any]:
 
 
 async def call(base: Path, child: int) -> None:
-    """Call all kinds until the child has ended."""
+    """Call all kinds until the child process has ended."""
     longest, where = 0.0, ""
     made = resources(str(base / "home"))
     async with LocalHost(states=base / "states", var_dir=base / "var", durable=False) as host:
         for number in itertools.count():
-            if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - it does not wait
+            if os.waitpid(child, os.WNOHANG)[0]:  # noqa: ASYNC222 - WNOHANG does not wait
                 break
             kind, arguments = made[number % len(made)](number // len(made))
             start = time.monotonic()
@@ -84,11 +84,11 @@ async def call(base: Path, child: int) -> None:
 
 
 def main() -> None:
-    """One process mounts, the other calls."""
+    """Mount in one process, and call the kinds in the other."""
     base = Path(sys.argv[1])
     libc = ctypes.CDLL(None, use_errno=True)
     first = mount(str(base / "home/d"), libc)
-    if not mounts.careful():  # as it is known from fuse.conf where users may do that
+    if not mounts.careful():  # fuse.conf says so where users may do that
         sys.exit("the mount is not seen")
     libc.umount2(str(base / "home/d").encode(), DETACH)
     os.close(first)

@@ -1,7 +1,7 @@
-"""What the disks of the lab's hosts are made of: a Debian root, a package repository in it, Holdfast's environment.
+"""The disks of the lab's hosts: a Debian root file system, a package repository in it, and Holdfast's environment.
 
-Everything is kept in a cache directory under a name that is the hash of its recipe, so that a change of the recipe
-makes a new one and two test runs may share them.
+Everything is cached under the hash of its recipe, so a changed recipe creates a new entry, and test runs can share
+entries.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ REPO = Path(__file__).resolve().parents[2]
 CACHE = Path(os.environ.get("HOLDFAST_LAB_CACHE", "/var/tmp/holdfast-lab"))
 SUITE = os.environ.get("HOLDFAST_LAB_SUITE", "bookworm")
 GUEST_PYTHON = {"bookworm": "3.11", "trixie": "3.13"}
-"""Version of the `python3` that each suite ships."""
+"""Version of `python3` in each suite."""
 PACKAGES = (
     "apt", "usr-is-merged", "systemd", "systemd-sysv", "dbus", "libpam-systemd", "libnss-systemd", "python3",
     "python3-venv", "cron", "iproute2", "iputils-ping", "nftables", "procps", "ca-certificates", "adduser", "login",
     "passwd", "sudo", "curl",
 )  # fmt: skip
 OFFERED = ("nginx-light",)
-"""Not installed: their packages, with all they depend on, are in the guest's own repository."""
+"""Packages that are not installed, but are in the guest's repository with all dependencies."""
 ARCHIVE = "/srv/apt"
-"""Where that repository is, in the guest."""
+"""The path of the repository in the guest."""
 TUNE = f"""set -e; cd "$1"
 : >etc/machine-id; rm -f etc/hostname; mkdir -p etc/systemd/journald.conf.d var/log/journal .{ARCHIVE}/partial
 for unit in apt-daily.timer apt-daily-upgrade.timer dev-hugepages.mount sys-fs-fuse-connections.mount; do
@@ -50,13 +50,15 @@ TINY = {
     "tiny-broken_1.0": "Depends: no-such-package",
     "tiny-refuses_1.0": "",
 }
-"""Packages made here, `name_version` -> one more control line. `tiny` has a configuration file; the installation of
-`tiny-refuses` fails in its own script."""
+"""Packages built here, `name_version` -> an additional control line.
+
+`tiny` has a configuration file; the script of `tiny-refuses` fails.
+"""
 
 
 @contextlib.contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a lock file, made if need be; waits for it."""
+    """Create a lock file if necessary, wait for it, and hold it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -64,7 +66,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
-    """The directory that `make` fills, made once for each recipe; half-made ones never get the name."""
+    """Return the directory that `make` fills, created once for each recipe; an incomplete one never gets the name."""
     path = CACHE / f"{name}-{hashlib.sha256(repr(recipe).encode()).hexdigest()[:12]}"
     with locked(CACHE / f"{name}.lock"):
         if not path.exists():
@@ -76,13 +78,13 @@ def cached(name: str, recipe: object, make: Callable[[Path], object]) -> Path:
 
 
 def root() -> Path:
-    """The root file system: minimal Debian with systemd; its only package source is a repository below `ARCHIVE`."""
+    """Return the root file system: a minimal Debian with systemd and one package source, at `ARCHIVE`."""
     makers = [inspect.getsource(maker) for maker in (make_root, make_package, index)]
     return cached(SUITE, (PACKAGES, OFFERED, TUNE, TINY, makers), make_root)
 
 
 def make_root(path: Path) -> None:
-    """Make the root file system with the machine's own package source and its settings for reaching it."""
+    """Create the root file system with the package source and proxy settings of the machine."""
     lists = [Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list")]
     source = [str(file) for file in lists if file.exists() and SUITE in file.read_text()][:1]
     settings = call("apt-config", "dump").splitlines()
@@ -108,7 +110,7 @@ def make_root(path: Path) -> None:
 
 
 def make_package(archive: Path, name: str, version: str, control: str) -> None:
-    """Build a tiny package: a command that prints its version, and a configuration file."""
+    """Build a tiny package with a command that prints its version, and a configuration file."""
     tree = archive / f"{name}.tree"
     scripts = tree / "DEBIAN"
     command, settings = tree / "usr/bin" / name, tree / "etc" / f"{name}.conf"
@@ -134,7 +136,7 @@ def make_package(archive: Path, name: str, version: str, control: str) -> None:
 def index(archive: Path) -> None:
     """Write the `Packages` file of a directory of packages."""
     entries = []
-    for fetched in archive.glob("*%3a*.deb"):  # the epoch of a version; apt would look for a colon
+    for fetched in archive.glob("*%3a*.deb"):  # an epoch in the version; apt would look for a colon
         fetched.rename(fetched.with_name(fetched.name.replace("%3a", "-")))
     for deb in sorted(archive.glob("*.deb")):
         digest = hashlib.sha256(deb.read_bytes()).hexdigest()
@@ -146,14 +148,14 @@ def index(archive: Path) -> None:
 
 
 def wheels() -> Path:
-    """A directory with the wheels of everything Holdfast depends on, fit for the guest's Python."""
+    """Return a directory with wheels of all dependencies of Holdfast for the guest's Python."""
     project = tomllib.loads((REPO / "pyproject.toml").read_text())["project"]
     wanted = [*project["dependencies"], *project["optional-dependencies"].get("fleet", [])]
     return cached("wheels", (SUITE, platform.machine(), wanted), lambda path: download(wanted, path))
 
 
 def download(wanted: list[str], path: Path) -> None:
-    """Fetch wheels for the guest, whatever Python runs the tests."""
+    """Download wheels for the guest, whatever Python runs the tests."""
     version = GUEST_PYTHON[SUITE]
     tags = [f"manylinux_2_{minor}_{platform.machine()}" for minor in range(36, 16, -1)] + [
         f"manylinux2014_{platform.machine()}"
@@ -174,7 +176,7 @@ def own_wheel(directory: Path) -> Path:
 
 
 def sources() -> str:
-    """A digest of all that Holdfast's own wheel is made of."""
+    """Return a digest of all sources of Holdfast's wheel."""
     digest = hashlib.sha256()
     files = [REPO / name for name in ("pyproject.toml", "hatch_build.py", "README.md", "LICENSE")]
     for directory, _, names in os.walk(REPO / "src/holdfast", followlinks=True):
@@ -187,7 +189,7 @@ def sources() -> str:
 
 
 def call(*argv: str) -> str:
-    """Run a command; its output. Raises with what it said when it fails."""
+    """Run a command and return its output. Raise an error with the output if it fails."""
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(

@@ -1,6 +1,6 @@
-"""Runs inside a host, under Holdfast's own Python: does with real kinds and providers what the outside asks for.
+"""Runs in a host with Holdfast's Python, and calls real kinds and providers on request.
 
-A line of JSON in is a request, a line out an answer or something that happened; see `driver.py`, its other half.
+An input line is a request in JSON; an output line is an answer or an event. `driver.py` is the counterpart outside.
 """
 
 from __future__ import annotations
@@ -24,26 +24,26 @@ from holdfast.resources.errors import HoldfastError
 
 
 def tell(**message: Any) -> None:
-    """Send one message to the outside."""
+    """Send one message to the driver."""
     sys.stdout.write(json.dumps(message, default=plain) + "\n")
     sys.stdout.flush()
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it."""
+    """Return a value that JSON can represent."""
     if isinstance(value, BaseModel):
         return value.model_dump()
     return list(value) if isinstance(value, (set, frozenset, tuple)) else str(value)
 
 
 def log(_: Any, method: str, event: dict[str, Any]) -> Any:
-    """Send what is logged to the outside instead of printing it."""
+    """Send log messages to the driver instead of printing them."""
     tell(log=f"{method}: {event.pop('event')} {event}")
     raise structlog.DropEvent
 
 
 async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
-    """Do what one request says."""
+    """Perform one request."""
     do, arguments = request["do"], request.get("arguments", {})
     if do == "call":
         return await getattr(host.interface(request["module"]), request["function"])(
@@ -64,7 +64,7 @@ async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
 
 
 async def watch(resource: Any, ctx: Any, number: str) -> None:
-    """Tell of each event; a watch that fails is tried again, as the engine does."""
+    """Report each event; start a failed watch again, as the engine does."""
     while True:
         try:
             async for _ in resource.watch(ctx):
@@ -75,17 +75,17 @@ async def watch(resource: Any, ctx: Any, number: str) -> None:
 
 
 async def handle(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> None:
-    """Answer one request, whatever comes of it."""
+    """Answer one request, with an error if it fails."""
     try:
         tell(id=request["id"], result=await answer(host, watches, request))
     except HoldfastError as error:
         tell(id=request["id"], error=str(error), type=type(error).__name__)
-    except Exception:  # noqa: BLE001 - the outside shows it
+    except Exception:  # noqa: BLE001 - the driver reports it
         tell(id=request["id"], error=traceback.format_exc(), type="bug")
 
 
 async def main() -> None:
-    """Serve until standard input ends."""
+    """Answer requests until standard input ends."""
     health = Health()
     health.listen = lambda: tell(health=[condition.code for condition in health.conditions])
     structlog.configure(processors=[log])

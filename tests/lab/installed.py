@@ -1,8 +1,8 @@
-"""Layers with Holdfast installed as a user installs it: in a virtual environment of the guest's Python, from a wheel.
+"""Layers with Holdfast installed as a user would: from a wheel, into a virtual environment of the guest's Python.
 
-What Holdfast depends on makes one layer, kept while the list stays the same. Its own wheel, built from the checkout,
-makes a second one on top, kept while its sources stay the same: each process of a test run finds it there. Both are
-made by booting a host and running pip in it, without a network.
+The dependencies are one layer, which is reused while their list is unchanged. The wheel of this checkout is a second
+layer on top, which is reused while the sources are unchanged: each process of a test run finds it. To create a layer, a
+host is booted and pip runs in it, without a network.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ PYTHON = f"{ENVIRONMENT}/bin/python"
 COMMAND = "/usr/local/bin/holdfast"
 WHEELS = "/srv/wheels"
 KEEP = 24 * 3600
-"""Seconds for which layers with older wheels are kept: another test run may be using one."""
+"""Seconds for which layers with older wheels are kept, because another test run may use them."""
 
 
 def layers(run: Run) -> tuple[Path, ...]:
-    """The layers, the top one first; made if need be."""
+    """Return the layers, the top one first; create them if necessary."""
     needed = image.wheels()
     base = image.cached("needed", (image.root().name, needed.name), lambda path: install_needed(run, needed, path))
     own = image.cached("holdfast", (base.name, image.sources()), lambda path: install_own(run, base, path))
@@ -33,7 +33,7 @@ def layers(run: Run) -> tuple[Path, ...]:
 
 
 def install_needed(run: Run, wheels: Path, path: Path) -> None:
-    """Make the environment, and install in it what Holdfast depends on."""
+    """Create the environment, and install the dependencies of Holdfast in it."""
     host = run.host("needed", binds=[f"{wheels}:{WHEELS}"])
     host.sh(
         f"python3 -m venv {ENVIRONMENT}; {ENVIRONMENT}/bin/pip install --quiet --no-index --no-deps {WHEELS}/*.whl",
@@ -44,7 +44,7 @@ def install_needed(run: Run, wheels: Path, path: Path) -> None:
 
 
 def install_own(run: Run, base: Path, path: Path) -> None:
-    """Build Holdfast's own wheel and install it."""
+    """Build Holdfast's wheel and install it."""
     with tempfile.TemporaryDirectory() as directory:
         wheel = image.own_wheel(Path(directory))
         host = run.host("own", binds=[f"{directory}:{WHEELS}"], layers=[base])

@@ -1,11 +1,11 @@
-"""Throw-away Debian hosts for tests: systemd as PID 1, real apt, services and users, up in less than half a second.
+"""Throw-away Debian hosts for tests, with systemd as PID 1, real apt, services and users. Booting takes 0.5 s.
 
-A guest is a copy-on-write view (overlay on a tmpfs) of one cached root file system, in pid, mount, network, uts, ipc
-and cgroup namespaces of its own. Nothing is mounted outside. It is no security boundary: its root is the machine's
-root.
+A guest is a copy-on-write view (overlay on a tmpfs) of a cached root file system, in pid, mount, network, uts, ipc and
+cgroup namespaces of its own. Nothing is mounted outside. A guest is no security boundary: its root is the root of the
+machine.
 
-All guests of one test process belong to one `Run`: a number, of which network, bridge and cgroups take their names,
-held by a file lock. What a killed test process left behind is cleared by the next one that takes the number.
+All guests of one test process belong to one `Run`. It has a number that names its network, bridge and cgroups, and that
+is held by a file lock. The next test process that takes the number removes what a killed one has left.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from outside import (
 
 HERE = Path(__file__).resolve().parent
 DROP = "-sys_time,-sys_module,-sys_rawio,-syslog,-audit_control,-audit_read"
-"""Capabilities that reach past the namespaces."""
+"""Capabilities that would affect the machine outside the namespaces."""
 ENVIRONMENT = (
     "env",
     "-i",
@@ -51,7 +51,7 @@ Entry = Mapping[str, Any]
 
 
 class Run:
-    """The guests of one test process, and the bridge between them and the outside."""
+    """The guests of one test process, and the bridge between them and the machine."""
 
     def __init__(self) -> None:
         STATE.mkdir(parents=True, exist_ok=True)
@@ -73,7 +73,7 @@ class Run:
         return host
 
     def ensure_bridge(self) -> None:
-        """Make the bridge; its own address is pinned, or it would change with each guest that goes."""
+        """Create the bridge with a fixed address, which would otherwise change with each guest that ends."""
         if Path(f"/sys/class/net/{self.bridge}").exists():
             return
         ip("link", "add", self.bridge, "address", f"02:68:66:{self.number:02x}:00:01", "type", "bridge")
@@ -81,7 +81,7 @@ class Run:
         ip("link", "set", self.bridge, "up")
 
     def close(self) -> None:
-        """Kill all guests and remove every trace."""
+        """Kill all guests and remove everything that belongs to the run."""
         for host in list(self.hosts.values()):
             host.down()
         sweep(self.number)
@@ -89,7 +89,7 @@ class Run:
 
 
 class Host:
-    """One guest. Its disk lives until `down`; `cut_power` and `up` keep it."""
+    """One guest. Its disk exists until `down`; `cut_power` keeps it for `start`."""
 
     def __init__(self, run: Run, name: str, number: int) -> None:
         self.name = name
@@ -105,10 +105,10 @@ class Host:
     # -- life --------------------------------------------------------------------------------------------------
 
     def up(self, binds: Iterable[str] = (), layers: Iterable[Path] = (), timeout: float = 30.0) -> None:
-        """Boot and wait until systemd says that the system runs.
+        """Boot and wait until systemd reports that the system runs.
 
-        `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top
-        one first.
+        `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top one
+        first.
         """
         self._options = (tuple(binds), tuple(map(str, layers)))
         for directory in ("upper/etc", "work", "root"):
@@ -151,7 +151,7 @@ class Host:
 
     @property
     def pid(self) -> int:
-        """The guest's PID 1 as seen from outside; 0 while there is none."""
+        """Return the guest's PID 1 as seen from outside; 0 if there is none."""
         with contextlib.suppress(OSError):
             pid = (self._state / "pid").read_text().strip()
             if pid in (self._cgroup / "guest/init.scope/cgroup.procs").read_text().split():
@@ -159,7 +159,7 @@ class Host:
         return 0
 
     def wait(self, timeout: float = 30.0, *, after: int = 0) -> None:
-        """Wait for the end of the boot; `after` is the previous PID 1. Raises `TimeoutError` with the console."""
+        """Wait for the end of the boot; `after` is the previous PID 1. Raise `TimeoutError` with the console."""
 
         def running() -> bool:
             if self.pid in (0, after):
@@ -172,14 +172,14 @@ class Host:
             raise TimeoutError(f"{error}\n{(self._state / 'console').read_text()[-2000:]}") from None
 
     def reboot(self, timeout: float = 30.0) -> None:
-        """Reboot from the inside, same disk."""
+        """Reboot from inside, with the same disk."""
         before = self.pid
         self.run("systemctl", "reboot")
         self.wait(timeout, after=before)
 
     def cut_power(self) -> None:
-        """Kill everything at once; the disk stays as it is. `start` boots it again."""
-        ip("link", "delete", self._cable, quiet=True)  # first: no peer sees the connections being closed
+        """Kill everything at once, and keep the disk; `start` boots it again."""
+        ip("link", "delete", self._cable, quiet=True)  # first, so that no peer sees connections being closed
         end_group(self._cgroup)
         if self._supervisor:
             self._supervisor.communicate()
@@ -190,17 +190,17 @@ class Host:
         self.up(*self._options)
 
     def down(self) -> None:
-        """Kill the guest and remove every trace."""
+        """Kill the guest and remove everything that belongs to it."""
         self.cut_power()
         remove(self._state)
         self._run.hosts.pop(self.name, None)
 
     def plug(self, connected: bool) -> None:
-        """Pull the network cable, or plug it in."""
+        """Disconnect or connect the network cable."""
         ip("link", "set", self._cable, "up" if connected else "down")
 
     def save(self, target: Path, *paths: str) -> None:
-        """Keep what has changed at these paths as a layer for other hosts."""
+        """Save the changes at these paths as a layer for other hosts."""
         for path in paths:
             kept = target / path.lstrip("/")
             kept.parent.mkdir(parents=True, exist_ok=True)
@@ -211,7 +211,7 @@ class Host:
     # -- use ---------------------------------------------------------------------------------------------------
 
     def argv(self, *command: str) -> list[str]:
-        """The command line, outside, that runs a command in the guest as root."""
+        """Return the command line that runs a command in the guest as root."""
         enter = 'mkdir -p "$0/guest/exec"; echo 0 >"$0/guest/exec/cgroup.procs"; exec "$@"'
         inside = ("nsenter", "-t", str(self.pid), "-a", *ENVIRONMENT, "setpriv", "--bounding-set", DROP)
         return ["sh", "-c", enter, str(self._cgroup), *inside, *command]
@@ -219,7 +219,10 @@ class Host:
     def run(
         self, *command: str, check: bool = True, stdin: str | None = None, timeout: float = 60.0
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command in the guest and wait for it. With `check` a status other than 0 raises, with what it said."""
+        """Run a command in the guest and wait for it.
+
+        With `check`, raise an error with its output if its status is not 0.
+        """
         done = subprocess.run(
             self.argv(*command), input=stdin or "", capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -228,7 +231,7 @@ class Host:
         return done
 
     def sh(self, script: str, *, timeout: float = 60.0) -> str:
-        """Run a shell script in the guest, stopping at the first failure; its output."""
+        """Run a shell script in the guest that stops at the first failure; return its output."""
         return self.run("bash", "-euc", script, timeout=timeout).stdout
 
     def spawn(self, *command: str, **options: Any) -> subprocess.Popen[str]:
@@ -236,30 +239,30 @@ class Host:
         return subprocess.Popen(self.argv(*command), **{"text": True, **options})
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
-        """Put a file into the guest, its directories made; nobody there sees half of it, however slow we are."""
+        """Write a file atomically in the guest, and create its directories."""
         directory, _, name = path.rpartition("/")
         part = f"{directory}/.{name}.part"
         script = f'install -D -m {mode:o} /dev/stdin "$1" && mv -fT "$1" "$2"'
         self.run("sh", "-c", script, "write", part, path, stdin=text)
 
     def read(self, path: str) -> str:
-        """The text of a file of the guest."""
+        """Return the text of a file in the guest."""
         return self.run("cat", path).stdout
 
     def http(self, path: str = "/", *, port: int = 80, timeout: float = 5.0) -> str:
-        """What the guest serves over HTTP, asked from the outside. Raises `OSError` when it does not."""
+        """Request a page from the guest by HTTP, from outside. Raise `OSError` if that fails."""
         with urllib.request.urlopen(f"http://{self.address}:{port}{path}", timeout=timeout) as answer:
             return str(answer.read().decode())
 
     def changed(self) -> set[str]:
-        """Paths of the files on the guest's own disk: what the guest has written, compared with its layers."""
+        """Return paths of files on the guest's own disk: those that the guest has written over its layers."""
         upper = self._state / "upper"
         return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if not path.is_dir()}
 
     # -- the journal -------------------------------------------------------------------------------------------
 
     def journal(self, unit: str | None = None, *, since: float | None = None) -> list[Entry]:
-        """Entries of the journal, oldest first: of one unit, from a Unix time on."""
+        """Return journal entries, oldest first, of one unit and since a Unix time."""
         options = [f"--unit={unit}"] if unit else []
         options += [f"--since=@{since:.6f}"] if since is not None else []
         lines = self.run("journalctl", "--output=json", "--no-pager", "--all", *options).stdout.splitlines()
@@ -273,7 +276,7 @@ class Host:
         since: float | None = None,
         timeout: float = 10.0,
     ) -> Entry:
-        """The first entry for which `predicate` holds, waited for. Raises `TimeoutError` with the last entries."""
+        """Wait for the first entry for which `predicate` holds. Raise `TimeoutError` with the last entries."""
         try:
             entry: Entry = wait_for(
                 "the entry in the journal",
@@ -289,7 +292,7 @@ class Host:
 
 @contextlib.contextmanager
 def running() -> Iterator[Run]:
-    """A `Run` that is closed at the end, whatever happens."""
+    """Yield a `Run`, and close it at the end."""
     run = Run()
     try:
         yield run

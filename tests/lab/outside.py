@@ -1,4 +1,4 @@
-"""The lab's work on the machine outside the guests: numbers of test runs, cgroups, bridges, and their removal."""
+"""What the lab uses on the machine: numbers of test runs, cgroups and bridges, and their removal."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import IO, Any
 
 STATE = Path(os.environ.get("HOLDFAST_LAB_STATE", "/dev/shm/holdfast-lab"))
-"""Disks of the guests that are up, and the locks of the test runs."""
+"""Disks of the running guests, and locks of the test runs."""
 DEBIAN_PACKAGES = ("mmdebstrap", "iproute2", "util-linux", "dpkg")
-"""What the machine that runs the tests must have installed."""
+"""Debian packages that the machine needs for the tests."""
 
 
 def missing() -> str:
-    """Why no host can be booted here, or nothing."""
+    """Return why no host can be booted here; empty if one can."""
     if os.geteuid():
         return "only root can boot hosts"
     tools = [
@@ -38,13 +38,13 @@ def missing() -> str:
 
 
 def cgroup_root() -> Path | None:
-    """Where the machine's cgroup2 file system is mounted, if it is."""
+    """Return the mount point of the cgroup2 file system, if there is one."""
     mounts = (line.split() for line in Path("/proc/self/mounts").read_text().splitlines())
     return next((Path(fields[1]) for fields in mounts if fields[2] == "cgroup2"), None)
 
 
 def cgroups() -> Path:
-    """The directory that holds the guests' cgroups. Raises `RuntimeError` when there can be none."""
+    """Return the directory of the guests' cgroups. Raise `RuntimeError` if it cannot exist."""
     root = cgroup_root()
     if root is None:
         raise RuntimeError("no cgroup2 file system is mounted")
@@ -52,7 +52,7 @@ def cgroups() -> Path:
 
 
 def wait_for(what: str, probe: Callable[[], Any], timeout: float = 10.0, interval: float = 0.02) -> Any:
-    """The first true value of `probe`; raises `TimeoutError` that says `what` did not happen."""
+    """Return the first true value of `probe`. Raise `TimeoutError` that names `what` if there is none in time."""
     end = time.monotonic() + timeout
     while True:
         if value := probe():
@@ -63,7 +63,7 @@ def wait_for(what: str, probe: Callable[[], Any], timeout: float = 10.0, interva
 
 
 def lock(number: int) -> IO[str] | None:
-    """Hold the lock of a number; None when somebody else does."""
+    """Lock a number; return None if another process holds the lock."""
     file = (STATE / f"{number}.lock").open("w")
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -74,7 +74,7 @@ def lock(number: int) -> IO[str] | None:
 
 
 def claim() -> tuple[int, IO[str]]:
-    """The first number that nobody holds, held now."""
+    """Lock the first free number."""
     for number in range(1, 255):
         if held := lock(number):
             return number, held
@@ -82,7 +82,7 @@ def claim() -> tuple[int, IO[str]]:
 
 
 def sweep(number: int) -> None:
-    """Remove what is there of a run: guests, disks, bridge."""
+    """Remove everything of a run: guests, disks, bridge."""
     for group in cgroups().glob(f"{bridge_name(number)}-*"):
         end_group(group)
     if (STATE / str(number)).exists():
@@ -91,7 +91,7 @@ def sweep(number: int) -> None:
 
 
 def sweep_others() -> None:
-    """Remove what killed test processes have left behind."""
+    """Remove what killed test processes have left."""
     for left in STATE.glob("*/"):
         if held := lock(int(left.name)):
             with held:
@@ -99,12 +99,12 @@ def sweep_others() -> None:
 
 
 def bridge_name(number: int) -> str:
-    """The bridge of a run."""
+    """Return the name of a run's bridge."""
     return f"hflab{number}"
 
 
 def end_group(group: Path) -> None:
-    """Kill all processes of a cgroup and remove it; harmless when there is none."""
+    """Kill all processes of a cgroup and remove it, if it exists."""
     if not group.exists():
         return
     (group / "cgroup.kill").write_text("1")
@@ -114,18 +114,18 @@ def end_group(group: Path) -> None:
 
 
 def remove(directory: Path) -> None:
-    """Remove a guest's disk, immutable files included."""
+    """Remove a guest's disk, including immutable files."""
     subprocess.run(["chattr", "-R", "-f", "-ia", str(directory)], capture_output=True, check=False)
     shutil.rmtree(directory, ignore_errors=True)
 
 
 def ip(*arguments: str, quiet: bool = False) -> None:
-    """Run `ip`; `quiet`: it need not succeed."""
+    """Run `ip`; with `quiet` it may fail."""
     subprocess.run(["ip", *arguments], check=not quiet, stderr=subprocess.DEVNULL if quiet else None)
 
 
 def allow_inotify() -> None:
-    """Raise the machine's limit of inotify instances for the hosts of all test runs: each systemd holds up to ten."""
+    """Raise the machine's limit of inotify instances: each systemd of the guests needs up to ten."""
     hosts = sum(1 for _ in STATE.glob("*/*/"))
     limit, need = Path("/proc/sys/fs/inotify/max_user_instances"), 128 + 12 * hosts
     if int(limit.read_text()) < need:

@@ -1,4 +1,4 @@
-"""Packages made for one test, and offered by the guest's own repository."""
+"""Packages for one test, in the guest's own repository."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def offer(
     scripts: Mapping[str, str] = NOTHING,
     control: str = "",
 ) -> None:
-    """Build version 1.0 of a package in the guest, from files by path and scripts by name, and have apt know it."""
+    """Build version 1.0 of a package in the guest, from files by path and scripts by name, and update apt's lists."""
     tree = f"/root/{name}"
     head = (
         f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: Lab <lab@example.org>\n"

@@ -1,6 +1,6 @@
-"""A host with the three-tier example and some more states, to be damaged.
+"""A host with the three-tier example and some more states, for tests that damage it.
 
-Here are the host, its expected content, and what the agent must report.
+This module has the host, its expected content, and the reports that are expected from the agent.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lab import Entry, Host, wait_for
 HERE = Path(__file__).parent
 EXAMPLE = HERE.parents[1] / "config" / "examples" / "three-tier"
 OURS = re.compile(r'File "[^"]*/holdfast/')
-"""A line of a traceback of the agent's own code."""
+"""A line of a traceback in the agent's own code."""
 PATIENCE = 60.0
 """Seconds within which any damage must be repaired."""
 CLOCK = """\
@@ -28,16 +28,16 @@ import os, time
 _file, _time = os.open("/srv/clock/offset", os.O_RDONLY), time.time
 time.time = lambda: _time() + int(os.pread(_file, 20, 0) or 0)
 """
-"""The machine's clock cannot be set in a guest, so the agent is shown another one."""
+"""The clock of the machine cannot be set in a guest, so the agent sees a simulated one."""
 DROP_IN = "[Service]\nRestartSec=0.1\nEnvironment=PYTHONPATH=/srv/clock\n"
 SETTINGS_OF_AGENT = "engine: {flap_limit: 1000, recheck: 0}\n"
-"""Chaos is no fight between two who know better; and no full check comes to the rescue: drift has to be noticed."""
+"""Repeated damage is not flapping here, and there is no recheck: drift has to be noticed."""
 TOLD_FOR = (f"file.managed[{LARGE}]", f"file.managed[{SETTINGS}]")
-"""Whose changes `cmd.wait[told]` writes down."""
+"""Resources whose changes `cmd.wait[told]` records."""
 
 
 class Site:
-    """The host, what it looked like when all was right, and what was found wrong."""
+    """The host, its state before the damage, and observed errors."""
 
     def __init__(self, host: Host) -> None:
         self.host = host
@@ -60,7 +60,7 @@ class Site:
         self._observe()
 
     def _observe(self) -> None:
-        """Start looking for files that are half written."""
+        """Start to observe files that are half-written."""
         self.host.write("/root/observe.py", (HERE / "chaos" / "observe.py").read_text())
         self._observer = self.host.spawn("python3", "/root/observe.py", stdout=subprocess.PIPE)
         assert self._observer.stdout.readline() == "ready\n"
@@ -76,16 +76,16 @@ class Site:
                 return
             if time.monotonic() > end:
                 raise RuntimeError(f"cannot do the damage: {script}\n{done.stdout}{done.stderr}")
-            time.sleep(0.2)  # the world may need a moment
+            time.sleep(0.2)  # another program may need a moment
 
     def clock(self, offset: int) -> None:
-        """Set the agent's clock, by seconds, in place: it is read from an open file."""
+        """Set the agent's clock, in seconds, in place: the agent reads it from an open file."""
         self.host.sh(f"mkdir -p /srv/clock; printf %-19s {offset} >/srv/clock/offset")
 
     def failing(self, identity: str) -> None:
         """Wait until the agent has reported in this round that it cannot repair a resource.
 
-        It may also have repaired the resource before the damage was complete.
+        The agent may also have repaired the resource before the damage was complete.
         """
 
         def told() -> bool:
@@ -99,22 +99,22 @@ class Site:
         wait_for(f"{identity} fails", told, 30, 0.1)
 
     def kill(self) -> None:
-        """Kill -9 the agent; systemd starts it again."""
+        """Kill the agent with SIGKILL; systemd starts it again."""
         self.kills += 1
         self.host.run("systemctl", "kill", "-s", "KILL", "holdfast", check=False)
 
     # -- looks -------------------------------------------------------------------------------------------------------
 
     def looks(self) -> str:
-        """What the host looks like, whatever the agent says."""
+        """Return the observable state of the host, independent of the agent's reports."""
         return self.host.run("bash", "-s", stdin=(HERE / "chaos" / "look.sh").read_text()).stdout
 
     def converged(self) -> bool:
-        """The agent says that all is right."""
+        """Return whether the agent reports that the host has converged."""
         return self.host.run("holdfast", "status", check=False).returncode == 0
 
     def recover(self, what: str) -> None:
-        """Wait until all is as it was, and the agent says so, too. Raises `AssertionError` with what differs."""
+        """Wait until everything is as before and the agent says so. Raise `AssertionError` with the differences."""
         end = time.monotonic() + PATIENCE
         while True:
             looks = self.looks()
@@ -122,12 +122,12 @@ class Site:
                 return
             if time.monotonic() > end:
                 break
-            time.sleep(0.05)  # between two looks
+            time.sleep(0.05)  # pause between two checks
         wrong = sorted(set(looks.splitlines()) ^ set(self.right.splitlines()))
         raise AssertionError(f"{what} was not repaired within {PATIENCE} s:\n" + "\n".join(wrong))
 
     def entries(self, since: float) -> list[Entry]:
-        """What the agent has told since then."""
+        """Return what the agent has logged since then."""
         return self.host.journal("holdfast", since=since)
 
     # -- one round ---------------------------------------------------------------------------------------------------
@@ -135,7 +135,7 @@ class Site:
     def suffer(self, *damages: Damage, kill: float | None = None) -> None:
         """Do all this damage at once, and wait for the repairs and their reports.
 
-        If given, the agent is killed so many seconds after the beginning.
+        If given, the agent is killed this many seconds after the beginning.
         """
         what = " and ".join(damage.name for damage in damages) + (
             f", killed after {kill:.2f} s" if kill is not None else ""
@@ -161,7 +161,7 @@ class Site:
         def run(do: object, *arguments: object) -> None:
             try:
                 do(*arguments)
-            except Exception as error:  # noqa: BLE001 - raised below, by the one who waits
+            except Exception as error:  # noqa: BLE001 - raised below in the waiting thread
                 errors.append(error)
 
         threads = [threading.Thread(target=run, args=(damage.do, self)) for damage in damages]
@@ -175,11 +175,11 @@ class Site:
             raise errors[0]
 
     def _kill_after(self, seconds: float) -> None:
-        time.sleep(seconds)  # the moment is the test's input, not a wait for something
+        time.sleep(seconds)  # the moment is an input of the test, not a wait
         self.kill()
 
     def check_record(self, what: str, damages: tuple[Damage, ...], entries: list[Entry]) -> None:
-        """Each repair is in the system journal with its fields; no traceback there is the agent's.
+        """Check that each repair is in the system journal with its fields, and that no traceback is the agent's.
 
         The agent may quote a traceback of the guest book.
         """
@@ -194,11 +194,11 @@ class Site:
         assert not OURS.search(text), f"{what}:\n{text}"
 
     def told(self) -> list[float]:
-        """When `cmd.wait[told]` has run."""
+        """Return the times at which `cmd.wait[told]` ran."""
         return [float(line) for line in self.host.run("cat", "/srv/told", check=False).stdout.split()]
 
     def check_told(self, what: str, before: list[float], entries: list[Entry], *, exactly: bool) -> None:
-        """Whoever watches was told after the last change; without a crash not more often than there were changes."""
+        """Check that subscribers ran after the last change, and without a crash at most once for each change."""
         changes = [
             entry
             for entry in entries
@@ -214,12 +214,12 @@ class Site:
             )
 
     def say(self, text: str) -> None:
-        """What is done when, for whoever looks on or has to find out what went wrong."""
+        """Print an action with its time, to help find out what went wrong."""
         sys.stdout.write(f"{self._mark - self._began:7.1f} s  {text}\n")
         sys.stdout.flush()
 
     def account(self, damages: Sequence[Damage]) -> str:
-        """Information about a failure: the status, `why`, and the log since shortly before this round."""
+        """Return information about a failure: the status, `why`, and the log since shortly before this round."""
         told = [
             f"{int(entry['__REALTIME_TIMESTAMP']) / 1e6 - self._mark:+8.3f} s  {entry.get('MESSAGE')}"
             for entry in self.entries(self._mark - 5)
@@ -241,7 +241,7 @@ class Site:
     # -- the agent ---------------------------------------------------------------------------------------------------
 
     def footprint(self) -> dict[str, int]:
-        """Memory in KB, descriptors and threads of the agent at rest."""
+        """Return memory in KB, descriptors and threads of the idle agent."""
         script = (
             "pid=$(systemctl show -P MainPID holdfast); grep -E '^(VmRSS|Threads)' /proc/$pid/status | tr -d kB; "
             "echo fds: $(ls /proc/$pid/fd | wc -l)"
@@ -252,12 +252,12 @@ class Site:
         }
 
     def half_written(self) -> str:
-        """What was seen of files that were not whole; ends the watch for that."""
+        """End the observation, and return what was seen of half-written files."""
         self.host.run("pkill", "-f", "observe.py", check=False)
         return self._observer.communicate()[0]
 
     def leftovers(self) -> str:
-        """Temporaries that lie about."""
+        """Return temporary files that were left behind."""
         return self.host.sh(
             "find / -xdev -name '.*.holdfast-*' -not -path '/proc/*' 2>/dev/null || true; "
             "find /srv/small -name '.*.holdfast-*'"

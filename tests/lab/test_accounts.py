@@ -1,4 +1,4 @@
-"""Users and groups by the real shadow tools, through the kinds."""
+"""Users and groups: the kinds with the real shadow tools."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ pytestmark = pytest.mark.lab
 HASH = "$6$salt$Fm4lSRJGsUfLMLbS5ZsZZh9OeGUYtmeQTqBJqTqlNNm5iyOWjMgrVJUZzCGeMbI3EDV9pKn5wqhS2N1B0RKTj."
 
 
-def test_present_creates_and_repairs(host: Host, driver: Driver):
-    """A user is planned, created with every field, found right the second time, and put right after drift of each."""
+def test_a_user_is_created_and_repaired(host: Host, driver: Driver):
+    """A user is planned, created with every field, not changed by a second run, and repaired after drift."""
     wanted = {
         "uid": 2001, "gid": "users", "groups": [
             "sudo", "adm",
@@ -49,7 +49,7 @@ def test_present_creates_and_repairs(host: Host, driver: Driver):
 
 
 def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
-    """With and without a declared hash: drift is repaired without unlocking; an empty password gives no access."""
+    """With and without a declared hash, drift is repaired without unlocking; an empty password gives no access."""
 
     def shadow() -> str:
         return host.sh("getent shadow alice").split(":")[1]
@@ -77,8 +77,8 @@ def test_a_password_is_locked_and_unlocked(host: Host, driver: Driver):
         driver.apply("user.present", "alice", password_lock=False)
 
 
-def test_the_home_of_a_user_at_work_is_put_right(host: Host, driver: Driver):
-    """The tools refuse that while a process of the user runs, which does not mind; another number stays refused."""
+def test_the_home_of_a_user_with_processes_is_repaired(host: Host, driver: Driver):
+    """The tools refuse that while a process of the user runs, but it is safe; a change of the uid stays refused."""
     driver.apply("user.present", "alice", home="/srv/alice")
     with host.spawn("setpriv", "--reuid=alice", "--regid=alice", "--clear-groups", "sleep", "1000") as process:
         host.sh(
@@ -97,8 +97,8 @@ def test_the_home_of_a_user_at_work_is_put_right(host: Host, driver: Driver):
         process.wait(10)
 
 
-def test_watch_tells_of_changes_by_hand(host: Host, driver: Driver):
-    """usermod and gpasswd by hand are told of."""  # noqa: D403 - a command
+def test_a_watch_reports_changes_by_hand(host: Host, driver: Driver):
+    """Changes by usermod and gpasswd are reported."""
     driver.apply("user.present", "alice")
     watch = driver.watch("user.present", "alice", shell="/bin/bash")
     for change in ("usermod -s /bin/bash alice", "gpasswd -a alice games", "userdel alice"):
@@ -107,8 +107,8 @@ def test_watch_tells_of_changes_by_hand(host: Host, driver: Driver):
         watch.wait(2.0)
 
 
-def test_groups_are_exact_or_added_to(host: Host, driver: Driver):
-    """Without `remove_groups` other groups are kept; optional groups count only where they exist."""
+def test_groups_are_exact_or_minimal(host: Host, driver: Driver):
+    """Without `remove_groups` other groups are kept; optional groups count only if they exist."""
     host.sh("groupadd devs; useradd -G games alice")
 
     assert driver.apply("user.present", "alice", groups=["devs"], remove_groups=False).changes == {"groups": ["devs"]}
@@ -118,8 +118,8 @@ def test_groups_are_exact_or_added_to(host: Host, driver: Driver):
     assert driver.apply("user.present", "alice", groups=["devs"], optional_groups=["sudo", "no-such"]).right
 
 
-def test_numbers_are_only_changed_when_allowed(host: Host, driver: Driver):
-    """Another uid or primary group is refused, with the argument that would allow it."""
+def test_numbers_are_changed_only_if_allowed(host: Host, driver: Driver):
+    """A change of uid or primary group is refused, and the error names the argument that allows it."""
     driver.apply("user.present", "alice", uid=2001)
     with pytest.raises(Failed, match="cannot change the uid of alice from 2001 to 2002: set allow_uid_change: true"):
         driver.plan("user.present", "alice", uid=2002)
@@ -131,8 +131,8 @@ def test_numbers_are_only_changed_when_allowed(host: Host, driver: Driver):
     assert host.sh("id -u alice; id -gn alice") == "2002\nusers\n"
 
 
-def test_failures_are_explained(host: Host, driver: Driver):
-    """A group that does not exist, a uid that is taken: the tools' own words."""
+def test_failures_have_the_message_of_the_tool(host: Host, driver: Driver):
+    """A group does not exist, or a uid is taken."""
     assert not driver.plan("user.present", "bob", groups=["nobodies"]).right
     with pytest.raises(Failed, match="cannot add user bob: group 'nobodies' does not exist"):
         driver.apply("user.present", "bob", groups=["nobodies"])
@@ -142,8 +142,8 @@ def test_failures_are_explained(host: Host, driver: Driver):
         driver.apply("group.present", "games", addusers=["carol"])
 
 
-def test_password_can_be_left_to_the_user_or_be_empty(host: Host, driver: Driver):
-    """With `enforce_password: false` it is set at creation only; `empty_password` takes it away."""
+def test_a_password_can_be_left_to_the_user_or_be_empty(host: Host, driver: Driver):
+    """With `enforce_password: false` it is set only at the creation; `empty_password` removes it."""
     driver.apply("user.present", "alice", password=HASH, enforce_password=False)
     host.sh("echo alice:changed | chpasswd")
 
@@ -154,7 +154,7 @@ def test_password_can_be_left_to_the_user_or_be_empty(host: Host, driver: Driver
 
 
 def test_absent_ends_sessions_first(host: Host, driver: Driver):
-    """A user whose session still runs is removed all the same, with home if that is asked for."""
+    """A user whose session still runs is removed, and the home if that is declared."""
     driver.apply("user.present", "alice", shell="/bin/bash")
     host.sh("loginctl enable-linger alice; until systemctl -q is-active user@$(id -u alice); do sleep 0.05; done")
 
@@ -165,8 +165,8 @@ def test_absent_ends_sessions_first(host: Host, driver: Driver):
     assert driver.apply("user.absent", "alice").comment == "there is no user alice"
 
 
-def test_absent_names_what_is_in_the_way(host: Host, driver: Driver):
-    """A user with a process outside any session is not removed, and the process is named; `force` does it."""
+def test_absent_names_the_process_that_prevents_it(host: Host, driver: Driver):
+    """A process outside any session prevents the removal, and the error names the process; `force` overrides that."""
     host.sh("useradd daemonic")
     host.sh("systemd-run -q --uid=daemonic sleep 1000")
 
@@ -180,7 +180,7 @@ def test_absent_names_what_is_in_the_way(host: Host, driver: Driver):
 
 
 def test_group_present_and_absent(host: Host, driver: Driver):
-    """A group is created, its members and number kept, and removed; a primary group is not."""
+    """A group is created, keeps its members and number, and is removed; a primary group is not."""
     host.sh("useradd alice; useradd bob; useradd carol")
     wanted = {"gid": 2500, "members": ["alice", "bob"]}
 
@@ -209,8 +209,8 @@ def test_group_present_and_absent(host: Host, driver: Driver):
         driver.apply("group.absent", "alice")
 
 
-def test_interface_has_all_of_it(driver: Driver):
-    """What kinds do not use works, too."""
+def test_every_function_of_the_interface_works(driver: Driver):
+    """Functions that no kind uses work, too."""
     driver.call("user.add", "alice", createhome=False)
 
     assert driver.call("user.rename", "alice", "eve")["changes"] == {"name": {"old": "alice", "new": "eve"}}
@@ -219,8 +219,8 @@ def test_interface_has_all_of_it(driver: Driver):
     assert "sudo" in driver.call("group.list")
 
 
-def test_files_of_a_user_who_was_made_anew_are_given_to_him(host: Host):
-    """Another user was given the number in between, and with it the files: that nobody may keep."""
+def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
+    """Another user had the number in between, and owned the files: that user must not keep them."""
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write(
         "/etc/holdfast/states/site.sls",

@@ -24,12 +24,12 @@ WAYS = {
     "directories": "chmod 711 /etc/holdfast/{pillar,states,resources}",
     "everything": "chmod 700 /etc/holdfast",
 }
-"""What is closed -> how."""
+"""What is closed to other users -> how."""
 
 
 @pytest.fixture(scope="module", params=WAYS)
 def closed(request, run, layers):
-    """A host with such a user, for all tests here; his own states lie in his home."""
+    """Return a host with such a user, for all tests of this module; the user's own states are in the home."""
     host = run.host(layers=layers)
     try:
         host.sh(f"{ROOTS}\n{WAYS[request.param]}")
@@ -39,12 +39,12 @@ def closed(request, run, layers):
 
 
 def alice(host, *words: str):
-    """Run a verb as the user, in her home."""
+    """Run a verb as the user, in the home."""
     return host.run("runuser", "-l", "alice", "-c", f"holdfast {' '.join(words)}", check=False)
 
 
-def test_states_of_ones_own_need_nothing_of_the_host(closed):
-    """Each verb that looks at states, and `apply`: without the pillar of the host, which is said."""
+def test_a_users_own_states_need_nothing_of_the_host(closed):
+    """Each verb that compiles states, and `apply`, work without the pillar of the host, and say so."""
     said = "--states alone: without the pillar of this host (--pillar DIR names one)\n"
     plan = alice(closed, "plan", "--states", "mine")
     assert (plan.returncode, plan.stderr) == (2, said)
@@ -56,8 +56,8 @@ def test_states_of_ones_own_need_nothing_of_the_host(closed):
     assert closed.run("stat", "--format=%U", "/home/alice/made").stdout == "alice\n"
 
 
-def test_what_needs_nothing_of_the_host_works(closed):
-    """The manual of a kind, what Tab completes, and formatting."""
+def test_verbs_that_need_nothing_of_the_host_work(closed):
+    """The documentation of a kind, completion, and formatting work."""
     assert alice(closed, "doc", "file.managed").stdout.startswith("file.managed")
     assert alice(closed, "fmt", "--check", "mine").returncode == 0
     assert alice(closed, "version").returncode == 0
@@ -66,8 +66,8 @@ def test_what_needs_nothing_of_the_host_works(closed):
 @pytest.mark.parametrize(
     "words", [("plan",), ("check",), ("apply",), ("plan", "--states", "mine", "--pillar", "/etc/holdfast/pillar")]
 )
-def test_what_cannot_be_read_is_told_with_what_to_do(closed, words):
-    """Nothing of what only root may read is shown."""
+def test_unreadable_files_are_reported_with_the_fix(closed, words):
+    """Nothing of their content is shown."""
     done = alice(closed, *words)
 
     assert done.returncode == 3
@@ -76,8 +76,8 @@ def test_what_cannot_be_read_is_told_with_what_to_do(closed, words):
     assert "correct-horse" not in done.stdout + done.stderr
 
 
-def test_the_agent_is_not_for_everybody(closed):
-    """The verbs that ask it say so, with an exit code of their own."""
+def test_verbs_that_query_the_agent_are_refused(closed):
+    """They have an exit code of their own."""
     closed.sh("holdfast install")
     for verb in ("status", "why x", "log", "recheck", "pause"):
         done = alice(closed, verb)

@@ -51,7 +51,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """A host whose agent keeps a package, its service and its file."""
+    """Return a host whose agent manages a package, its service and its file."""
     offer(host, "toy", files=FILES, scripts=SCRIPTS)
     host.write("/etc/holdfast/states/toy.sls", STATES)
     host.run("holdfast", "install")
@@ -60,29 +60,29 @@ def agent(host: lab.Host) -> lab.Host:
 
 
 def text(host: lab.Host) -> str:
-    """What systemd shows of the agent."""
+    """Return the status text that systemd shows for the agent."""
     return host.run("systemctl", "show", "-P", "StatusText", "holdfast").stdout
 
 
 def active(host: lab.Host) -> bool:
-    """The service runs."""
+    """Return whether the service runs."""
     return host.run("systemctl", "is-active", "toyd", check=False).returncode == 0
 
 
 def whole(host: lab.Host) -> bool:
-    """All is as declared."""
+    """Return whether everything is as declared."""
     installed = host.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "toy", check=False).stdout == "ii "
     return installed and active(host) and host.run("cat", "/etc/toy.conf", check=False).stdout == "ours\n"
 
 
 def repaired(host: lab.Host) -> bool:
-    """What does not belong to the package is repaired."""
+    """Return whether resources that do not belong to the package are repaired."""
     host.write("/srv/other", "drift")
     lab.wait_for("the other file is repaired", lambda: host.read("/srv/other") == "other\n", 5)
     return True
 
 
-def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
+def test_a_removal_is_left_alone_while_it_runs(agent: lab.Host) -> None:
     """The service and the file are left alone while everything else is repaired; then both are repaired at once."""
     agent.write("/srv/slow", "")
     with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
@@ -112,13 +112,13 @@ def test_a_removal_is_not_fought_while_it_runs(agent: lab.Host) -> None:
 
 
 def why(host: lab.Host, identity: str) -> str:
-    """What the agent says of one resource."""
+    """Return `why` of one resource."""
     return host.run("holdfast", "why", identity, "--format", "json", check=False).stdout
 
 
 @pytest.mark.parametrize("locks", [["lock-frontend"], ["lock-frontend", "lock"]])
-def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> None:
-    """An aptitude that is open, or a question of apt's, does not hold any package yet.
+def test_a_lock_alone_delays_nothing(agent: lab.Host, locks: list[str]) -> None:
+    """An open aptitude, or a question of apt, does not affect any package yet.
 
     States that install packages wait without a worker.
     """
@@ -143,8 +143,8 @@ def test_a_lock_alone_holds_back_nothing(agent: lab.Host, locks: list[str]) -> N
     lab.wait_for("the other package", lambda: agent.run("which", "tiny", check=False).returncode == 0, 20)
 
 
-def test_the_agents_own_apt_holds_back_nothing_of_its_own(agent: lab.Host) -> None:
-    """Also a package manager that a command of a state runs.
+def test_the_agents_own_apt_delays_none_of_its_resources(agent: lab.Host) -> None:
+    """The same holds for a package manager that a command of a state runs.
 
     The service does not require the package here, whose state has to wait for the lock.
     """

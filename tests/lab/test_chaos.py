@@ -1,8 +1,8 @@
 """An application under random drift, whose agent is killed at random moments: it converges, and nothing is lost.
 
-`HOLDFAST_CHAOS_SECONDS` says for how long (default: 30, on CI 600). `HOLDFAST_CHAOS_SEED` makes the same choices
-again, as many of them as fit into the time; by default it is chosen by chance and printed, on CI it is always the
-same. `HOLDFAST_CHAOS_ONLY` names the damages to choose from.
+`HOLDFAST_CHAOS_SECONDS` is the duration (default: 30, on CI 600). `HOLDFAST_CHAOS_SEED` repeats the same choices, as
+far as the time allows; the default is random and printed, on CI it is constant. `HOLDFAST_CHAOS_ONLY` names the damages
+to choose from.
 """
 
 from __future__ import annotations
@@ -28,25 +28,25 @@ SEED = os.environ.get("HOLDFAST_CHAOS_SEED") or ("20" if CI else str(random.Syst
 DAMAGES = [*kinds(damages_of_files, damages_of_system, damages_of_agent)]
 CHOSEN = [damage for damage in DAMAGES if damage.name in os.environ.get("HOLDFAST_CHAOS_ONLY", damage.name).split(",")]
 GROWTH = 6 * 1024
-"""KB that the agent may grow by after it has warmed up: the allocator's give and take, not what is kept."""
+"""KB by which the agent may grow after it has warmed up, because the allocator keeps some memory."""
 WARM = min(10, len(CHOSEN))
-"""Rounds after which it has."""
+"""Rounds of warming up."""
 
 
 def turns(chance: random.Random, damages: list[Damage]) -> Iterator[Damage]:
-    """All damages in some order, and again in another, for ever; none if there is none to choose from."""
+    """Yield all damages in random order, then in another order, for ever; none if there are none to choose from."""
     while damages:
         yield from chance.sample(damages, len(damages))
 
 
 def test_there_are_fifty_kinds_of_damage() -> None:
-    """Each with a name of its own."""
+    """Each has a name of its own."""
     assert len({damage.name for damage in DAMAGES}) == len(DAMAGES) >= 50
 
 
 @pytest.mark.timeout(SECONDS + 600)
-def test_an_application_under_random_drift_ends_as_declared(host: lab.Host) -> None:
-    """Each damage is repaired, logged and delivered; no file is half written, and costs do not grow."""
+def test_an_application_under_random_drift_converges(host: lab.Host) -> None:
+    """Each damage is repaired, logged and delivered; no file is half-written, and costs do not grow."""
     site = Site(host)
     site.say(f"HOLDFAST_CHAOS_SEED={SEED}")
     began = time.monotonic()
@@ -58,7 +58,7 @@ def test_an_application_under_random_drift_ends_as_declared(host: lab.Host) -> N
         if time.monotonic() > began + SECONDS / 2:
             break
 
-    # A new process, to be looked at for as long as it lives.
+    # a new process, to be measured as long as it lives
     host.run("systemctl", "restart", "holdfast")
     site.recover("a restart")
     warm = site.footprint()

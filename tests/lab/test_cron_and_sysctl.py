@@ -1,4 +1,4 @@
-"""Jobs of a real cron and parameters of a real kernel, through the kinds."""
+"""Jobs of a real cron and parameters of a real kernel, with the kinds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ FORWARD = "net.ipv4.ip_forward"
 
 
 def crontab(host: Host, user: str = "root") -> str:
-    """What cron has of a user."""
+    """Return the crontab of a user."""
     return host.run("crontab", "-u", user, "-l", check=False).stdout
 
 
@@ -38,8 +38,8 @@ def test_a_job_is_added_changed_and_removed(host: Host, driver: Driver):
     assert driver.apply("cron.absent", "night", user="app", identifier="night").right
 
 
-def test_what_cron_refuses_is_the_error(host: Host, driver: Driver):
-    """For a missing user the crontab stays unchanged. Invalid fields are reported by the compiler."""
+def test_a_refusal_of_cron_is_the_error(host: Host, driver: Driver):
+    """For a missing user, the crontab stays unchanged. The compiler reports invalid fields."""
     driver.apply("cron.present", "/bin/true", minute=1)
     before = crontab(host)
     with pytest.raises(Failed, match=r"cannot read the crontab of nobody-here: .*unknown"):
@@ -48,8 +48,8 @@ def test_what_cron_refuses_is_the_error(host: Host, driver: Driver):
     assert crontab(host) == before
 
 
-def test_the_watch_tells_of_edits_and_removals(host: Host, driver: Driver):
-    """Before there is a crontab at all, too."""
+def test_a_watch_reports_edits_and_removals(host: Host, driver: Driver):
+    """The watch also works before a crontab exists."""
     watch = driver.watch("cron.present", "/bin/true")
     for change in (
         "echo '@daily x' | crontab -",
@@ -63,15 +63,15 @@ def test_the_watch_tells_of_edits_and_removals(host: Host, driver: Driver):
 
 
 def test_the_job_runs(host: Host, driver: Driver):
-    """cron itself takes it: a job of @reboot at its next start."""  # noqa: D403 - a program
+    """The real cron runs a job of @reboot at its next start."""
     driver.apply("cron.present", "touch /tmp/ran", special="@reboot")
     host.sh("rm -f /run/crond.reboot; systemctl restart cron")
 
     lab.wait_for("the job has run", lambda: host.run("test", "-e", "/tmp/ran", check=False).returncode == 0, 10)
 
 
-def test_a_parameter_is_set_kept_and_repaired(host: Host, driver: Driver):
-    """In the kernel and in Salt's file, whichever was changed."""
+def test_a_parameter_is_set_stored_and_repaired(host: Host, driver: Driver):
+    """The parameter is repaired in the kernel and in Salt's file, whichever has changed."""
     host.sh(f"sysctl -q -w {FORWARD}=0")
     assert not driver.plan("sysctl.present", FORWARD, value=1).right
     assert driver.apply("sysctl.present", FORWARD, value=1).changes == {FORWARD: "1"}
@@ -90,8 +90,8 @@ def test_a_parameter_is_set_kept_and_repaired(host: Host, driver: Driver):
     assert host.read("/proc/sys/net/ipv4/ip_forward") == "1\n"
 
 
-def test_what_the_kernel_refuses_is_the_error(host: Host, driver: Driver):
-    """And it does not wait in the file for the next boot."""
+def test_a_refusal_of_the_kernel_is_the_error(host: Host, driver: Driver):
+    """The value is then not stored for the next boot."""
     with pytest.raises(Failed, match=f"cannot set 'many' for {FORWARD}: the kernel refuses that value"):
         driver.apply("sysctl.present", FORWARD, value="many")
     with pytest.raises(Failed, match=r"cannot set '77' for kernel.panic: it is read-only here"):
@@ -100,8 +100,8 @@ def test_what_the_kernel_refuses_is_the_error(host: Host, driver: Driver):
     assert host.run("test", "-e", "/etc/sysctl.d/99-holdfast.conf", check=False).returncode == 1
 
 
-def test_the_watch_tells_of_the_parameter_and_its_file(host: Host, driver: Driver):
-    """At once: the kernel has events for what is written there."""
+def test_a_watch_reports_the_parameter_and_its_file(host: Host, driver: Driver):
+    """Writes are reported at once, because the kernel has events for them."""
     driver.apply("sysctl.present", FORWARD, value=1)
     watch = driver.watch("sysctl.present", FORWARD, value=1)
     for change in (

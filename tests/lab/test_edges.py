@@ -1,4 +1,4 @@
-"""Automatic edges and a composite on a real host: related resources are repaired in order without any requisite."""
+"""Automatic edges and a composite on a real host: related resources are repaired in order, without requisites."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ app:
 
 @pytest.fixture(scope="module")
 def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
-    """A host that is as declared, its agent started once more, so that it knows what the package ships."""
+    """Return a converged host, whose agent was restarted so that it knows the files of the package."""
     host = run.host("edges", layers=layers)
     try:
         host.run("holdfast", "install")
@@ -69,14 +69,17 @@ def kept(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[lab.Host]:
 
 
 def quiet(host: lab.Host) -> None:
-    """Wait until all is as declared."""
+    """Wait until everything is as declared."""
     lab.wait_for(
         "the agent has converged", lambda: "converged" in host.run("holdfast", "status", check=False).stdout, 60
     )
 
 
 def damaged(host: lab.Host, script: str, last: str) -> list[lab.Entry]:
-    """Do this as root; what the agent said of changes and failures until `last` was put right and all is quiet."""
+    """Do this damage as root.
+
+    Return the reported changes and failures until `last` was repaired and the host has converged.
+    """
     mark = time.time()
     host.sh(script)
     host.wait_journal(
@@ -87,12 +90,12 @@ def damaged(host: lab.Host, script: str, last: str) -> list[lab.Entry]:
 
 
 def of(entries: list[lab.Entry], *results: str) -> list[str]:
-    """The resources with these results, in order."""
+    """Return the resources with these results, in order."""
     return [str(entry["RESOURCE"]) for entry in entries if entry.get("RESULT") in results]
 
 
-def test_a_package_that_is_purged_comes_back_before_what_belongs_to_it(kept: lab.Host) -> None:
-    """Paused, so that all of it is found at once: then the package is first, and nothing fails for want of it."""
+def test_a_purged_package_is_repaired_before_its_files_and_service(kept: lab.Host) -> None:
+    """After a pause the agent finds everything at once: the package is first, and nothing fails for lack of it."""
     purge = (
         "holdfast pause; apt-get -qq purge -y nginx-light nginx-common >/dev/null 2>&1; rm -rf /etc/nginx; "
         "holdfast resume"
@@ -108,8 +111,8 @@ def test_a_package_that_is_purged_comes_back_before_what_belongs_to_it(kept: lab
     assert "kept by Holdfast" in kept.read("/etc/nginx/conf.d/site.conf")
 
 
-def test_a_directory_that_is_moved_away_comes_back_before_its_files(kept: lab.Host) -> None:
-    """Fifty of them, and none fails on the way."""
+def test_a_moved_directory_is_repaired_before_its_files(kept: lab.Host) -> None:
+    """There are fifty files, and none fails meanwhile."""
     entries = damaged(kept, "mv /srv/work /srv/gone", "file.managed[/srv/work/f49]")
 
     assert of(entries, "failed") == []
@@ -117,8 +120,8 @@ def test_a_directory_that_is_moved_away_comes_back_before_its_files(kept: lab.Ho
     assert kept.sh("ls /srv/work | wc -l").strip() == "50"
 
 
-def test_a_unit_that_is_edited_is_put_right_and_restarted(kept: lab.Host) -> None:
-    """Its parts do that; the whole has changed, too."""
+def test_an_edited_unit_is_repaired_and_restarted(kept: lab.Host) -> None:
+    """The parts of the composite do that; the composite has changed, too."""
     before = kept.sh("systemctl show -P MainPID app")
     entries = damaged(kept, "echo '# by hand' >> /etc/systemd/system/app.service", "systemd_unit.running[app]")
 

@@ -1,4 +1,4 @@
-"""Grains that change on a real host are noticed at once, and concern only those who have read them."""
+"""Grains that change on a real host are noticed at once, and affect only states and templates that read them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TEMPLATE = "/srv/name:\n  file.managed:\n    - source: salt://name.jinja\n    - 
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """A host whose states have read addresses, and a template of a file the name; one has read nothing."""
+    """Return a host with states that read addresses, a template that reads the name, and a state that reads nothing."""
     host.write("/etc/holdfast/states/addresses.sls", STATES)
     host.write("/etc/holdfast/states/name.sls", TEMPLATE)
     host.write("/etc/holdfast/states/name.jinja", "{{ grains.fqdn }}\n")
@@ -30,16 +30,16 @@ def agent(host: lab.Host) -> lab.Host:
 
 
 def content(host: lab.Host, path: str) -> str:
-    """What is in a file."""
+    """Return the content of a file."""
     return host.run("cat", path).stdout
 
 
 def told(host: lab.Host) -> list[str]:
-    """All messages of the agent."""
+    """Return all messages of the agent."""
     return [str(entry.get("MESSAGE")) for entry in host.journal("holdfast")]
 
 
-def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) -> None:
+def test_a_changed_address_or_name_is_in_force_within_seconds(agent: lab.Host) -> None:
     """A changed grain affects the states and templates that read it; no others are checked or retried."""
     looks = sum("/srv/other" in line for line in told(agent))
     agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
@@ -55,8 +55,8 @@ def test_an_address_and_a_name_are_taken_over_within_seconds(agent: lab.Host) ->
     assert content(agent, "/srv/runs") == "run\n"
 
 
-def test_a_flood_of_addresses_is_one_compilation(agent: lab.Host) -> None:
-    """As many as come within a second count as one; the loop is not held up."""
+def test_many_new_addresses_are_one_compilation(agent: lab.Host) -> None:
+    """Changes within one second count as one; the event loop is not blocked."""
     before = sum(line.startswith("compiled") for line in told(agent))
     agent.sh("for i in $(seq 250); do echo address add 10.98.1.$i/32 dev lo; done | ip -batch -")
     lab.wait_for("the last address", lambda: "10.98.1.250" in content(agent, "/srv/addresses"), 10)

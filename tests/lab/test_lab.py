@@ -1,4 +1,4 @@
-"""The lab itself: what other tests rely on holds."""
+"""The lab itself keeps the promises that other tests rely on."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from outside import STATE, wait_for
 pytestmark = pytest.mark.lab
 
 
-def test_host_is_a_debian_with_systemd_and_holdfast(host: Host):
-    """A host runs systemd without failed units, and Holdfast can be imported by its own environment."""
+def test_a_host_is_a_debian_with_systemd_and_holdfast(host: Host):
+    """A host runs systemd without failed units, and its environment can import Holdfast."""
     assert host.run("ps", "-o", "comm=", "1").stdout.strip() == "systemd"
     assert host.run("systemctl", "--failed", "--no-legend").stdout == ""
     assert "0." in host.run("/opt/holdfast/bin/python", "-c", "import holdfast; print(holdfast.__version__)").stdout
 
 
 def test_files_survive_a_reboot_and_a_power_cut(host: Host):
-    """The disk stays when the host is rebooted from the inside, and when it loses its power."""
+    """The disk is kept when the host reboots from inside, and when it loses its power."""
     host.write("/root/note", "kept\n", 0o600)
     host.reboot()
 
@@ -37,7 +37,7 @@ def test_files_survive_a_reboot_and_a_power_cut(host: Host):
     assert "/root/note" in host.changed()
 
 
-def test_journal_can_be_waited_for(host: Host):
+def test_the_journal_can_be_awaited(host: Host):
     """An entry that is written later is found, with its fields."""
     host.spawn("systemd-run", "--unit=late", "--quiet", "sh", "-c", "sleep 0.2; echo hello; echo '<4>careful'").wait()
 
@@ -46,8 +46,8 @@ def test_journal_can_be_waited_for(host: Host):
     assert entry["PRIORITY"] == "4"
 
 
-def test_web_server_comes_from_the_local_repository(host: Host):
-    """The web server can be installed without a network, and is reached from the outside."""
+def test_the_web_server_comes_from_the_local_repository(host: Host):
+    """The web server is installed without a network, and can be reached from outside."""
     host.sh("DEBIAN_FRONTEND=noninteractive apt-get -qq install nginx-light")
 
     assert "Welcome to nginx" in host.http("/")
@@ -58,7 +58,7 @@ def test_web_server_comes_from_the_local_repository(host: Host):
 
 
 def test_hosts_see_each_other(run: Run, host: Host):
-    """Two hosts of one run are on one network."""
+    """Two hosts of one run are in one network."""
     other = run.host("other")
     try:
         host.run("ping", "-c1", "-W2", other.address)
@@ -67,7 +67,7 @@ def test_hosts_see_each_other(run: Run, host: Host):
 
 
 def test_nothing_is_left_of_a_killed_test_process(run: Run):
-    """Guests die with the process that booted them, however it ends, and the next one clears the rest away."""
+    """Guests end with the process that booted them, however it ends, and the next process removes the rest."""
     script = textwrap.dedent("""
         import lab
         run = lab.Run()

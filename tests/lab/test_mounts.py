@@ -1,4 +1,4 @@
-"""What is mounted over a managed path hides it, and inotify tells nothing of that: the mount table does."""
+"""A mount over a managed path hides the file. inotify does not report that, but the mount table does."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STATES = """\
 
 
 def page(host: lab.Host) -> str:
-    """What is at the managed path."""
+    """Return the content at the managed path."""
     return host.run("cat", "/srv/www/page", check=False).stdout
 
 
-def test_what_is_hidden_by_a_mount_is_made_in_it_and_left_alone_when_it_is_gone(host: lab.Host) -> None:
-    """A mount over the directory, over one of its parents, or at first read-only; the path may contain blanks."""
+def test_a_file_hidden_by_a_mount_is_created_in_it_and_left_alone_after_the_unmount(host: lab.Host) -> None:
+    """The mount is over the directory, over one of its parents, or read-only at first; the path may contain spaces."""
     host.run("holdfast", "install")
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write("/etc/holdfast/states/site.sls", STATES + STATES.replace("/srv/www", "/srv/a b"))

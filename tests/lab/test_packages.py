@@ -1,4 +1,4 @@
-"""Packages by a real apt, through the kinds."""
+"""Packages: the kinds with a real apt."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ sys.stdin.read()
 
 
 def version(host: Host, name: str) -> str:
-    """The installed version by dpkg's own account, or its status when it is not installed."""
+    """Return the installed version according to dpkg, or the status if the package is not installed."""
     shown = host.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${Version}", name, check=False).stdout
     status, _, installed = shown.partition("|")
     return installed if status[1:2] == "i" else status.strip()
@@ -49,8 +49,8 @@ def test_installed_installs_and_repairs(host: Host, driver: Driver):
     assert version(host, "tiny") == "2.0"
 
 
-def test_one_transaction_installs_many_and_tells_of_dependencies(host: Host, driver: Driver):
-    """What a package pulls in is among the changes, planned and done."""
+def test_one_transaction_installs_many_and_reports_dependencies(host: Host, driver: Driver):
+    """Dependencies are among the planned and the made changes."""
     wanted = {"pkgs": ["tiny-needs", {"nginx-light": ">=1.18"}]}
 
     planned = driver.plan("pkg.installed", "tools", **wanted)
@@ -62,8 +62,8 @@ def test_one_transaction_installs_many_and_tells_of_dependencies(host: Host, dri
     assert driver.apply("pkg.installed", "httpd").right, "a virtual package is there when a package provides it"
 
 
-def test_versions_are_held_to(host: Host, driver: Driver):
-    """An exact version, a pattern and conditions are installed, up and down, and checked."""
+def test_versions_are_maintained(host: Host, driver: Driver):
+    """An exact version, a pattern and conditions are installed, by upgrade and downgrade, and checked."""
     for asked, expected in {"1.0": "1.0", ">=1.5": "2.0", "<2": "1.0", "2*": "2.0", "latest": "2.0"}.items():
         driver.apply("pkg.installed", "tiny", version=asked)
         assert version(host, "tiny") == expected
@@ -88,7 +88,7 @@ def test_latest_upgrades(host: Host, driver: Driver):
 
 
 def test_removed_and_purged(host: Host, driver: Driver):
-    """Removing leaves the configuration, purging does not, also later; what is not there is right."""
+    """Removing keeps the configuration, purging removes it, also later; a missing package is as declared."""
     driver.apply("pkg.installed", "tiny")
 
     assert driver.plan("pkg.removed", "tiny").changes == {"tiny": {"old": "2.0", "new": ""}}
@@ -102,8 +102,8 @@ def test_removed_and_purged(host: Host, driver: Driver):
     assert driver.apply("pkg.removed", "no-such-package").right
 
 
-def test_only_a_version_that_is_meant_is_removed(host: Host, driver: Driver):
-    """Another one stays, and that is right; what it left behind is purged whatever the version."""
+def test_only_the_declared_version_is_removed(host: Host, driver: Driver):
+    """Another version is as declared; remaining configuration is purged whatever the version is."""
     driver.apply("pkg.installed", "tiny", version="1.0")
 
     for kind in ("pkg.removed", "pkg.purged"):
@@ -117,7 +117,7 @@ def test_only_a_version_that_is_meant_is_removed(host: Host, driver: Driver):
 
 
 def test_holds_are_replaced(host: Host, driver: Driver):
-    """With `replace` only the packages that are named are on hold."""
+    """With `replace`, only the named packages are on hold."""
     driver.apply("pkg.installed", "tiny", hold=True)
     host.sh("apt-mark -q hold bash")
 
@@ -133,8 +133,8 @@ def test_holds_are_replaced(host: Host, driver: Driver):
     assert driver.apply("pkg.held", "none", pkgs=[], replace=True).right
 
 
-def test_hold_keeps_a_version(host: Host, driver: Driver):
-    """A package on hold is not upgraded by hand; unless the state lets go of it."""
+def test_a_hold_keeps_a_version(host: Host, driver: Driver):
+    """A package on hold is not upgraded, unless the state releases it."""
     driver.apply("pkg.installed", "tiny", version="1.0", hold=True)
 
     assert driver.apply("pkg.installed", "tiny", version="1.0", hold=True).right
@@ -145,14 +145,14 @@ def test_hold_keeps_a_version(host: Host, driver: Driver):
     assert (version(host, "tiny"), driver.call("pkg.holds")) == ("2.0", {})
 
 
-def test_package_file_is_installed(host: Host, driver: Driver):
+def test_a_package_file_is_installed(host: Host, driver: Driver):
     """A package can come from a file."""
     driver.apply("pkg.installed", "tiny", sources=[{"tiny": "/srv/apt/tiny_1.0_all.deb"}])
 
     assert version(host, "tiny") == "1.0"
 
 
-def test_failures_are_explained_in_apts_words(driver: Driver):
+def test_failures_have_the_messages_of_apt(driver: Driver):
     """A mistyped name gets the right one; unmet dependencies and failing scripts are quoted."""
     for name, why in {
         "tinny": r"cannot install tinny: Unable to locate package tinny; did you mean tiny\?",
@@ -166,8 +166,8 @@ def test_failures_are_explained_in_apts_words(driver: Driver):
     assert planned.comment.startswith("would install tinny; as things are now this would fail: cannot install tinny:")
 
 
-def test_lists_are_fetched_when_something_is_not_found(host: Host, driver: Driver):
-    """On a host whose lists were never fetched a package is installed all the same, unless that is forbidden."""
+def test_lists_are_fetched_if_a_package_is_not_found(host: Host, driver: Driver):
+    """On a host that never fetched its package lists a package is installed, unless `refresh` forbids that."""
     host.sh("rm -rf /var/lib/apt/lists/*; apt-get clean")
 
     with pytest.raises(Failed, match="Unable to locate package tiny"):
@@ -176,8 +176,8 @@ def test_lists_are_fetched_when_something_is_not_found(host: Host, driver: Drive
     assert version(host, "tiny") == "2.0"
 
 
-def test_lock_is_waited_for(host: Host, driver: Driver):
-    """While somebody else holds apt's lock we wait and say who it is; then the work is done."""
+def test_the_lock_is_awaited(host: Host, driver: Driver):
+    """While another process holds apt's lock, the resource waits and names the process; then it is applied."""
     holder = host.spawn("/usr/bin/python3", "-c", HOLD_LOCK, stdin=-1, stdout=-1)
     with holder:
         holder.stdout.readline()
@@ -190,8 +190,8 @@ def test_lock_is_waited_for(host: Host, driver: Driver):
         assert driver.answer(number)["changes"] == {"tiny": {"old": "", "new": "2.0"}}
 
 
-def test_interrupted_installation_is_finished(host: Host, driver: Driver):
-    """A package that was unpacked and never configured does not block everything else."""
+def test_an_interrupted_installation_is_finished(host: Host, driver: Driver):
+    """A package that was unpacked but not configured does not block other packages."""
     host.sh("dpkg --unpack /srv/apt/tiny_1.0_all.deb")
 
     driver.apply("pkg.installed", "tiny-needs")
@@ -199,8 +199,8 @@ def test_interrupted_installation_is_finished(host: Host, driver: Driver):
     assert (version(host, "tiny"), version(host, "tiny-needs")) == ("1.0", "1.0")
 
 
-def test_package_whose_unpacking_was_cut_short_is_unpacked_again(host: Host, driver: Driver):
-    """To apt, what is half installed is installed; it has nothing to do."""
+def test_an_interrupted_unpacking_is_repeated(host: Host, driver: Driver):
+    """For apt, a half-installed package is installed, and nothing is to be done."""
     driver.apply("pkg.installed", "tiny")
     for flag in ("ok", "reinstreq"):
         host.sh(
@@ -212,8 +212,8 @@ def test_package_whose_unpacking_was_cut_short_is_unpacked_again(host: Host, dri
 
 
 @pytest.mark.parametrize("victim", ["dpkg", "apt-get"])
-def test_an_installation_that_is_killed_may_be_tried_again(host: Host, driver: Driver, victim: str):
-    """For want of memory, perhaps: it says nothing against the package."""
+def test_a_killed_installation_may_be_tried_again(host: Host, driver: Driver, victim: str):
+    """It may have been killed for lack of memory, which says nothing about the package."""
     killer = f'#!/bin/sh\ncase "$*" in *--unpack*) pkill -KILL -x {victim};; esac\nexec /root/dpkg "$@"\n'
     host.sh("cp /usr/bin/dpkg /root/")
     host.write("/usr/bin/dpkg", killer, 0o755)
@@ -223,8 +223,8 @@ def test_an_installation_that_is_killed_may_be_tried_again(host: Host, driver: D
     assert caught.value.kind == "Temporary"
 
 
-def test_an_installation_that_is_killed_when_it_is_done_is_told(host: Host, driver: Driver):
-    """What it has changed is its record; nobody would tell it later, for all is right then."""
+def test_an_installation_that_is_killed_at_its_end_is_reported(host: Host, driver: Driver):
+    """Its changes must be reported now, because the next check finds the package as declared."""
     host.sh("cp /usr/bin/dpkg /root/")
     host.write("/usr/bin/dpkg", '#!/bin/sh\n/root/dpkg "$@"\ncase "$*" in *--configure*) kill -KILL $$;; esac\n', 0o755)
 
@@ -239,8 +239,8 @@ def test_an_installation_that_is_killed_when_it_is_done_is_told(host: Host, driv
     driver.logged("the package manager failed, but this is right")
 
 
-def test_a_dpkg_that_left_notes_behind_is_finished_although_all_is_right(host: Host, driver: Driver):
-    """Nobody comes back to a package that is right, but every apt would refuse to work until `dpkg --configure -a`."""
+def test_an_interrupted_dpkg_is_finished_even_if_the_package_is_as_declared(host: Host, driver: Driver):
+    """Otherwise every apt would refuse to work until `dpkg --configure -a`."""
     host.sh("cp /usr/bin/dpkg /root/")
     left = "dpkg-query -s tiny >/var/lib/dpkg/updates/0000; echo >>/var/lib/dpkg/updates/0000; kill -KILL $$"
     host.write(
@@ -252,8 +252,8 @@ def test_a_dpkg_that_left_notes_behind_is_finished_although_all_is_right(host: H
     host.sh("cp /root/dpkg /usr/bin/; apt-get -qq -y install tiny-needs")
 
 
-def test_what_a_failed_installation_has_changed_is_told(host: Host):
-    """One of two packages refuses; the other is there, and is told of although the state has failed."""
+def test_changes_of_a_failed_installation_are_reported(host: Host):
+    """One of two packages refuses; the other is installed, and is reported although the state has failed."""
     offer(host, "sulky", scripts={"postinst": "echo 'sulky: not today' >&2; exit 1\n"})
     host.write("/srv/states/both.sls", "both:\n  pkg.installed:\n    - pkgs: [tiny, sulky]\n")
 
@@ -264,8 +264,8 @@ def test_what_a_failed_installation_has_changed_is_told(host: Host):
     assert "sulky: not today" in result["comment"]
 
 
-def test_interface_has_all_of_it(driver: Driver):
-    """Every function of the interface works: what kinds do not use, templates and modules may."""
+def test_every_function_of_the_interface_works(driver: Driver):
+    """Templates and modules may use functions that no kind uses."""
     driver.apply("pkg.installed", "tiny", version="1.0")
 
     assert driver.call("pkg.upgrades") == {"tiny": {"current": "1.0", "candidate": "2.0"}}
@@ -292,7 +292,7 @@ needs:
 
 
 def transactions(host: Host) -> list[str]:
-    """What apt was asked to change and has changed, by its own account."""
+    """Return what apt was asked to change and has changed, according to its own log."""
     history = host.run("cat", "/var/log/apt/history.log", check=False).stdout
     return [
         line.partition(" install ")[2]
@@ -301,7 +301,7 @@ def transactions(host: Host) -> list[str]:
     ]
 
 
-def test_states_that_follow_each_other_are_one_transaction_of_apt(host: Host):
+def test_consecutive_states_are_one_transaction_of_apt(host: Host):
     """Each state has its own result and changes; a missing package fails alone, and the others are installed."""
     host.sh("rm -f /var/log/apt/history.log")
     good = PACKAGES.replace("no-such-package", "tiny")

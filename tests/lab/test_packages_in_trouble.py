@@ -19,19 +19,19 @@ sulky:
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """A host with an agent that manages nothing yet."""
+    """Return a host with an agent that manages nothing yet."""
     host.run("holdfast", "install")
     host.wait_journal(lambda entry: "keeps this host" in str(entry.get("MESSAGE")), unit="holdfast")
     return host
 
 
 def attempts(host: lab.Host) -> int:
-    """How often the package's script has begun."""
+    """Return how often the package's script has started."""
     return len(host.run("cat", "/srv/begun", check=False).stdout.split())
 
 
 def content(host: lab.Host) -> str:
-    """Of the file behind the package."""
+    """Return the content of the file of the later state."""
     return host.run("cat", "/srv/behind", check=False).stdout.strip()
 
 
@@ -64,7 +64,7 @@ def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent
 
 
 def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.Host) -> None:
-    """Meanwhile everything else is repaired; afterwards dpkg's work is finished before anything new is begun."""
+    """Meanwhile everything else is repaired; afterwards dpkg's work is finished before a new attempt."""
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\n[ -e /srv/go ] || sleep 1000\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[{timeout: 3}]"))
     lab.wait_for("the package hangs", lambda: attempts(agent) >= 1, 20, 0.01)
@@ -79,7 +79,7 @@ def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.
     agent.write("/srv/go", "")
     agent.run(
         "pkill", "-x", "sleep", check=False
-    )  # the script itself, where nothing ends what has left the group of apt
+    )  # the script itself, where nothing ends processes that left the group of apt
     agent.run("holdfast", "trigger", "pkg.installed[sulky]", check=False)
     lab.wait_for(
         "it is configured",

@@ -1,4 +1,4 @@
-"""Shutdown and sleep of a real system: nothing is repaired on the way down, and all is looked at after a sleep."""
+"""Shutdown and sleep of a real system: no repairs during a shutdown, and a check of everything after a sleep."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ STATES = "".join(
     f"    - require:\n      - service: {name}\n"
     for name in NAMES
 )
-"""Services that a shutdown stops, and files that go with them: each is a drift."""
+"""Services that a shutdown stops, and files that follow them: each would be drift."""
 FAKE = """
 import asyncio, sys
 from dbus_fast import BusType, Message
@@ -46,18 +46,18 @@ asyncio.run(main())
 
 
 def text(host: lab.Host) -> str:
-    """What systemd shows of the agent."""
+    """Return the status text that systemd shows for the agent."""
     return host.run("systemctl", "show", "-P", "StatusText", "holdfast").stdout.strip()
 
 
 def converged(host: lab.Host) -> bool:
-    """All is right, and has been for a while."""
+    """Return whether everything is as declared, and has been for a while."""
     return host.run("holdfast", "status", check=False).returncode == 0 and "converged" in text(host)
 
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """A host whose agent keeps services that are stopped when it goes down."""
+    """Return a host whose agent manages services that a shutdown stops."""
     for name in NAMES:
         host.write(f"/etc/systemd/system/{name}.service", UNIT.format(name=name))
     host.sh("systemctl daemon-reload")
@@ -67,7 +67,7 @@ def agent(host: lab.Host) -> lab.Host:
     return host
 
 
-def test_nothing_is_repaired_while_the_system_goes_down(agent: lab.Host) -> None:
+def test_nothing_is_repaired_during_a_shutdown(agent: lab.Host) -> None:
     """Three reboots, of a second each: once a shutdown begins, no repair starts or fails, and the agent delays none."""
     for _ in range(3):
         asked = time.time()
@@ -83,7 +83,7 @@ def test_nothing_is_repaired_while_the_system_goes_down(agent: lab.Host) -> None
 
 
 def _reboot(host: lab.Host) -> float:
-    """Reboot; how long the way down took."""
+    """Reboot, and return the duration of the shutdown."""
     began, before = time.monotonic(), host.pid
     host.run("systemctl", "reboot")
     lab.wait_for("the system is down", lambda: host.pid != before, 30, 0.01)
@@ -93,13 +93,13 @@ def _reboot(host: lab.Host) -> float:
 
 
 def _boot_before(host: lab.Host) -> str:
-    """The boot before this one."""
+    """Return the previous boot."""
     boots = host.run("journalctl", "--list-boots", "--no-pager", "--quiet").stdout.split("\n")
     return next(line.split()[1] for line in boots if line.split()[0] == "-1")
 
 
-def test_a_shutdown_that_is_called_off_resumes_repairs(agent: lab.Host) -> None:
-    """Logind waits for an inhibitor, in which time nothing is repaired; then it finds that it cannot reboot."""
+def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
+    """While logind waits for an inhibitor, nothing is repaired; then logind finds that it cannot reboot."""
     agent.write("/run/systemd/system/reboot.target.d/refuse.conf", "[Unit]\nRefuseManualStart=yes\n")
     agent.sh("systemctl daemon-reload")
     with agent.spawn(
@@ -121,8 +121,8 @@ def test_a_shutdown_that_is_called_off_resumes_repairs(agent: lab.Host) -> None:
     assert "the system goes down, so nothing is repaired" in why
 
 
-def test_everything_is_looked_at_after_a_sleep(agent: lab.Host) -> None:
-    """A guest cannot sleep: another process takes logind's place on the bus and tells of it."""
+def test_everything_is_checked_after_a_sleep(agent: lab.Host) -> None:
+    """A guest cannot sleep: another process takes logind's place on the bus, and reports a sleep."""
     agent.sh("systemctl mask --runtime --now systemd-logind")
     agent.write("/root/logind.py", FAKE)
     with agent.spawn(PYTHON, "/root/logind.py", stdin=-1, stdout=-1) as fake:

@@ -1,4 +1,4 @@
-"""Services of a real systemd, through the kinds."""
+"""Services: the kinds with a real systemd."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ SLEEPER = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.
 
 
 def add_unit(host: Host, name: str, text: str = SLEEPER) -> None:
-    """Put a unit file in place, where packages have theirs; systemd is not told."""
+    """Create a unit file where packages have theirs, without notifying systemd."""
     host.write(f"/usr/lib/systemd/system/{name}.service", text)
 
 
 def state(host: Host, name: str) -> tuple[str, str]:
-    """What systemctl says: whether it is active, and enabled."""
+    """Return whether systemctl reports the service as active, and as enabled."""
     return (
         host.run("systemctl", "is-active", name, check=False).stdout.strip(),
         host.run("systemctl", "is-enabled", name, check=False).stdout.strip(),
     )
 
 
-def test_running_starts_enables_and_repairs(host: Host, driver: Driver):
-    """A new unit is started and enabled, found right the second time, and put right after every kind of drift."""
+def test_a_service_is_started_enabled_and_repaired(host: Host, driver: Driver):
+    """A new unit is started and enabled, left alone by the second run, and repaired after every kind of drift."""
     add_unit(host, "toy")
 
     planned = driver.plan("service.running", "toy", enable=True)
@@ -45,7 +45,7 @@ def test_running_starts_enables_and_repairs(host: Host, driver: Driver):
         assert state(host, "toy") == ("active", "enabled")
 
 
-def test_dead_stops_disables_and_repairs(host: Host, driver: Driver):
+def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Driver):
     """A running service is stopped and disabled; started by hand, it is stopped again; a missing one is as declared."""
     add_unit(host, "toy")
     host.sh("systemctl daemon-reload; systemctl enable -q --now toy")
@@ -63,8 +63,8 @@ def test_dead_stops_disables_and_repairs(host: Host, driver: Driver):
     assert driver.apply("service.dead", "nothing-of-the-kind", enable=False).right
 
 
-def test_dead_waits_for_what_starts_it_again(host: Host, driver: Driver):
-    """With `init_delay` a service that something else has running again is an error; one that stays away is not."""
+def test_dead_waits_for_a_restart(host: Host, driver: Driver):
+    """With `init_delay`, a service that something else starts again is an error; one that stays stopped is not."""
     add_unit(host, "toy")
     add_unit(host, "lazarus")
     host.write("/usr/lib/systemd/system/lazarus.path", "[Path]\nPathExists=/etc/passwd\n")
@@ -75,8 +75,8 @@ def test_dead_waits_for_what_starts_it_again(host: Host, driver: Driver):
         driver.apply("service.dead", "lazarus", init_delay=1)
 
 
-def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
-    """Killing, stopping, starting, disabling and masking a service are told of at once."""
+def test_a_watch_reports_every_change_by_hand(host: Host, driver: Driver):
+    """Killing, stopping, starting, disabling and masking a service are reported at once."""
     add_unit(host, "toy")
     driver.apply("service.running", "toy", enable=True)
     watch = driver.watch("service.running", "toy")
@@ -87,8 +87,8 @@ def test_watch_tells_of_every_change_by_hand(host: Host, driver: Driver):
         watch.wait(2.0)
 
 
-def test_watch_tells_of_links_that_systemd_is_not_told_of(host: Host, driver: Driver):
-    """A service whose link was removed with rm would not start at the next boot; likewise for a link made by hand."""
+def test_a_watch_reports_links_that_systemd_does_not_know(host: Host, driver: Driver):
+    """A link that is removed with rm, or made by hand, decides whether the service starts at the next boot."""
     add_unit(host, "toy")
     driver.apply("service.running", "toy", enable=True)
     watch = driver.watch("service.running", "toy")
@@ -104,8 +104,8 @@ def test_watch_tells_of_links_that_systemd_is_not_told_of(host: Host, driver: Dr
         assert state(host, "toy") == ("active", enabled)
 
 
-def test_watch_tells_of_a_unit_that_appears(host: Host, driver: Driver):
-    """A service that does not exist yet can be watched, and would change without an error; once there, that is told."""
+def test_a_watch_reports_a_unit_that_appears(host: Host, driver: Driver):
+    """A service that does not exist yet can be watched, and a check of it is no error; its creation is reported."""
     watch = driver.watch("service.running", "toy")
 
     assert driver.plan("service.running", "toy").changes == {"toy": True}
@@ -116,7 +116,7 @@ def test_watch_tells_of_a_unit_that_appears(host: Host, driver: Driver):
 
 
 def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
-    """What a service watches restarts it, or reloads it if that is declared, or starts it when it is down."""
+    """A change that a service watches restarts it, or reloads it if that is declared, or starts it if it is stopped."""
     add_unit(host, "toy", f"[Service]\nExecReload=/bin/touch /run/reloaded\n{SLEEPER.removeprefix('[Service]')}")
     driver.apply("service.running", "toy")
 
@@ -135,8 +135,8 @@ def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
     assert driver.refresh("service.running", "toy", reload=True).comment == "toy was started"
 
 
-def test_service_that_dies_at_once_is_an_error_with_its_last_words(host: Host, driver: Driver):
-    """systemd calls a start successful that a service survives by a moment only; we do not."""  # noqa: D403 - a name
+def test_a_service_that_exits_at_once_is_an_error_with_its_last_messages(host: Host, driver: Driver):
+    """For systemd, a start has succeeded when the service runs for a moment; here it has not."""
     add_unit(host, "toy", "[Service]\nExecStart=/bin/sh -c 'sleep 0.05; echo out of luck >&2; exit 3'\n")
 
     with pytest.raises(
@@ -145,7 +145,7 @@ def test_service_that_dies_at_once_is_an_error_with_its_last_words(host: Host, d
         driver.apply("service.running", "toy")
 
 
-def test_failed_start_is_explained(host: Host, driver: Driver):
+def test_a_failed_start_has_a_clear_error(host: Host, driver: Driver):
     """A failed start, a service that exits, a masked unit, a missing reload, and a mistyped name give clear errors."""
     add_unit(host, "fails", "[Service]\nType=oneshot\nExecStart=/bin/sh -c 'echo no such luck; exit 4'\n")
     add_unit(host, "once", "[Service]\nType=oneshot\nExecStart=/bin/true\n")
@@ -166,8 +166,8 @@ def test_failed_start_is_explained(host: Host, driver: Driver):
     assert driver.apply("service.running", "cron", unmask=True).comment == "cron was unmasked and started"
 
 
-def test_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
-    """A unit file that was changed behind systemd's back is what is started."""
+def test_a_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
+    """A unit file that was changed without notifying systemd is in force at the start."""
     add_unit(host, "toy", SLEEPER.replace("1000", "1001"))
     driver.apply("service.running", "toy")
     add_unit(host, "toy", SLEEPER.replace("1000", "1002"))
@@ -178,7 +178,7 @@ def test_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
 
 
 def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
-    """The kinds that only say what happens at boot do just that, once; a unit that cannot be enabled is left alone."""
+    """The kinds for the next boot change only that, once; a unit that cannot be enabled is left alone."""
     add_unit(host, "toy")
     for kind, shown in {"enabled": "enabled", "disabled": "disabled"}.items():
         assert driver.plan(f"service.{kind}", "toy").right is (
@@ -194,8 +194,8 @@ def test_enabled_disabled_masked_and_unmasked(host: Host, driver: Driver):
     assert driver.apply("service.enabled", "systemd-journald").right
 
 
-def test_unmask_covers_what_is_masked_until_the_next_boot(host: Host, driver: Driver):
-    """Both ways of masking, together and alone; otherwise it would be said for ever to be masked."""
+def test_unmask_includes_masks_until_the_next_boot(host: Host, driver: Driver):
+    """Both ways of masking are removed, together and alone; otherwise the state would never converge."""
     add_unit(host, "toy")
     for masks in ("--runtime", "--now", "--now toy; systemctl mask --runtime"):
         host.sh(f"systemctl mask -q {masks} toy")
@@ -208,8 +208,8 @@ def test_unmask_covers_what_is_masked_until_the_next_boot(host: Host, driver: Dr
         assert driver.apply("service.unmasked", "toy").right
 
 
-def test_one_that_failed_too_often_for_systemd_is_started(host: Host, driver: Driver):
-    """Killed so often that systemd gives up, and refuses its start by hand for a while."""
+def test_a_service_that_failed_too_often_is_started(host: Host, driver: Driver):
+    """A start by hand would be refused for a while."""
     add_unit(host, "toy", SLEEPER.replace("[Install]", "Restart=on-failure\n[Install]"))
     host.sh(
         "systemctl daemon-reload; for n in 1 2 3 4 5 6; do systemctl start toy && systemctl kill -s KILL toy; "
@@ -222,8 +222,8 @@ def test_one_that_failed_too_often_for_systemd_is_started(host: Host, driver: Dr
     assert state(host, "toy")[0] == "active"
 
 
-def test_restart_of_dbus_is_survived(host: Host, driver: Driver):
-    """When D-Bus goes away and comes back, health says so, watches look again and tell again, and calls go through."""
+def test_a_restart_of_dbus_is_survived(host: Host, driver: Driver):
+    """When D-Bus restarts, health says so, watches check and report again, and calls succeed."""
     add_unit(host, "toy")
     driver.apply("service.running", "toy")
     watch = driver.watch("service.running", "toy")
@@ -242,8 +242,8 @@ def test_restart_of_dbus_is_survived(host: Host, driver: Driver):
     assert driver.apply("service.running", "toy").comment == "toy was started"
 
 
-def test_restart_of_dbus_during_calls_loses_none(host: Host, driver: Driver):
-    """Calls made while D-Bus restarts wait for it."""
+def test_a_restart_of_dbus_during_calls_loses_none(host: Host, driver: Driver):
+    """Calls that are made while D-Bus restarts wait for it."""
     driver.apply("service.running", "cron")
     restart = host.spawn("systemctl", "restart", "dbus")
     end = time.monotonic() + 1.5
@@ -251,7 +251,7 @@ def test_restart_of_dbus_during_calls_loses_none(host: Host, driver: Driver):
         try:
             assert driver.plan("service.running", "cron").right
         except Failed as error:
-            assert error.kind == "BusError"  # noqa: PT017 - a call that was under way may fail; a new one must not
+            assert error.kind == "BusError"  # noqa: PT017 - a running call may fail; a new one must not
     restart.wait()
 
     assert driver.plan("service.running", "cron").right

@@ -14,30 +14,30 @@ PAGES = [f"/{page.path}" for page in pages.PAGES]
 
 
 def shown(host: lab.Host, field: str) -> str:
-    """One property of the agent's unit."""
+    """Return one property of the agent's unit."""
     return host.run("systemctl", "show", "-P", field, "holdfast").stdout.strip()
 
 
 @pytest.fixture
 def agent(host: lab.Host) -> lab.Host:
-    """A host whose agent was installed and is ready."""
+    """Return a host whose agent is installed and ready."""
     host.run("holdfast", "install")
     lab.wait_for("the agent is active", lambda: shown(host, "ActiveState") == "active", 30)
     return host
 
 
 def drop(host: lab.Host, name: str, text: str) -> None:
-    """Drop a state file in."""
+    """Write a state file."""
     host.write(f"/etc/holdfast/states/{name}.sls", text)
 
 
 def exists(host: lab.Host, path: str) -> bool:
-    """Something is at this path."""
+    """Return whether something exists at this path."""
     return host.run("test", "-e", path, check=False).returncode == 0
 
 
 def test_install_is_idempotent_and_uninstall_keeps_the_states(agent: lab.Host) -> None:
-    """What the user has written stays in either case."""
+    """The user's own files stay in both cases."""
     drop(agent, "mine", "/tmp/mine:\n  file.managed:\n    - contents: mine\n")
     agent.run("holdfast", "install")
 
@@ -54,8 +54,8 @@ def test_install_is_idempotent_and_uninstall_keeps_the_states(agent: lab.Host) -
     assert agent.run("systemctl", "is-active", "holdfast", check=False).stdout.strip() == "inactive"
 
 
-def test_a_read_only_usr_does_not_keep_the_agent_from_being_installed(host: lab.Host) -> None:
-    """Completion and the manual page are left out, and it says why."""
+def test_the_agent_can_be_installed_with_a_read_only_usr(host: lab.Host) -> None:
+    """Completion and the manual page are left out, with the reason."""
     host.sh("mount --bind /usr /usr; mount -o remount,bind,ro /usr")
     said = host.run("holdfast", "install").stdout
 
@@ -63,16 +63,16 @@ def test_a_read_only_usr_does_not_keep_the_agent_from_being_installed(host: lab.
     assert "enabled and started" in said
 
 
-def test_systemd_is_told_what_the_agent_does(agent: lab.Host) -> None:
-    """READY by Type=notify, and a STATUS line with counts."""
+def test_systemd_is_notified_of_the_agents_state(agent: lab.Host) -> None:
+    """Type=notify reports READY, and a STATUS line with counts."""
     drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
     lab.wait_for("the file", lambda: exists(agent, "/tmp/a"), 20)
 
     lab.wait_for("the status line", lambda: "converged" in shown(agent, "StatusText"), 10)
 
 
-def test_reload_takes_over_new_settings_and_says_so_to_systemd(agent: lab.Host) -> None:
-    """`systemctl reload` returns when it is done; a broken agent.yaml leaves the old one in force."""
+def test_reload_applies_new_settings_and_notifies_systemd(agent: lab.Host) -> None:
+    """`systemctl reload` returns when it is done; after a broken agent.yaml the old one stays in force."""
     agent.write("/etc/holdfast/agent.yaml", "engine: {noop: true}\n")
     agent.run("systemctl", "reload", "holdfast")
     drop(agent, "a", "/tmp/a:\n  file.managed:\n    - contents: a\n")
@@ -89,7 +89,7 @@ def test_reload_takes_over_new_settings_and_says_so_to_systemd(agent: lab.Host) 
 
 
 def test_stop_ends_within_five_seconds_during_a_long_command(agent: lab.Host) -> None:
-    """And the command does not outlive the agent."""
+    """The command ends with the agent."""
     drop(agent, "long", "sleep 1000:\n  cmd.run\n")
     lab.wait_for("the command", lambda: agent.run("pgrep", "-fx", "sleep 1000", check=False).returncode == 0, 20)
     began = time.monotonic()
@@ -101,8 +101,8 @@ def test_stop_ends_within_five_seconds_during_a_long_command(agent: lab.Host) ->
 
 
 @pytest.mark.timeout(300)
-def test_a_hung_loop_is_ended_by_the_watchdog_and_started_again(agent: lab.Host) -> None:
-    """A kind that blocks the event loop for ever."""
+def test_a_hung_loop_is_restarted_by_the_watchdog(agent: lab.Host) -> None:
+    """A kind blocks the event loop for ever."""
     agent.sh("mkdir -p /etc/systemd/system/holdfast.service.d")
     agent.write("/etc/systemd/system/holdfast.service.d/quick.conf", "[Service]\nWatchdogSec=2\n")
     agent.sh("systemctl daemon-reload; systemctl restart holdfast")
@@ -123,7 +123,7 @@ def test_a_hung_loop_is_ended_by_the_watchdog_and_started_again(agent: lab.Host)
 
 @pytest.mark.parametrize("moment", [0.0, 0.05, 0.15, 0.4])
 def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: float) -> None:
-    """No half-written file, no leftover, and who watched the change is told after the restart."""
+    """No half-written or temporary file is left, and subscribers of the change are notified after the restart."""
     big = "\n".join(f"          line {n}" for n in range(2000))
     files = "".join(
         f"/srv/k/f{n}:\n  file.managed:\n    - makedirs: true\n    - contents: |\n{big}\n" for n in range(60)
@@ -133,7 +133,7 @@ def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: 
     )
     drop(agent, "kill", files + hook)
     lab.wait_for("the first file", lambda: exists(agent, "/srv/k/f0"), 30, 0.01)
-    time.sleep(moment)  # the moment is the test's input, not a wait for something
+    time.sleep(moment)  # the moment is an input of the test, not a wait
     agent.run("systemctl", "kill", "-s", "KILL", "holdfast")
     lab.wait_for(
         "the agent is back and done",
@@ -148,7 +148,7 @@ def test_a_kill_at_any_moment_leaves_nothing_half_done(agent: lab.Host, moment: 
     lab.wait_for("the watcher was told", lambda: "told" in agent.run("cat", "/tmp/told", check=False).stdout, 20)
 
 
-def test_d_bus_may_go_and_come_back(agent: lab.Host) -> None:
+def test_d_bus_may_restart(agent: lab.Host) -> None:
     """Services are watched again afterwards."""
     drop(agent, "cron", "cron:\n  service.running: []\n")
     agent.wait_journal(lambda entry: "service.running[cron]" in str(entry.get("RESOURCE")), unit="holdfast", timeout=20)
@@ -178,7 +178,7 @@ games:
 SLEEPER = "[Service]\nExecStart=/bin/sleep 1000\n[Install]\nWantedBy=multi-user.target\n"
 
 
-def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent: lab.Host) -> None:
+def test_services_and_users_are_as_before_when_their_states_are_removed(agent: lab.Host) -> None:
     """Services are stopped or started again, the new account is removed, and the other gets its old shell back."""
     for name in ("toy", "busy"):
         agent.write(f"/etc/systemd/system/{name}.service", SLEEPER)
@@ -188,7 +188,9 @@ def test_services_and_users_are_as_before_when_their_states_are_taken_away(agent
         "getent shadow games; id -Gn games"
     )
     before = agent.run("sh", "-c", look, check=False).stdout
-    drop(agent, "other", "another state:\n  test.nop: []\n")  # a directory without any would not be believed
+    drop(
+        agent, "other", "another state:\n  test.nop: []\n"
+    )  # the agent would not accept a directory without any states
     drop(agent, "mine", REVERSED)
     lab.wait_for("the states are applied", lambda: "Player" in agent.run("getent", "passwd", "games").stdout, 20)
     lab.wait_for("all is calm", lambda: agent.run("holdfast", "status", check=False).returncode == 0, 20)
@@ -209,20 +211,20 @@ while [ "$(wc -l </run/left)" -lt 2 ]; do sleep 0.05; done
 
 
 def left_running(host: lab.Host) -> list[str]:
-    """Which of the processes that commands have started still run."""
+    """Return which processes of commands still run."""
     return host.sh("for pid in $(cat /run/left); do if [ -e /proc/$pid ]; then echo $pid; fi; done").split()
 
 
 def groups(host: lab.Host) -> list[str]:
-    """Control groups of the agent's service."""
+    """Return the control groups of the agent's service."""
     return host.sh("cd /sys/fs/cgroup/system.slice/holdfast.service; ls -d */").split()
 
 
 def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
     """With a delegated control group, all processes of a command end with it.
 
-    Also those that have left its session, or that moved to a session of logind. A process that ends itself keeps its
-    group.
+    This includes processes that have left its session, or that moved to a session of logind. A command that exits by
+    itself keeps its group.
     """
     agent.write("/srv/escape", ESCAPING.lstrip(), 0o755)
     agent.sh("touch /run/left; chmod 666 /run/left")
@@ -243,7 +245,7 @@ def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
 
 
 def test_control_groups_of_a_dead_agent_are_removed(agent: lab.Host) -> None:
-    """Killed in the middle of a command: systemd ends the command, and the next agent removes its group."""
+    """When the agent is killed, systemd ends its command, and the next agent removes the group of the command."""
     drop(agent, "long", "sleep 1000:\n  cmd.run\n")
     lab.wait_for("the command", lambda: len(groups(agent)) == 2, 20)
     drop(agent, "long", "short:\n  test.nop\n")

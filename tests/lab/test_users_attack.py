@@ -1,4 +1,4 @@
-"""A local user gains nothing by what he plants on managed paths: a real second user, and the real agent as root."""
+"""A local user gains nothing by attacks on managed paths: a real second user, and the real agent as root."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ for top in sys.argv[1:]:
             found[path] = [oct(seen.st_mode), seen.st_uid, seen.st_gid, seen.st_mtime_ns, content, acls]
 json.dump(found, sys.stdout)
 """
-"""Prints what is below some directories: all of it that must not change."""
+"""Prints the content of some directories, which must not change."""
 ACL = """\
 #!/usr/bin/python3
 import os, pwd, struct, sys
@@ -41,7 +41,7 @@ entries = [(1, 6, -1), (2, 7, user), (4, 4, -1), (16, 7, -1), (32, 4, -1)]
 acl = struct.pack("<I", 2) + b"".join(struct.pack("<HHi", *entry) for entry in entries)
 os.setxattr(sys.argv[-1], "system.posix_acl_" + ("default" if "default" in sys.argv else "access"), acl)
 """
-"""An ACL that names the user: the file, or the word `default` and the directory."""
+"""Sets an ACL that names the user: on the file, or with the word `default` on the directory."""
 NO_ACL = (
     '#!/usr/bin/python3\nimport os, sys\nsys.exit(str([n for n in os.listxattr(sys.argv[1]) if "acl" in n] or "") or '
     "0)\n"
@@ -55,7 +55,7 @@ for _ in range(int(sys.argv[2])):
     os.chdir(sys.argv[1]) if _ == 0 else os.chdir("d" * 20)
     os.mkdir("d" * 20)
 """
-"""A tree of so many levels, far beyond the longest path that the system takes."""
+"""Creates a tree with this many levels, far beyond the longest path of the system."""
 VICTIM = f"""\
 mkdir -p $V/dir $V/private $O
 echo 'secret of CASE' >$V/secret
@@ -69,7 +69,7 @@ install -d -o {USER} -g {USER} $H
 
 
 class Site:
-    """A host with a user whose home has traps, and what was there before the agent came."""
+    """A host with a user whose home contains traps, and its content before the agent runs."""
 
     def __init__(self, host: lab.Host) -> None:
         self.host = host
@@ -83,20 +83,20 @@ class Site:
         return self.host.run("runuser", "-u", USER, "--", "bash", "-c", script).stdout
 
     def lay(self, cases: list[Case]) -> None:
-        """Make the victims and the traps."""
+        """Create the victims and the traps."""
         root = "".join(case.filled(VICTIM.replace("CASE", case.name)) + case.script(case.given) for case in cases)
         assert self.host.run("bash", "-c", "bash -s", stdin=root).stdout == ""
         planted = "".join(case.script(case.planted) for case in cases)
         assert self.host.run("runuser", "-u", USER, "--", "bash", "-s", stdin=planted).stdout == ""
 
     def snapshot(self) -> dict[str, Any]:
-        """What must not change."""
+        """Return what must not change."""
         return dict(
             json.loads(self.host.run("python3", "/root/snapshot.py", "/etc", "/root", "/usr/local", VICTIMS).stdout)
         )
 
     def after(self, cases: list[Case]) -> str:
-        """What the scripts of the cases that look afterwards complain of."""
+        """Return the complaints of the scripts that run afterwards."""
         return self.host.run(
             "bash", "-s", stdin="".join(case.script(f"exec 2>&1; {case.after}") for case in cases)
         ).stdout
@@ -104,12 +104,12 @@ class Site:
 
 @pytest.fixture
 def site(host: lab.Host) -> Site:
-    """A fresh host with the user."""
+    """Return a fresh host with the user."""
     return Site(host)
 
 
 def wrong_results(cases: list[Case], results: dict[str, dict[str, Any]]) -> list[str]:
-    """Resources that ended other than they should."""
+    """Return resources with an unexpected result."""
     wrong = []
     for case in cases:
         result = results[case.name]
@@ -124,12 +124,12 @@ def wrong_results(cases: list[Case], results: dict[str, dict[str, Any]]) -> list
 
 
 def different(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
-    """What has changed between two snapshots."""
+    """Return what has changed between two snapshots."""
     paths = sorted(before.keys() | after.keys())
     return [f"{path}: {before.get(path)} -> {after.get(path)}" for path in paths if before.get(path) != after.get(path)]
 
 
-def test_nothing_that_a_user_plants_gains_him_anything(site: Site) -> None:
+def test_a_user_gains_nothing_by_any_trap(site: Site) -> None:
     """All kinds and traps in one tree: nothing outside is changed, read or left behind; everything else is applied."""
     host = site.host
     host.write("/etc/holdfast/states/tree/inner", "salt\n")
@@ -166,16 +166,16 @@ def test_nothing_that_a_user_plants_gains_him_anything(site: Site) -> None:
 
 @dataclass(frozen=True)
 class Trust:
-    """Something that only root may have written, led to where the user could have written it."""
+    """Something that only root may write, redirected to a place that the user can write."""
 
     name: str
     given: str
-    """Shell script, run as root in an empty directory of root's, `$D`; `$T` is a directory of the user's."""
+    """Shell script, run as root in an empty directory of root, `$D`; `$T` is a directory of the user."""
     command: str = "holdfast apply --states $D/states --state-dir $D/state"
     names: str = HOME
-    """What the error must name: the first directory on the way that is not root's, or what is the user's."""
+    """What the error must name: the first directory on the path that is not root's, or the user's file."""
     refused: bool = True
-    """It must fail; else it may go on without what it does not trust."""
+    """Whether it must fail; otherwise it may continue without what it does not trust."""
 
 
 MARK = "touch $D/mark"
@@ -190,7 +190,7 @@ SECRET = "/srv/victims/trust/secret"
 
 
 def reads(call: str) -> str:
-    """Root's states with a template that calls a function and puts the result where all may read it."""
+    """Return states of root with a template that calls a function and writes the result where everybody can read it."""
     text = (
         "{% set found = salt"
         + call
@@ -332,7 +332,7 @@ TRUST = [
 
 
 @pytest.mark.timeout(560)
-def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None:
+def test_only_files_that_root_alone_can_write_are_trusted(site: Site) -> None:
     """A user's states, pillar, settings, grains, kinds and state directory are refused.
 
     What root's templates read on the user's paths is the user's own data.
@@ -379,7 +379,7 @@ def test_only_what_root_alone_could_have_written_is_believed(site: Site) -> None
         pytest.fail("\n".join(wrong))
 
 
-def test_what_the_agent_itself_writes_is_not_led_astray(site: Site) -> None:
+def test_files_that_the_agent_writes_cannot_be_redirected(site: Site) -> None:
     """The file of the metrics, the socket, and the output of a command, all in a directory that a user redirects."""
     host = site.host
     host.sh(f"mkdir {VICTIMS}/own; echo secret >{VICTIMS}/own/secret")
@@ -423,7 +423,7 @@ if ctypes.CDLL(None, use_errno=True).mount(b"hung", sys.argv[1].encode(), b"fuse
 print("mounted", flush=True)
 sys.stdin.read()
 """
-"""Mounts a file system of the user's, as `fusermount` does, that never answers."""
+"""Mounts a file system of the user that never answers, as `fusermount` does."""
 BOMBS = """\
 import os, socket, sys, threading
 os.chdir("/dev/shm/u")
@@ -443,7 +443,7 @@ for _ in range(3000):
     os.makedirs("deep", exist_ok=True)
 print("planted", flush=True)
 """
-"""What the user makes in his directories; they are in memory, which goes with the host."""
+"""Fills the user's directories; they are in memory, which ends with the host."""
 GROWS = """\
 import os, sys
 file = os.open("/dev/shm/u/grows", os.O_CREAT | os.O_WRONLY, 0o644)
@@ -469,7 +469,7 @@ for number in itertools.count():
     except OSError:
         pass
 """
-"""Hundreds of thousands of events in a second."""
+"""Causes hundreds of thousands of events in a second."""
 KEPT = """\
 {% for number in range(50) %}
 /srv/kept{{ number }}: {file.managed: [{contents: kept}]}
@@ -496,7 +496,7 @@ KEPT = """\
 """
 
 
-def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site) -> None:
+def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
     """Huge directories, trees and files, growing files, a tree too deep for any path, and a file system that hangs."""
     host = site.host
     host.write("/etc/holdfast/agent.yaml", "durable: false\n")
@@ -536,19 +536,19 @@ def test_what_a_user_heaps_up_keeps_nothing_else_from_being_repaired(site: Site)
         hung.stdin.close()
     each = " ".join(f"{seconds:.2f}" for seconds in times)
     told = f"repaired within {each} s; {small >> 10} MB, then {big >> 10} MB; {watches} watches\n{status[-3000:]}"
-    print(told)  # noqa: T201 - shown with -rP, and when it fails
+    print(told)  # noqa: T201 - shown with -rP, and after a failure
 
     assert pid == host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip(), "it is the same process"
     assert max(times) < 30, (
         told
-    )  # after a recheck, one look at each of the bombs comes first; what is stuck would take for ever
+    )  # after a recheck, each of these directories is checked once first; a block would last for ever
     assert sorted(times)[len(times) * 3 // 4] < 2, told
     assert big - small < 150 << 10, told
     assert watches < 50_000, told
 
 
 def resident(host: lab.Host, pid: str) -> int:
-    """The most memory that a process ever had, in KiB."""
+    """Return the peak memory of a process in KiB."""
     return int(host.sh(f"grep VmHWM /proc/{pid}/status").split()[1])
 
 

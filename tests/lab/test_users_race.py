@@ -1,8 +1,8 @@
-"""A user exchanges components of managed paths in a tight loop; each kind of file is applied thousands of times.
+"""A user exchanges components of managed paths in a tight loop, while each kind of file is applied thousands of times.
 
-It runs on the machine itself, in a directory of its own: a real second user needs a uid and no host. It takes about a
-minute, for each kind is called `CALLS` times: a window of a few microseconds is met by chance, and the exhaustive
-tests of the path module do not have the kernel's own timing.
+The test runs on the machine itself, in a directory of its own: a real second user needs a uid, but no host. It takes
+about a minute, because each kind is called `CALLS` times: a window of a few microseconds is hit by chance, and the
+exhaustive tests of the path module lack the timing of the kernel.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ pytestmark = [
 
 CALLS = int(os.environ.get("HOLDFAST_RACE_CALLS", "2000"))
 LONGEST = 60.0
-"""Seconds of CPU time after which a kind is given up, and the test fails."""
+"""Seconds of CPU time after which the test gives up a kind and fails."""
 UID = 12345
 SECRET = "the victim's secret\n"
 TEXT = "key=1\n# old=1\n#-- start\n#-- end\nanchor\n"
@@ -44,7 +44,7 @@ Arguments = Callable[[int, dict[str, str]], dict[str, Any]]
 
 
 class Ground:
-    """Where it happens: the user's home, root's victims beside it, a directory of root's that all may read."""
+    """The directories: the user's home, root's victims beside it, and a directory of root that everybody can read."""
 
     def __init__(self, base: Path) -> None:
         self.base = base
@@ -70,7 +70,7 @@ class Ground:
 
     @classmethod
     def _victims(cls, top: Path) -> None:
-        """Root's directory with what the user would like to have."""
+        """Create root's directory with the files that the user would like to have."""
         (top / "t/b").mkdir(parents=True)
         for path in cls.inner_paths(top):
             if not path.is_dir():
@@ -79,11 +79,11 @@ class Ground:
 
     @staticmethod
     def inner_paths(top: Path) -> list[Path]:
-        """What is in it; no resource names `kept`."""
+        """Return its entries; no resource names `kept`."""
         return [top, top / "t", top / "t/b", top / "f", top / "t/a", top / "t/kept", top / "t/b/c", top / "t/b/kept"]
 
     def outside(self) -> dict[str, Any]:
-        """All that must stay as it is, but for what the user has in his home."""
+        """Return everything that must not change, except for the user's entries in the home."""
         tops = (self.base, self.base / "victims", self.base / "states")
         paths = [path for top in tops[1:] for path in (top, *top.rglob("*"))]
         seen = {str(path): self.status(path.lstat(), path) for path in paths}
@@ -91,12 +91,12 @@ class Ground:
 
     @staticmethod
     def status(info: os.stat_result, path: Path) -> tuple[Any, ...]:
-        """What is compared of one path."""
+        """Return the compared properties of a path."""
         content = path.read_bytes() if path.is_file() else None
         return info.st_ino, info.st_uid, info.st_gid, oct(info.st_mode), info.st_mtime_ns, info.st_nlink, content
 
     def inner(self) -> dict[str, tuple[Any, ...]]:
-        """Root's own files in the user's home, which he may move: owner, mode, content; existence, if unmanaged."""
+        """Return root's own files in the user's home: owner, mode, content; only their existence, if unmanaged."""
         found = {}
         for name, descriptor in self.held.items():
             info = os.fstat(descriptor)
@@ -111,7 +111,7 @@ class Ground:
         return found
 
     def readable(self) -> list[str]:
-        """Files that the user may read which have the secret."""
+        """Return files that the user can read and that contain the secret."""
         found = []
         for top in ("home", "out"):
             for place, _, names in os.walk(self.base / top):
@@ -125,12 +125,12 @@ class Ground:
         return found
 
     def exchanges(self) -> int:
-        """How many there were so far."""
+        """Return the number of exchanges so far."""
         return int(struct.unpack("<q", (self.base / "count").read_bytes())[0])
 
     @contextmanager
     def attacked(self) -> Iterator[None]:
-        """The user is at it while this is held."""
+        """Run the adversary within this context."""
         argv = [
             sys.executable, str(HERE / "adversary.py"), str(self.base / "home"), str(UID), str(self.base / "count"),
             str(self.base / "victims"),
@@ -147,7 +147,7 @@ class Ground:
 
 @pytest.fixture
 def ground() -> Iterator[Ground]:
-    """A fresh one, in memory if that may be: the more exchanges, the better."""
+    """Create the directories, in memory if possible: the more exchanges, the better."""
     shared = Path("/dev/shm")
     base = Path(tempfile.mkdtemp(prefix="holdfast-race-", dir=shared if shared.is_dir() else None))
     ground = Ground(base)
@@ -160,12 +160,12 @@ def ground() -> Iterator[Ground]:
 
 
 def alternate(number: int, *choices: Any) -> Any:
-    """One of some values in turn, another for each round of all variants."""
+    """Return one of some values in turn, another for each round of all variants."""
     return choices[number // 8 % len(choices)]
 
 
 def variants(kind: str, base: str) -> list[Callable[[int], dict[str, Any]]]:
-    """Arguments of the resources of one kind: with the user's components in the middle, and at the end, of the path."""
+    """Return arguments of one kind, with the user's components in the middle and at the end of the path."""
     home, out = f"{base}/home", f"{base}/out"
     inside, leaf, tree, user = f"{home}/d/f", f"{home}/f", f"{home}/d/t", str(UID)
     both = {"append": lambda n: {"text": f"line {n}"}, "prepend": lambda n: {"text": f"line {n}"}}
@@ -269,15 +269,15 @@ KINDS = (
 )  # fmt: skip
 
 
-def test_each_file_kind_is_raced() -> None:
-    """A kind that is added is attacked, too."""
+def test_each_kind_of_file_takes_part() -> None:
+    """A new kind has to be added here."""
     assert set(KINDS) == set(registry.functions("file"))
 
 
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
-async def test_no_exchange_leads_anything_outside(ground: Ground, kind: str) -> None:
-    """Nothing of root's is changed, read into a place that the user can read, or made; and what can be done is done."""
+async def test_no_exchange_affects_files_outside(ground: Ground, kind: str) -> None:
+    """No file of root is changed, created, or copied to a place that the user can read; everything else is applied."""
     made = variants(kind, str(ground.base))
     model = registry.find(f"file.{kind}")
     succeeded, refused, bugs = 0, {}, {}
@@ -295,11 +295,11 @@ async def test_no_exchange_leads_anything_outside(ground: Ground, kind: str) -> 
                     succeeded += 1
                 except HoldfastError as error:
                     refused.setdefault(str(error)[:60], str(error))
-                except Exception as error:  # noqa: BLE001 - told of below
+                except Exception as error:  # noqa: BLE001 - reported below
                     bugs.setdefault(repr(error)[:60], error)
     taken = time.monotonic() - start
     told = f"{kind}: {number} calls, {succeeded} succeeded, {exchanges} exchanges, {taken:.1f} s"
-    print(told)  # noqa: T201 - shown with -rP, and when it fails
+    print(told)  # noqa: T201 - shown with -rP, and after a failure
 
     outside = ground.outside()
     changed = [
@@ -314,8 +314,8 @@ async def test_no_exchange_leads_anything_outside(ground: Ground, kind: str) -> 
     assert succeeded > 0, refused
 
 
-def test_a_file_system_that_is_mounted_at_the_wrong_moment_holds_nothing_up(ground: Ground) -> None:
-    """A user may mount one that never answers between root's look at the mount table and at the path."""
+def test_a_file_system_that_is_mounted_at_the_wrong_moment_delays_nothing(ground: Ground) -> None:
+    """A user may mount one that never answers between root's checks of the mount table and of the path."""
     if not Path("/dev/fuse").exists():
         pytest.skip("there is no FUSE here")
     environment = {**os.environ, "PYTHONPATH": str(HERE.parents[1] / "src")}

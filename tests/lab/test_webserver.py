@@ -1,6 +1,6 @@
-"""The main use on a real host: add a state file, a web server starts, and whatever is done to it is repaired.
+"""The main use on a real host: a new state file starts a web server, and any damage to it is repaired.
 
-One host for the module: the tests follow each other as damage does, each starting from a server that works.
+There is one host for the module. The tests run in order, and each starts with a working server.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ SITE = "/etc/nginx/sites-available/default"
 
 
 class Web:
-    """A host whose agent keeps a web server, and what the tests ask of it."""
+    """A host whose agent manages a web server, with checks for the tests."""
 
     def __init__(self, host: lab.Host) -> None:
         self.host = host
@@ -30,25 +30,25 @@ class Web:
         self.mark = time.time()
 
     def serves(self) -> bool:
-        """Its page is served, as declared."""
+        """Return whether the declared page is served."""
         with contextlib.suppress(OSError, urllib.error.URLError):
             return self.host.http() == self.page
         return False
 
     def damage(self, script: str) -> None:
-        """Do this as root, and remember when."""
+        """Do this as root, and remember the time."""
         self.mark = time.time()
         self.host.sh(script)
 
     def journalled(self, **fields: str) -> lab.Entry:
-        """The journal entry since the damage with these fields, waited for."""
+        """Wait for the journal entry since the damage that has these fields."""
         return self.host.wait_journal(
             lambda entry: all(value in str(entry.get(name, "")) for name, value in fields.items()),
             unit="holdfast", since=self.mark, timeout=30,
         )  # fmt: skip
 
     def quiet(self) -> None:
-        """Wait until the agent says that all is as declared."""
+        """Wait until the agent reports that the host has converged."""
         lab.wait_for(
             "the agent has converged",
             lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout,
@@ -59,7 +59,7 @@ class Web:
 
 @pytest.fixture(scope="module")
 def web(run: lab.Run, layers: tuple[Path, ...]) -> Iterator[Web]:
-    """A host where `holdfast install` was run and the example dropped into its states."""
+    """Return a host with `holdfast install`, and the example in its states directory."""
     host = run.host("web", layers=layers)
     try:
         host.run("holdfast", "install")
@@ -80,12 +80,12 @@ def _up(host: lab.Host) -> bool:
 
 @pytest.fixture(autouse=True)
 def _calm(web: Web) -> None:
-    """Each test begins when the one before it is repaired."""
+    """Start each test when the damage of the previous one is repaired."""
     web.quiet()
 
 
-def test_the_dropped_state_file_brought_the_server_up(web: Web) -> None:
-    """Package, configuration, page and service, each told in the journal with its fields."""
+def test_a_new_state_file_starts_the_server(web: Web) -> None:
+    """Package, configuration, page and service are in the journal with their fields."""
     entries = web.host.journal("holdfast")
     resources = {str(entry.get("RESOURCE")) for entry in entries if "RESOURCE" in entry}
 
@@ -96,7 +96,7 @@ def test_the_dropped_state_file_brought_the_server_up(web: Web) -> None:
 
 
 def test_an_edited_page_is_restored_with_a_diff_in_the_journal(web: Web) -> None:
-    """Within a second."""
+    """The repair takes less than a second."""
     web.damage(f"echo '<h1>defaced</h1>' >{PAGE}")
     lab.wait_for("the page is restored", web.serves, 5)
     entry = web.journalled(RESOURCE="file.managed[", CAUSE="drift", DIFF="-<h1>defaced</h1>")
@@ -104,16 +104,16 @@ def test_an_edited_page_is_restored_with_a_diff_in_the_journal(web: Web) -> None
     assert "repaired" in str(entry["MESSAGE"])
 
 
-def test_a_deleted_page_comes_back(web: Web) -> None:
-    """The same file, by the same event."""
+def test_a_deleted_page_is_restored(web: Web) -> None:
+    """The same file is written again."""
     web.damage(f"rm {PAGE}")
 
     lab.wait_for("the page is back", lambda: web.host.run("test", "-e", PAGE, check=False).returncode == 0, 5)
     lab.wait_for("it is served", web.serves, 5)
 
 
-def test_a_broken_configuration_is_replaced_and_the_server_told(web: Web) -> None:
-    """What was written by hand never reaches the running server; the repair reloads it."""
+def test_a_broken_configuration_is_replaced_and_the_server_reloaded(web: Web) -> None:
+    """The running server never uses what was written by hand; the repair reloads it."""
     pid = web.host.run("systemctl", "show", "-P", "MainPID", "nginx").stdout
     web.damage(f"echo 'this is no configuration;' >{SITE}")
     web.journalled(RESOURCE="file.managed[", CAUSE="drift")
@@ -124,8 +124,8 @@ def test_a_broken_configuration_is_replaced_and_the_server_told(web: Web) -> Non
     assert web.host.run("systemctl", "show", "-P", "MainPID", "nginx").stdout == pid, "reloaded, not restarted"
 
 
-def test_a_broken_configuration_in_the_states_is_never_put_in_place(web: Web) -> None:
-    """check_cmd refuses it; the old one stays, the server serves on; mended, it is applied."""
+def test_a_broken_configuration_in_the_states_is_never_installed(web: Web) -> None:
+    """check_cmd refuses it, and the old one stays in use; when it is fixed, it is applied."""
     name = next(path for path in EXAMPLE.rglob("*.conf") if path.is_file())
     target = f"/etc/holdfast/{name.relative_to(EXAMPLE)}"
     before = web.host.read(SITE)
@@ -143,14 +143,14 @@ def test_a_broken_configuration_in_the_states_is_never_put_in_place(web: Web) ->
     "damage", ["systemctl stop nginx", "systemctl kill -s KILL --kill-whom=all nginx", "systemctl kill -s KILL nginx"]
 )
 def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> None:
-    """Seen over D-Bus."""
+    """D-Bus reports the change."""
     web.damage(damage)
     web.journalled(RESOURCE="service.running[", CAUSE="drift", CHANGES="nginx")
     lab.wait_for("the page is served again", web.serves, 20)
 
 
 def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
-    """So that it comes up at the next boot."""
+    """The server would not start at the next boot."""
     web.damage("systemctl disable -q nginx")
     lab.wait_for(
         "it is enabled",
@@ -160,14 +160,14 @@ def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
 
 
 def test_a_removed_package_is_installed_again(web: Web) -> None:
-    """Package, unit and service come back by themselves."""
+    """Package, unit and service are restored."""
     web.damage("DEBIAN_FRONTEND=noninteractive apt-get -qq -y purge nginx-light nginx-common >/dev/null 2>&1 || true")
     web.journalled(RESOURCE="pkg.installed[", CAUSE="drift", CHANGES="nginx")
     lab.wait_for("the page is served again", web.serves, 90)
 
 
 def test_mode_and_owner_are_restored(web: Web) -> None:
-    """Metadata drifts, too."""
+    """Metadata is repaired, too."""
     web.damage(f"chmod 600 {PAGE}; chown daemon {PAGE}")
     wanted = "644 root"
     lab.wait_for(
@@ -175,8 +175,8 @@ def test_mode_and_owner_are_restored(web: Web) -> None:
     )
 
 
-def test_a_parent_that_is_moved_away_is_made_anew(web: Web) -> None:
-    """With everything in it that is declared."""
+def test_a_moved_parent_directory_is_created_again(web: Web) -> None:
+    """Everything in it that is declared is restored."""
     web.damage("rm -rf /srv/elsewhere; mv /srv/www /srv/elsewhere")
     lab.wait_for("the page is served again", web.serves, 20)
 

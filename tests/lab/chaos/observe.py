@@ -1,4 +1,4 @@
-"""Runs in the guest: looks at files all the time, and writes down whether one was ever seen half written."""
+"""Runs in the guest: reads files all the time, and records whether one was ever seen half-written."""
 
 import os
 import sys
