@@ -427,10 +427,13 @@ class Examiner:
         request = self._ends(lambda: decode_request(line))
         if request is not None:
             call = SimpleNamespace(low={"__id__": "a[b]", "name": "/x/a"})
-            vertices = [SimpleNamespace(call=call, identity="test.nop[a[b]]", removed=False)]
+            queue = SimpleNamespace(removed=False)
+            vertices = [SimpleNamespace(call=call, identity="test.nop[a[b]]", queue=queue)]
             view = SimpleNamespace(graph=Graph(vertices), present=vertices)
-            self._ends(lambda: find(request.identity, view, "explain"))
-            json.dumps([0][-request.lines :] if request.lines > 0 else [])
+            if identity := getattr(request, "identity", ""):
+                self._ends(lambda: find(identity, view, "explain"))
+            lines = getattr(request, "lines", 0)
+            json.dumps([0][-lines:] if lines > 0 else [])
 
     def _compile(self) -> None:
         made = self._ends(lambda: self._states.compile(self._asked("states")))
