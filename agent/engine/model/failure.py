@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import random
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from holdfast.resources.meta import Meta
+if TYPE_CHECKING:
+    from holdfast.resources.meta import Meta
 
 BACKOFF_LIMIT = 60.0
 """Seconds: waits between retries grow up to this."""
