@@ -91,6 +91,11 @@ class Chunk:
         """Key -> the item that declares it. Built on request, because it takes memory and only problems need it."""
         return {item.key: item for item in self.given_in if item.key != FUNCTION}
 
+    @property
+    def declared(self) -> str:
+        """`kind[id]`, also of a chunk that is one of several `names`."""
+        return f"{self.low['state']}.{self.low['fun']}[{self.low['__id__']}]"
+
     def item(self, key: str) -> Item | None:
         """The item that declares an argument."""
         return next((item for item in reversed(self.given_in) if item.key == key), None)

@@ -12,7 +12,7 @@ from holdfast.states.declare.extend import shown_target
 from holdfast.states.declare.high import Target
 from holdfast.states.declare.load import Loaded
 from holdfast.states.declare.salt_hints import no_such_type
-from holdfast.states.errors import Problem
+from holdfast.states.errors import Location, Problem
 from holdfast.states.requisite_kinds import KINDS, RELATIONS
 
 WITHOUT_REFRESH = tuple(
@@ -41,6 +41,8 @@ class Resolver:
         self.warnings: list[Problem] = []
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
         self._hints: dict[tuple[str, str], str] = {}
+        self._reported: set[tuple[Location, str]] = set()
+        """Problems of missing targets; each state that one declaration makes of `names` has the same."""
         self._index: dict[str, list[int]] = {}
         """ID or name -> positions of the chunks that have it."""
         for position, chunk in enumerate(chunks):
@@ -135,7 +137,10 @@ class Resolver:
             self._hints[key] = self._hint(*key)
         itself = self._hints[key] in (MEANT.format(chunk.low["__id__"]), MEANT.format(chunk.low["name"]))
         hint = ELSEWHERE if itself else self._hints[key]
-        self.problems.append(target.spot.problem("requisite-missing", f"{kind} of {chunk.identity} names {what}", hint))
+        problem = target.spot.problem("requisite-missing", f"{kind} of {chunk.declared} names {what}", hint)
+        if (problem.location, problem.message) not in self._reported:
+            self._reported.add((problem.location, problem.message))
+            self.problems.append(problem)
 
     def _hint(self, type_: str, value: str) -> str:
         if type_ == "sls":

@@ -366,3 +366,10 @@ def test_disabled_requisites_have_no_effect(compile_tree):
 
     assert [call.low["__id__"] for call in calls] == ["a", "b"]
     assert calls[0].requisites == {}
+
+
+def test_a_requisite_that_names_nothing_is_reported_once_for_all_names(problems):
+    """Each of the `names` has the requisite, but the mistake is one."""
+    calls = "b:\n  lamp.lit:\n    - names: [x, y, z]\n    - require: [{lamp: aa}]\na: lamp.lit\n"
+    (problem,) = problems(calls)
+    assert problem.message == "require of lamp.lit[b] names lamp[aa], which does not exist"
