@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from sys import intern
 from typing import Annotated, Any
 
@@ -17,6 +17,7 @@ from pydantic_core import PydanticUndefined
 
 from holdfast.resources.modes import symbolic
 from holdfast.resources.numbers import Written, plain_number
+from holdfast.resources.spelling import SURE, nearest
 
 
 def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
@@ -130,19 +131,12 @@ def demand_unit(value: str) -> str:
             f"{value!r} is not the name of a unit: it has letters, digits and :_.\\@- and no path before it"
         )
     stem, dot, suffix = value.rpartition(".")
-    if dot and suffix not in UNIT_TYPES and (near := _surely_meant(suffix, UNIT_TYPES)):
+    if dot and suffix not in UNIT_TYPES and (near := nearest(suffix, UNIT_TYPES, SURE)):
         raise ValueError(
             f"systemd has no units of the type {suffix!r}: did you mean {stem}.{near}? Write {value}.service for a "
             "service of this name"
         )
     return value
-
-
-def _surely_meant(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is so similar that no other one can be meant; None if there is none."""
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
-    return next(iter(get_close_matches(word, list(known), n=1, cutoff=SURE)), None)
 
 
 def parse_path(value: object) -> object:
@@ -172,8 +166,6 @@ def parse_list(value: object) -> object:
 
 UNIT_TYPES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
 """Suffixes of units that systemd knows."""
-SURE = 0.8
-"""How similar a suffix must be to a known one to count as a misspelling of it."""
 SHOWN = 80
 """Number of characters of a wrong value that an error shows."""
 LAST_ID = 0xFFFFFFFE

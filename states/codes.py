@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
+from holdfast.resources.spelling import nearest
+
 Level = Literal["error", "warning"]
 
 
@@ -180,11 +182,9 @@ def demand_warning(code: str) -> None:
     """Raise `ValueError` if a code is unknown, or is the code of an error: errors cannot be ignored."""
     known = CODES.get(code)
     if known is None:
-        from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
-        near = get_close_matches(code, CODES, n=1)
+        near = nearest(code, CODES)
         raise ValueError(
-            f"there is no code {code!r}" + (f"; did you mean {near[0]!r}?" if near else "; docs/lint.md lists them")
+            f"there is no code {code!r}" + (f"; did you mean {near!r}?" if near else "; docs/lint.md lists them")
         )
     if known.level == "error":
         raise ValueError(f"{code!r} is an error, which cannot be ignored")

@@ -35,10 +35,10 @@ class Verbs(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the verb; for a mistyped verb, suggest the nearest."""
         if args and args[0] not in verbs.names() and not args[0].startswith("-"):
-            import difflib
+            from holdfast.resources.spelling import nearest
 
-            meant = difflib.get_close_matches(args[0], verbs.names(), n=1)
-            hint = f"did you mean {meant[0]!r}?" if meant else "see holdfast --help"
+            meant = nearest(args[0], verbs.names())
+            hint = f"did you mean {meant!r}?" if meant else "see holdfast --help"
             raise click.UsageError(f"there is no verb {args[0]!r}; {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -8,13 +8,13 @@ that serves one interface with one tool and says on which hosts it can. Neither 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.context import Services
 from holdfast.resources.errors import DeclarationError, Temporary
+from holdfast.resources.spelling import nearest
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Options = Mapping[str, Any] | None
@@ -117,9 +117,9 @@ def not_applicable(**grains: str | Sequence[str]) -> Callable[[Function], Functi
 def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Function], Function]:
     for grain in grains:
         if grain not in GRAINS:
-            near = difflib.get_close_matches(grain, GRAINS, n=1)
+            near = nearest(grain, GRAINS)
             raise DeclarationError(
-                f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near[0]!r}?" if near else "")
+                f"cannot declare {word}: there is no grain {grain!r}" + (f", did you mean {near!r}?" if near else "")
             )
     values = {grain: (value,) if isinstance(value, str) else tuple(value) for grain, value in grains.items()}
 

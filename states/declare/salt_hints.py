@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from holdfast.resources.registry import families
-from holdfast.resources.spelling import nearest
+from holdfast.resources.spelling import SURE, nearest
 
 ARGUMENTS: Mapping[str, tuple[str, ...]] = {
     "become_user": ("runas",),
@@ -111,11 +111,6 @@ SALT_KINDRED = (
     "zabbix_",
 )
 """Prefixes of groups of such states."""
-SURE = 0.75
-"""Required similarity (0 to 1) of a word and an argument of every state.
-
-There are many of those, so a low value matches by accident.
-"""
 
 
 def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
@@ -128,9 +123,8 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
     for meant in ARGUMENTS.get(word, ()):
         if meant in own:
             return meant
-    from difflib import get_close_matches  # noqa: PLC0415 - only mistakes need it
-
-    return nearest(word, sorted({*own, *get_close_matches(word, common, cutoff=SURE)}))
+    sure = nearest(word, sorted(common), SURE)  # there are many of these: a less similar word matches by accident
+    return nearest(word, sorted({*own, sure} if sure else own))
 
 
 def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
