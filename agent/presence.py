@@ -1,7 +1,7 @@
 """Checks that the files and directories of the configuration are still there.
 
 A directory that had content and is now missing or empty is an accident (an unmounted file system, a deployment that
-stopped half-way), not a request to manage nothing. The last good graph keeps running until the content is back. At the
+stopped half-way), not a request to manage nothing. The last good graph stays in force until the content is back. At the
 start there is no graph yet; the journal then says whether the states directory had content. An administrator who wants
 nothing to be managed says so with an empty `top.sls`.
 """

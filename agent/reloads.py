@@ -1,6 +1,6 @@
 """Keeps the graph as the configuration says: reads settings and states at the start and whenever something changes.
 
-If states do not compile, the problems are reported and the last good graph keeps running until the next change.
+If states do not compile, the problems are reported and the last good graph stays in force until the next change.
 """
 
 from __future__ import annotations
@@ -229,7 +229,7 @@ class Reloads:
         """Log all problems, and say what keeps running in spite of them."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
-        running = "the last good graph keeps running" if self._applied else "nothing runs until it is fixed"
+        running = "the last good graph stays in force" if self._applied else "nothing runs until it is fixed"
         text = f"the configuration cannot be used ({number_of(len(problems), 'problem')}); {running}"
         log.error(text, code=BROKEN)
         first = problems[0]

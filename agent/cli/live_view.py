@@ -129,7 +129,7 @@ def _bar(counts: Frame, paper: Paper) -> str:
         [(word, number) for word, number in counts.items() if word != "resources" and number],
     )
     parts = [("ok", max(0, total - sum(number for _, number in others))), *others]
-    text = ", ".join(f"{number} {'right' if word == 'ok' else word}" for word, number in parts)
+    text = ", ".join(f"{number} {word}" for word, number in parts)
     width = min(40, (paper.width or 80) - columns(text) - 2)
     if width < 8 or not total:
         return paper.line(text)

@@ -70,8 +70,8 @@ def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None
     hidden.subtract(row["state"] for row in shown)
     if others := ", ".join(f"{number} {word}" for word, number in hidden.items() if number > 0 and word not in QUIET):
         yield f"and more: {others} (--all lists them)"
-    if right := sum(number for word, number in hidden.items() if number > 0 and word in QUIET):
-        yield paper.dim(f"and {right} more that are right (--all lists them)")
+    if quiet := sum(number for word, number in hidden.items() if number > 0 and word in QUIET):
+        yield paper.dim(f"and {quiet} more without problems (--all lists them)")
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:

@@ -116,7 +116,8 @@ def span(seconds: float) -> str:
 
 def headline(agent: dict[str, Any]) -> str:
     """The agent's status in a few words; problems that health lists are not repeated."""
-    return "not all is right" if agent["status"] in [each["text"] for each in agent["health"]] else str(agent["status"])
+    listed = agent["status"] in [each["text"] for each in agent["health"]]
+    return "there are problems" if listed else str(agent["status"])
 
 
 def ago(at: float) -> str:

@@ -53,7 +53,7 @@ class Running(Composite, kind="systemd_unit.running"):
     show_changes: bool | None = None
     """Show the diff of the unit file: true always, false never. Default: if others may read the file."""
     enable: bool | None = True
-    """Start at boot (true) or not (false); None leaves that as it is."""
+    """Start at boot (true) or not (false); left as it is if not declared."""
 
     @model_validator(mode="after")
     def _one_text(self) -> Self:

@@ -187,7 +187,7 @@ def test_a_long_list_leaves_out_what_is_right():
 
     assert list(resource_table.table(rows, Paper(), everything=False)) == [
         "failed     cmd.run[x]",
-        "and 100 more that are right (--all lists them)",
+        "and 100 more without problems (--all lists them)",
     ]
     assert list(resource_table.tree(rows, Paper(), everything=False)) == [
         "many  100 ok",
@@ -222,7 +222,7 @@ def test_what_is_not_listed_of_very_many_is_counted():
     assert list(resource_table.table(rows, Paper(), counts, everything=False)) == [
         "failed     cmd.run[x]",
         "and more: 4000 waiting, 7 would (--all lists them)",
-        "and 9005 more that are right (--all lists them)",
+        "and 9005 more without problems (--all lists them)",
     ]
 
 
@@ -323,7 +323,7 @@ def test_a_picture_shows_first_where_something_happens():
     assert "running   cmd.run[build]" in text
     assert "failed    cmd.run[bad]" in text
     assert "pass 7, drift: 4 done in 1.5 s" in text
-    assert "295 right, 1 running, 2 waiting, 1 failed, 1 blocked" in text
+    assert "295 ok, 1 running, 2 waiting, 1 failed, 1 blocked" in text
     assert re.search(r"and \d+ more", text)
     assert "repaired" in text
     assert first != second
@@ -338,9 +338,7 @@ def test_the_bar_of_many_words_has_its_text_whole(width, total):
     bar = plain(live_view.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
 
     assert columns(bar) <= width
-    assert bar.endswith(
-        f"{total - 5} right, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…"
-    )
+    assert bar.endswith(f"{total - 5} ok, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…")
 
 
 def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():

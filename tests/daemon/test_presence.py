@@ -54,7 +54,7 @@ def test_what_is_gone_is_no_order(tree, name):
         holds(tree, agent)
         shutil.copytree(tree.etc, tree.root / "copy")
         remove(tree)
-        at = agent.wait_log("the last good graph keeps running")
+        at = agent.wait_log("the last good graph stays in force")
         assert told in agent.log
         holds(tree, agent)
         assert "is no longer declared" not in agent.log
@@ -68,7 +68,7 @@ def test_health_says_what_is_gone(tree):
     """One condition, with what to do."""
     with Agent(tree) as agent:
         emptied(tree.etc / "states")
-        agent.wait_log("the last good graph keeps running")
+        agent.wait_log("the last good graph stays in force")
         status = tree.json("status", check=1)
 
         assert not status["converged"]

@@ -83,7 +83,7 @@ def test_broken_states_are_reported_and_the_old_graph_goes_on(tree):
         broken = tree.sls("bad", "HOST/x:\n  file.managd:\n    - contents: x\n")
         agent.wait_log(f"{broken}:2:3:")
         agent.wait_log("did you mean file.managed?")
-        agent.wait_log("the last good graph keeps running")
+        agent.wait_log("the last good graph stays in force")
         status = tree.json("status")
         assert [(c["code"], c["severity"]) for c in status["health"]] == [("states-broken", "error")]
         assert status["converged"] is False
@@ -277,7 +277,7 @@ def test_a_new_directory_of_states_is_watched_though_what_it_holds_is_broken(tre
     (other / "x.sls").write_text("x: [\n")
     with Agent(tree) as agent:
         tree.settings("states: ../other\n")
-        agent.wait_log("the last good graph keeps running")
+        agent.wait_log("the last good graph stays in force")
         (other / "x.sls").write_text(f"{tree.host}/x:\n  file.managed:\n    - contents: mended\n")
 
         restored(tree, agent, "x", "mended\n")
@@ -311,13 +311,13 @@ def test_status_while_a_command_runs_and_the_states_are_broken(tree):
         agent.wait((tree.host / "pid").exists, "the command to run")
         assert tree("status", check=1).stdout.startswith("test: at work: 2 resources (pid ")
         tree.sls("bad", "x: [\n")
-        agent.wait_log("the last good graph keeps running")
+        agent.wait_log("the last good graph stays in force")
         first, second, *_ = tree("status", check=1).stdout.splitlines()
 
-        assert first.startswith("test: not all is right (pid ")
+        assert first.startswith("test: there are problems (pid ")
         assert second.startswith(f"  error: {tree.etc}/states/bad.sls:")
         assert second.endswith(
-            "; the configuration cannot be used (1 problem); the last good graph keeps running [states-broken]"
+            "; the configuration cannot be used (1 problem); the last good graph stays in force [states-broken]"
         )
 
 

@@ -38,7 +38,7 @@ def repaired(agent, path, text):
 def spoil(tree, agent):
     """Make the states such that they do not compile."""
     tree.sls("spoilt", "x: [\n")
-    agent.wait_log("the last good graph keeps running")
+    agent.wait_log("the last good graph stays in force")
 
 
 def mend(tree, agent):

@@ -306,9 +306,9 @@ class OwnedResource(Placed):
     """Base of the kinds of paths with an owner, whose parents may be made."""
 
     user: Owner | None = None
-    """Owner, by name or number; None leaves it as it is."""
+    """Owner, by name or number; left as it is if not declared."""
     group: Owner | None = None
-    """Group, by name or number; None leaves it as it is."""
+    """Group, by name or number; left as it is if not declared."""
     makedirs: bool = False
     """Make missing parent directories, too."""
     dir_mode: Mode | None = field(None)

@@ -81,7 +81,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     }
 
     mode: Mode | None = None
-    """Mode of the directory (same as dir_mode). None leaves it; a new directory gets 0755."""
+    """Mode of the directory (same as dir_mode). Left as it is if not declared; a new directory gets 0755."""
     dir_mode: Mode | None = None
     """Mode of the directory, of parents made by `makedirs` and, with `recurse: [mode]`, of directories below."""
     file_mode: Mode | None = None

@@ -82,11 +82,11 @@ class ManagedArguments(FromSources, OwnedResource):
     defaults: Variables | None = None
     """Variables of the template where `context` has none."""
     mode: ModeOrKeep | None = None
-    """File mode, or `keep` for the mode of a local source. None leaves it; a new file gets 0644."""
+    """File mode, or `keep` for the mode of a local source. Left as it is if not declared; a new file gets 0644."""
     selinux: Label | None = None
     """The SELinux label, or parts of it: `seuser`, `serole`, `setype`, `serange`.
 
-    Fails if SELinux is off. None leaves the label as it is.
+    Fails if SELinux is off. The label is left as it is if not declared.
     """
     replace: bool = True
     """Replace the content of an existing file."""

@@ -63,13 +63,13 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     source: Directories
     """A directory, as salt:// URL or absolute path, or a list of them, the first of which that exists is used."""
     user: Owner | None = None
-    """Owner of all entries, by name or number; None leaves it as it is."""
+    """Owner of all entries, by name or number; left as it is if not declared."""
     group: Owner | None = None
-    """Group of all entries, by name or number; None leaves it as it is."""
+    """Group of all entries, by name or number; left as it is if not declared."""
     dir_mode: Mode | None = None
-    """Mode of directories. None leaves it; new ones get 0755."""
+    """Mode of directories. Left as they are if not declared; new ones get 0755."""
     file_mode: ModeOrKeep | None = None
-    """Mode of files, or `keep` for the modes of the source. None leaves it; new ones get 0644."""
+    """Mode of files, or `keep` for the modes of the source. Left as they are if not declared; new ones get 0644."""
     clean: bool = False
     """Remove everything that is neither in the source nor managed by another state."""
     replace: bool = True
