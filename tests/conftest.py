@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 from hypothesis import settings
+
+from fake_machine import Action, Machine, Setting
+from virtual_time import VirtualLoop
 
 # A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
 # changed; looking for new ones is the work of every other run, and of scripts/fuzz.
@@ -41,6 +45,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if hasattr(config, "workerinput"):
         places = {config.rootpath / module: place for place, module in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+    """Run the tests that use the fixture `virtual_time` in a virtual loop."""
+    virtual = isinstance(item, pytest.Function) and "virtual_time" in item.fixturenames
+    return {"virtual": VirtualLoop} if virtual else {"real": asyncio.new_event_loop}
+
+
+@pytest.fixture
+def virtual_time() -> None:
+    """Make the test run in virtual time: see `virtual_time.py`."""
+
+
+@pytest.fixture
+def machine(virtual_time: None) -> Machine:
+    """An empty fake machine."""
+    machine = Machine()
+    Setting.machine = Action.machine = machine
+    return machine
 
 
 @pytest.fixture(autouse=True)

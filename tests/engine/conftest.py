@@ -7,15 +7,8 @@ from pathlib import Path
 import pytest
 
 from command_bench import Commands
-from engine_bench import Action, Bench, Machine, Setting
-
-
-@pytest.fixture
-def machine() -> Machine:
-    """An empty machine, which the kinds of the bench manage."""
-    machine = Machine()
-    Setting.machine = Action.machine = machine
-    return machine
+from engine_bench import Bench
+from fake_machine import Machine
 
 
 @pytest.fixture
@@ -26,5 +19,5 @@ def bench(machine: Machine) -> Bench:
 
 @pytest.fixture
 def commands(tmp_path: Path) -> Commands:
-    """Real commands."""
+    """An engine bench whose engine runs real commands, in real time."""
     return Commands(tmp_path)

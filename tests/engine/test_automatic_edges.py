@@ -10,7 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Context, Permanent, Watch
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
@@ -31,98 +32,74 @@ def placed(name: str, within: str = "", **spec: Any) -> tuple[Any, ...]:
     return state(name, "zplaced.present", within=within, **spec)
 
 
-@in_virtual_time
 async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machine: Machine) -> None:
     """What drifts together is put right in the order of needs."""
-    engine = bench.engine(workers=4)
-    await engine.swap(compilation(placed("dir"), placed("file", "dir")), "start")
-    await engine.settle()
-    bench.forget()
+    async with bench.running(placed("dir"), placed("file", "dir"), workers=4):
+        bench.forget()
 
-    machine.settings.clear()
-    machine.touch("file")
-    machine.touch("dir")
-    await asyncio.sleep(1)
+        machine.settings.clear()
+        machine.touch("file")
+        machine.touch("dir")
+        await bench.elapse(1)
 
-    assert [line for line in machine.log if line.startswith("apply")] == ["apply dir", "apply file"]
-    assert not any(outcome.result is False for name in ("dir", "file") for outcome in bench.outcomes(name))
-    await engine.stop()
+        assert [line for line in machine.log if line.startswith("apply")] == ["apply dir", "apply file"]
+        assert not any(outcome.result is False for name in ("dir", "file") for outcome in bench.outcomes(name))
 
 
-@in_virtual_time
 async def test_what_belongs_to_one_who_was_made_anew_is_looked_at_again(bench: Bench, machine: Machine) -> None:
     """He has another number now, of which no watch of theirs tells; others that only come after him are left alone, and so are all when he is right."""
-    engine = bench.engine()
     mine, required = placed("mine", owner="he"), state("required", "zplaced.present", owner="he", require=["he"])
-    await engine.swap(
-        compilation(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])), "start"
-    )
-    await engine.settle()
-    bench.forget()
+    async with bench.running(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])):
+        bench.forget()
 
-    machine.drift("he")
-    await asyncio.sleep(1)
-    assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [1, 1, 1, 0]
-    machine.touch("he")
-    await asyncio.sleep(1)
-    assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [2, 1, 1, 0]
-    await engine.stop()
+        machine.drift("he")
+        await bench.elapse(1)
+        assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [1, 1, 1, 0]
+        machine.touch("he")
+        await bench.elapse(1)
+        assert [len(bench.outcomes(name)) for name in ("he", "mine", "required", "other")] == [2, 1, 1, 0]
 
 
-@in_virtual_time
 async def test_a_failed_upstream_does_not_gate(bench: Bench, machine: Machine) -> None:
     """Nobody wrote that it must not run: it runs, and is right."""
     machine.settings["dir"] = "wrong"
     machine.broken["dir"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(placed("dir"), placed("file", "dir")), "start")
-    await engine.settle()
-
-    assert [outcome.result for outcome in bench.outcomes("dir")] == [False]
-    assert [(outcome.result, outcome.ran) for outcome in bench.outcomes("file")] == [(True, True)]
-    await engine.stop()
+    async with bench.running(placed("dir"), placed("file", "dir")):
+        assert [outcome.result for outcome in bench.outcomes("dir")] == [False]
+        assert [(outcome.result, outcome.ran) for outcome in bench.outcomes("file")] == [(True, True)]
 
 
-@in_virtual_time
 async def test_what_failed_is_looked_at_again_when_its_upstream_recovers(bench: Bench, machine: Machine) -> None:
     """Without a retry, an event of its own or a recheck."""
     machine.broken["dir"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(placed("dir"), placed("file", "dir"), placed("other")), "start")
-    await engine.settle()
-    assert [outcome.comment for outcome in bench.outcomes("file")] == ["dir is missing"]
-    bench.forget()
+    async with bench.running(placed("dir"), placed("file", "dir"), placed("other")) as engine:
+        assert [outcome.comment for outcome in bench.outcomes("file")] == ["dir is missing"]
+        bench.forget()
 
-    machine.broken.clear()
-    engine.trigger("zplaced.present[dir]")
-    await engine.settle()
+        machine.broken.clear()
+        engine.trigger("zplaced.present[dir]")
+        await engine.settle()
 
-    assert [(outcome.result, outcome.cause) for outcome in bench.outcomes("file")] == [(True, "recovery")]
-    assert bench.outcomes("other") == []
-    await engine.stop()
+        assert [(outcome.result, outcome.cause) for outcome in bench.outcomes("file")] == [(True, "recovery")]
+        assert bench.outcomes("other") == []
 
 
-@in_virtual_time
 async def test_what_failed_is_looked_at_again_when_its_upstream_changes(bench: Bench, machine: Machine) -> None:
     """The upstream was right all the time, as far as anybody knew; what is right already is left alone."""
-    engine = bench.engine()
-    await engine.swap(compilation(placed("dir"), placed("bad", "dir"), placed("good", "dir")), "start")
-    await engine.settle()
-    del machine.settings["dir"]
-    machine.drift("bad")
-    await asyncio.sleep(1)
-    assert bench.outcomes("bad")[-1].result is False
-    bench.forget()
+    async with bench.running(placed("dir"), placed("bad", "dir"), placed("good", "dir")):
+        del machine.settings["dir"]
+        machine.drift("bad")
+        await bench.elapse(1)
+        assert bench.outcomes("bad")[-1].result is False
+        bench.forget()
 
-    machine.touch("dir")
-    await asyncio.sleep(1)
+        machine.touch("dir")
+        await bench.elapse(1)
 
-    assert [outcome.result for outcome in bench.outcomes("bad")] == [True]
-    assert bench.outcomes("good") == []
-    await engine.stop()
+        assert [outcome.result for outcome in bench.outcomes("bad")] == [True]
+        assert bench.outcomes("good") == []
 
 
-@in_virtual_time
 async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, machine: Machine) -> None:
     """Told once, not at every swap."""
     states = (placed("file", "dir"), placed("dir"))
@@ -141,73 +118,52 @@ async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, 
 
 
 @pytest.mark.parametrize("where", ["settings", "state"])
-def test_turned_off(bench: Bench, machine: Machine, where: str) -> None:
+async def test_turned_off(bench: Bench, machine: Machine, where: str) -> None:
     """Then nobody waits, and nobody is woken."""
     meta = {"autoedge": False} if where == "state" else {}
-
-    @in_virtual_time
-    async def scenario() -> None:
-        machine.broken["dir"] = Permanent("no")
-        engine = bench.engine(autoedge=where != "settings")
-        await engine.swap(compilation(placed("dir"), placed("file", "dir", meta=meta)), "start")
-        await engine.settle()
+    machine.broken["dir"] = Permanent("no")
+    async with bench.running(placed("dir"), placed("file", "dir", meta=meta), autoedge=where != "settings") as engine:
         machine.broken.clear()
         engine.trigger("zplaced.present[dir]")
         await engine.settle()
 
         assert [outcome.result for outcome in bench.outcomes("file")] == [False]
-        await engine.stop()
-
-    scenario()
 
 
-@in_virtual_time
 async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, machine: Machine) -> None:
     """A swap that changes nothing but automatic edges runs nobody who is the same."""
     one, two = placed("dir"), placed("file", "dir")
-    engine = bench.engine()
-    await engine.swap(compilation(two), "start")
-    await engine.settle()
-    machine.settings["dir"] = "right"
-    engine.trigger("zplaced.present[file]")
-    await engine.settle()
-    bench.forget()
-
-    await engine.swap(compilation(one, two))
-    await engine.settle()
-    assert bench.outcomes("file") == []
-    assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].links.upstream] == [
-        "zplaced.present[dir]"
-    ]
-
-    await engine.swap(compilation(two))
-    await engine.settle()
-    assert bench.outcomes("file") == []
-    assert engine._graph.by_identity["zplaced.present[file]"].links.upstream == ()
-    await engine.stop()
-
-
-def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: Machine) -> None:
-    """Salt knows no automatic edges: what fails there fails here, and what runs there runs here, once."""
-    machine.broken["dir"] = Permanent("no")
-
-    def results(**options: Any) -> list[tuple[str, bool | None]]:
-        machine.settings.clear()
+    async with bench.running(two) as engine:
+        machine.settings["dir"] = "right"
+        engine.trigger("zplaced.present[file]")
+        await engine.settle()
         bench.forget()
 
-        @in_virtual_time
-        async def scenario() -> None:
-            engine = bench.engine(watch=False, **options)
-            await engine.swap(
-                compilation(placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")), "start"
-            )
-            await engine.settle()
-            await engine.stop()
+        await engine.swap(compilation(one, two))
+        await engine.settle()
+        assert bench.outcomes("file") == []
+        assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].links.upstream] == [
+            "zplaced.present[dir]"
+        ]
 
-        scenario()
-        return [(event.outcome.identity, event.outcome.result) for event in bench.events if isinstance(event, Ran)]
+        await engine.swap(compilation(two))
+        await engine.settle()
+        assert bench.outcomes("file") == []
+        assert engine._graph.by_identity["zplaced.present[file]"].links.upstream == ()
 
-    assert results() == results(autoedge=False)
+
+async def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: Machine) -> None:
+    """Salt knows no automatic edges: what fails there fails here, and what runs there runs here, once."""
+    machine.broken["dir"] = Permanent("no")
+    states = placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")
+    results = []
+    for autoedge in (True, False):
+        machine.settings.clear()
+        bench.forget()
+        async with bench.running(*states, watch=False, autoedge=autoedge):
+            results.append([(e.outcome.identity, e.outcome.result) for e in bench.events if isinstance(e, Ran)])
+
+    assert results[0] == results[1]
 
 
 # -- on this host ----------------------------------------------------------------------------------------------------
@@ -413,8 +369,7 @@ class Silent:
         return {}
 
 
-@in_virtual_time
-async def test_a_package_database_that_does_not_answer_holds_up_no_states() -> None:
+async def test_a_package_database_that_does_not_answer_holds_up_no_states(virtual_time: None) -> None:
     """What it knows is not known then; what follows from the states alone is."""
     told: list[Notice] = []
     calls = compiled(("pkg.installed", "nginx", {}), ("service.running", "nginx", {})).calls

@@ -7,7 +7,8 @@ import gc
 from collections.abc import AsyncIterator
 from typing import Any
 
-from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine, Setting
 from holdfast import Backed, Context, Permanent, Watch
 from holdfast.agent.engine.model.events import Ran
 
@@ -44,9 +45,6 @@ class Mirrored(Wired, kind="zmirrored.present"):
     """Another kind on the same line."""
 
 
-KINDS |= {"zwired.present": Wired, "zmirrored.present": Mirrored}
-
-
 def wired(name: str, kind: str = "zwired.present", **spec: Any) -> tuple:
     """A state on the line."""
     return state(name, kind, **spec)
@@ -57,57 +55,47 @@ def line(machine: Machine) -> list[str]:
     return [entry for entry in machine.log if entry.startswith(("line", "watch"))]
 
 
-@in_virtual_time
 async def test_it_is_up_before_the_first_watch_and_one_for_all(bench: Bench, machine: Machine) -> None:
     """Kinds that inherit it share it."""
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a"), wired("b", "zmirrored.present"), state("c")))
-    await engine.settle()
-
-    assert line(machine) == ["line up", "watch a over the line", "watch b over the line"]
-    assert machine.settings == dict.fromkeys("abc", "right")
-    machine.drift("b")
-    await asyncio.sleep(1)
-    await engine.settle()
-    assert machine.settings["b"] == "right"
-    await engine.stop()
+    async with bench.running(wired("a"), wired("b", "zmirrored.present"), state("c")) as engine:
+        assert line(machine) == ["line up", "watch a over the line", "watch b over the line"]
+        assert machine.settings == dict.fromkeys("abc", "right")
+        machine.drift("b")
+        await bench.elapse(1)
+        await engine.settle()
+        assert machine.settings["b"] == "right"
     assert machine.log[-1] == "line down"
     assert len(asyncio.all_tasks()) == 1
 
 
-@in_virtual_time
 async def test_it_outlives_swaps_and_ends_with_its_last_resource(bench: Bench, machine: Machine) -> None:
     """A resource that is replaced is no reason to begin anew."""
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a")))
-    await engine.settle()
-    await engine.swap(compilation(wired("a", value="other"), wired("b")))
-    await engine.settle()
-    assert machine.log.count("line up") == 1
-    assert "line down" not in machine.log
+    async with bench.running(wired("a")) as engine:
+        await engine.swap(compilation(wired("a", value="other"), wired("b")))
+        await engine.settle()
+        assert machine.log.count("line up") == 1
+        assert "line down" not in machine.log
 
-    await engine.swap(compilation(state("c")))
-    await engine.settle()
+        await engine.swap(compilation(state("c")))
+        await engine.settle()
 
-    assert machine.log.count("line down") == 1
-    await engine.stop()
+        assert machine.log.count("line down") == 1
 
 
-@in_virtual_time
 async def test_it_lives_as_long_as_one_that_has_left_still_runs(bench: Bench, machine: Machine) -> None:
     """Its run may need it; and a kind that comes back meanwhile finds it."""
     engine = bench.engine(stop_timeout=60)
     for back in (False, True):
         machine.hold("apply a")
         await engine.swap(compilation(wired("a", value=f"{back}")))
-        await asyncio.sleep(1)
+        await bench.elapse(1)
         await engine.swap(compilation(state("c")))
-        await asyncio.sleep(1)
+        await bench.elapse(1)
         assert machine.log[-1] != "line down"
         if back:
             await engine.swap(compilation(wired("b"), state("c")))
         machine.free("apply a")
-        await asyncio.sleep(1)
+        await bench.elapse(1)
         assert (line(machine)[-1] == "line down") is not back
     await engine.settle()
 
@@ -117,105 +105,84 @@ async def test_it_lives_as_long_as_one_that_has_left_still_runs(bench: Bench, ma
     assert len(asyncio.all_tasks()) == 1
 
 
-@in_virtual_time
 async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench, machine: Machine) -> None:
     """What has drifted meanwhile is found."""
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a"), state("b")))
-    await engine.settle()
-    machine.hold("line")
+    async with bench.running(wired("a"), state("b")) as engine:
+        machine.hold("line")
 
-    machine.free("cut")
-    await asyncio.sleep(5)
-    assert "it was cut" in bench.notices("background-failed")[0].text
-    assert [notice.identity for notice in bench.notices("watch-failed")] == ["zwired.present[a]"]
-    machine.settings["a"] = "drifted"
-    machine.free("line")
-    await bench.until(
-        lambda event: (
-            isinstance(event, Ran)
-            and event.outcome.identity == "zwired.present[a]"
-            and event.outcome.cause == "recovery"
+        machine.free("cut")
+        await bench.elapse(5)
+        assert "it was cut" in bench.notices("background-failed")[0].text
+        assert [notice.identity for notice in bench.notices("watch-failed")] == ["zwired.present[a]"]
+        machine.settings["a"] = "drifted"
+        machine.free("line")
+        await bench.until(
+            lambda event: (
+                isinstance(event, Ran)
+                and event.outcome.identity == "zwired.present[a]"
+                and event.outcome.cause == "recovery"
+            )
         )
-    )
-    await engine.settle()
+        await engine.settle()
 
-    assert machine.settings["a"] == "right"
-    await engine.stop()
+        assert machine.settings["a"] == "right"
 
 
-@in_virtual_time
 async def test_one_that_does_not_come_up_holds_back_its_own_kind_only(bench: Bench, machine: Machine) -> None:
     """It is tried again with growing delays."""
     machine.broken["line"] = Permanent("no carrier")
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a"), state("b")))
-    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zsetting.present[b]")
-    assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: no carrier"
-    assert asyncio.get_running_loop().time() < 1
-    machine.broken.clear()
-    await asyncio.sleep(120)
+    async with bench.starting(wired("a"), state("b")):
+        await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zsetting.present[b]")
+        assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: no carrier"
+        assert asyncio.get_running_loop().time() < 1
+        machine.broken.clear()
+        await bench.elapse(120)
 
-    assert machine.settings == {"a": "right", "b": "right"}
-    await engine.stop()
+        assert machine.settings == {"a": "right", "b": "right"}
 
 
-@in_virtual_time
 async def test_one_that_fails_in_the_moment_in_which_it_is_ready_is_not_used(bench: Bench, machine: Machine) -> None:
     """Nobody watches over what is gone."""
     machine.broken["end"] = Permanent("hung up")
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a")))
-    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]")
+    async with bench.starting(wired("a")):
+        await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]")
 
-    assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: hung up"
-    assert "watch a over the line" not in machine.log
-    machine.broken.clear()
-    await asyncio.sleep(120)
-    assert machine.settings == {"a": "right"}
-    await engine.stop()
+        assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: hung up"
+        assert "watch a over the line" not in machine.log
+        machine.broken.clear()
+        await bench.elapse(120)
+        assert machine.settings == {"a": "right"}
 
 
-@in_virtual_time
 async def test_a_one_shot_run_says_that_it_does_not_come_up(bench: Bench, machine: Machine) -> None:
     """And waits for it no longer than for any other watch."""
     machine.broken["line"] = Permanent("no carrier")
-    engine = bench.engine(watch=False)
-    await engine.swap(compilation(wired("a"), state("b")))
-    await engine.settle()
-    await engine.stop()
+    async with bench.starting(wired("a"), state("b"), watch=False) as engine:
+        await engine.settle()
 
     assert bench.outcomes("a")[0].comment == "cannot watch: its background task failed: no carrier"
     assert machine.settings == {"b": "right"}
 
 
-@in_virtual_time
 async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Machine) -> None:
     """Without a watch."""
-    engine = bench.engine(watch=False)
-    await engine.swap(compilation(wired("a")))
-    await engine.settle()
-    await engine.stop()
+    async with bench.starting(wired("a"), watch=False) as engine:
+        await engine.settle()
 
     assert line(machine) == ["line up", "line down"]
     assert machine.settings == {"a": "right"}
 
 
-@in_virtual_time
 async def test_a_watch_that_fails_in_the_moment_in_which_it_is_ended_leaves_nothing_unasked(
     bench: Bench, machine: Machine
 ) -> None:
     """Or the loop would log a traceback some day."""
     unasked: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))
-    engine = bench.engine()
-    await engine.swap(compilation(wired("a")))
-    await engine.settle()
+    async with bench.running(wired("a")) as engine:
+        machine.unwatchable.add("a")
+        machine.touch("a")
+        await engine.swap(compilation())
+        gc.collect()
 
-    machine.unwatchable.add("a")
-    machine.touch("a")
-    await engine.swap(compilation())
-    gc.collect()
-
-    assert unasked == []
-    await engine.stop()
+        assert unasked == []

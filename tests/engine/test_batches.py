@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.model.events import Ran
 
@@ -24,13 +25,10 @@ def applied(machine: Machine) -> list[str]:
 
 async def converge(bench: Bench, *states: tuple, **options: Any) -> None:
     """One run."""
-    engine = bench.engine(watch=False, **options)
-    await engine.swap(compilation(*states))
-    await engine.settle()
-    await engine.stop()
+    async with bench.starting(*states, watch=False, **options) as engine:
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_those_that_follow_each_other_are_one_batch(bench: Bench, machine: Machine) -> None:
     """Each with its own look, before and after, and its own changes."""
     await converge(bench, *map(bundled, "abc"))
@@ -41,7 +39,6 @@ async def test_those_that_follow_each_other_are_one_batch(bench: Bench, machine:
     ] * 3
 
 
-@in_virtual_time
 async def test_one_that_is_right_already_takes_no_part(bench: Bench, machine: Machine) -> None:
     """And the others do not wait for it."""
     machine.settings["b"] = "right"
@@ -51,7 +48,6 @@ async def test_one_that_is_right_already_takes_no_part(bench: Bench, machine: Ma
     assert bench.outcomes("b")[0].changes == {}
 
 
-@in_virtual_time
 async def test_one_alone_is_put_right_as_ever(bench: Bench, machine: Machine) -> None:
     """A batch of one is none."""
     machine.settings |= {"a": "right", "c": "right"}
@@ -60,7 +56,6 @@ async def test_one_alone_is_put_right_as_ever(bench: Bench, machine: Machine) ->
     assert applied(machine) == ["apply b"]
 
 
-@in_virtual_time
 async def test_definition_order_stands_between_groups(bench: Bench, machine: Machine) -> None:
     """What comes later than a state of another kind is done after it, as its author read it."""
     await converge(bench, bundled("a"), bundled("b"), state("x"), bundled("c"), bundled("d"), workers=4)
@@ -68,7 +63,6 @@ async def test_definition_order_stands_between_groups(bench: Bench, machine: Mac
     assert applied(machine) == ["together a b", "apply x", "together c d"]
 
 
-@in_virtual_time
 async def test_aggregate_brings_those_forward_that_nothing_holds_back(bench: Bench, machine: Machine) -> None:
     """As in Salt; a requisite still holds."""
     meta = {"aggregate": True}
@@ -85,18 +79,12 @@ async def test_aggregate_brings_those_forward_that_nothing_holds_back(bench: Ben
 
 
 @pytest.mark.parametrize("meta", [{"autogroup": False}, {"aggregate": False}])
-def test_a_state_can_stay_alone(bench: Bench, machine: Machine, meta: dict[str, Any]) -> None:
+async def test_a_state_can_stay_alone(bench: Bench, machine: Machine, meta: dict[str, Any]) -> None:
     """When it says so."""
-
-    @in_virtual_time
-    async def scenario() -> None:
-        await converge(bench, bundled("a"), bundled("b", meta=meta), bundled("c"))
-        assert applied(machine) == ["apply a", "apply b", "apply c"]
-
-    scenario()
+    await converge(bench, bundled("a"), bundled("b", meta=meta), bundled("c"))
+    assert applied(machine) == ["apply a", "apply b", "apply c"]
 
 
-@in_virtual_time
 async def test_a_path_between_two_keeps_them_apart(bench: Bench, machine: Machine) -> None:
     """The one must be settled before the other starts."""
     await converge(bench, bundled("a"), bundled("b", require=["a"]), bundled("c"), ordering="requisites", workers=4)
@@ -104,7 +92,6 @@ async def test_a_path_between_two_keeps_them_apart(bench: Bench, machine: Machin
     assert applied(machine) == ["together a c", "apply b"]
 
 
-@in_virtual_time
 async def test_only_those_with_an_equal_key_are_together(bench: Bench, machine: Machine) -> None:
     """And one without a key is alone."""
     await converge(
@@ -120,7 +107,6 @@ async def test_only_those_with_an_equal_key_are_together(bench: Bench, machine: 
     assert sorted(applied(machine)) == ["apply b", "apply d", "together a c"]
 
 
-@in_virtual_time
 async def test_what_cannot_be_done_together_is_done_one_by_one(bench: Bench, machine: Machine) -> None:
     """The one that is broken fails alone."""
     machine.broken["b"] = Permanent("no")
@@ -131,7 +117,6 @@ async def test_what_cannot_be_done_together_is_done_one_by_one(bench: Bench, mac
     assert bench.outcomes("b")[0].comment == "no"
 
 
-@in_virtual_time
 async def test_a_kind_that_loses_a_member_fails_all_and_hangs_none(bench: Bench, machine: Machine) -> None:
     """Its mistake is said."""
     await converge(bench, bundled("a"), bundled("forgetful"))
@@ -140,7 +125,6 @@ async def test_a_kind_that_loses_a_member_fails_all_and_hangs_none(bench: Bench,
     assert "internal error in zbundled.present" in bench.outcomes("a")[0].comment
 
 
-@in_virtual_time
 async def test_what_is_only_hindered_for_now_is_so_for_all(bench: Bench, machine: Machine) -> None:
     """One by one they would wait for the same lock again and again."""
     machine.broken["b"] = Temporary("the lock is held")
@@ -150,101 +134,79 @@ async def test_what_is_only_hindered_for_now_is_so_for_all(bench: Bench, machine
     assert [bench.outcomes(name)[0].comment for name in "abc"] == ["the lock is held"] * 3
 
 
-@in_virtual_time
 async def test_a_second_attempt_waits_for_nobody(bench: Bench, machine: Machine) -> None:
     """It has left the batch, which goes on without it."""
     machine.broken["look a"] = Temporary("busy")
-    engine = bench.engine(watch=False)
-    await engine.swap(
-        compilation(bundled("a", meta={"retry": {"attempts": 3, "interval": 10}}), bundled("b"), bundled("c"))
-    )
-    await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity.endswith("[c]"))
-    machine.broken.clear()
-    await engine.settle()
+    async with bench.starting(
+        bundled("a", meta={"retry": {"attempts": 3, "interval": 10}}), bundled("b"), bundled("c"), watch=False
+    ) as engine:
+        await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity.endswith("[c]"))
+        machine.broken.clear()
+        await engine.settle()
 
-    assert applied(machine) == ["together b c", "apply a"]
-    await engine.stop()
+        assert applied(machine) == ["together b c", "apply a"]
 
 
-@in_virtual_time
 async def test_a_member_that_is_cancelled_leaves_the_others_to_it(bench: Bench, machine: Machine) -> None:
     """The work goes on for those that remain when a swap takes one away."""
-    engine = bench.engine(stop_timeout=1)
     machine.hold("x")
     machine.hold("together")
-    await engine.swap(compilation(state("x"), *map(bundled, "abc")))
-    await asyncio.sleep(1)
-    machine.free("x")
-    await asyncio.sleep(1)
-    await engine.swap(compilation(state("x"), *map(bundled, "bc")))
-    await asyncio.sleep(5)
-    machine.free("together")
-    await engine.settle()
+    async with bench.starting(state("x"), *map(bundled, "abc"), stop_timeout=1) as engine:
+        await bench.elapse(1)
+        machine.free("x")
+        await bench.elapse(1)
+        await engine.swap(compilation(state("x"), *map(bundled, "bc")))
+        await bench.elapse(5)
+        machine.free("together")
+        await engine.settle()
 
-    assert applied(machine) == ["apply x", "together a b c"]
-    assert bench.outcomes("a") == []
-    assert [bench.outcomes(name)[0].result for name in "bc"] == [True, True]
-    await engine.stop()
+        assert applied(machine) == ["apply x", "together a b c"]
+        assert bench.outcomes("a") == []
+        assert [bench.outcomes(name)[0].result for name in "bc"] == [True, True]
 
 
-@in_virtual_time
 async def test_one_with_a_deadline_of_its_own_waits_for_nobody(bench: Bench, machine: Machine) -> None:
     """The slow look of another would use it up."""
     machine.hold("b")
-    engine = bench.engine(watch=False)
-    await engine.swap(compilation(bundled("a", meta={"timeout": 5}), bundled("b"), bundled("c")))
-    await asyncio.sleep(10)
-    machine.free()
-    await engine.settle()
+    async with bench.starting(bundled("a", meta={"timeout": 5}), bundled("b"), bundled("c"), watch=False) as engine:
+        await bench.elapse(10)
+        machine.free()
+        await engine.settle()
 
-    assert applied(machine) == ["apply a", "together b c"]
-    assert [bench.outcomes(name)[0].result for name in "abc"] == [True, True, True]
-    await engine.stop()
+        assert applied(machine) == ["apply a", "together b c"]
+        assert [bench.outcomes(name)[0].result for name in "abc"] == [True, True, True]
 
 
-@in_virtual_time
 async def test_work_that_nobody_waits_for_any_more_is_ended(bench: Bench, machine: Machine) -> None:
     """When all its members were cancelled; nothing of it is left behind."""
-    engine = bench.engine(watch=False, stop_timeout=1)
     machine.hold("together")
-    await engine.swap(compilation(*map(bundled, "abc")))
-    while "together a b c" not in machine.log:
-        await asyncio.sleep(0)
-
-    await engine.stop()
+    async with bench.starting(*map(bundled, "abc"), watch=False, stop_timeout=1):
+        while "together a b c" not in machine.log:
+            await asyncio.sleep(0)
 
     assert machine.settings == {}
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "batch"] == []
 
 
-@in_virtual_time
 async def test_the_first_pass_of_the_daemon_is_one_batch_too(bench: Bench, machine: Machine) -> None:
     """None starts before those that are armed in the same moment."""
-    engine = bench.engine(workers=1)
-    await engine.swap(compilation(*map(bundled, "abc")))
-    await engine.settle()
-
-    assert applied(machine) == ["together a b c"]
-    await engine.stop()
+    async with bench.running(*map(bundled, "abc"), workers=1):
+        assert applied(machine) == ["together a b c"]
 
 
-@in_virtual_time
 async def test_a_storm_of_drift_is_repaired_in_one_go(bench: Bench, machine: Machine) -> None:
     """In the daemon too: those that are dirty at the same time."""
-    engine = bench.engine(workers=1)
-    await engine.swap(compilation(state("x"), *map(bundled, "abc")))
-    await engine.settle()
-    bench.forget()
-    machine.hold("x")
+    async with bench.running(state("x"), *map(bundled, "abc"), workers=1) as engine:
+        bench.forget()
+        machine.hold("x")
 
-    machine.drift("x")
-    await asyncio.sleep(1)
-    for name in "cab":
-        machine.drift(name)
-    await asyncio.sleep(1)
-    machine.free("x")
-    await engine.settle()
+        machine.drift("x")
+        await bench.elapse(1)
+        for name in "cab":
+            machine.drift(name)
+        await bench.elapse(1)
+        machine.free("x")
+        await engine.settle()
 
-    assert applied(machine) == ["apply x", "together a b c"]
-    assert machine.settings == dict.fromkeys("xabc", "right")
-    await engine.stop()
+        assert applied(machine) == ["apply x", "together a b c"]
+        assert machine.settings == dict.fromkeys("xabc", "right")

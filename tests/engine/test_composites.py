@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, Machine, in_virtual_time
+from engine_bench import Bench
+from fake_machine import Machine
 from holdfast import Composite, Part, Permanent
 from holdfast.resources.fields import Texts
 from holdfast.states.compile.compiler import Compiler
@@ -64,12 +64,10 @@ HOME = "home:\n  zhouse.built:\n    - rooms: [kitchen]\n"
 BELL = "bell:\n  zsetting.present:\n    - value: right\n    - watch:\n      - zhouse: home\n"
 
 
-@in_virtual_time
-async def _once(bench: Bench, compilation: Compilation, **options: bool) -> None:
-    engine = bench.engine(watch=False, **options)
-    await engine.swap(compilation, "start")
-    await engine.settle()
-    await engine.stop()
+async def once(bench: Bench, compilation: Compilation, **options: bool) -> None:
+    """Run the states once."""
+    async with bench.starting(compiled=compilation, watch=False, **options) as engine:
+        await engine.settle()
 
 
 def results(bench: Bench) -> dict[str, tuple[bool | None, str]]:
@@ -81,76 +79,76 @@ def results(bench: Bench) -> dict[str, tuple[bool | None, str]]:
     return found
 
 
-def test_parts_run_before_the_whole_which_has_changed_when_one_has(
+async def test_parts_run_before_the_whole_which_has_changed_when_one_has(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
     """Whoever watches the whole is refreshed; with nothing to do, nothing is."""
     machine.settings["bell"] = "right"
-    _once(bench, compiled(HOME + BELL))
+    await once(bench, compiled(HOME + BELL))
     assert done(machine) == ["apply home-walls", "apply kitchen", "refresh bell"]
     assert bench.outcomes("home")[-1].changes == {"home": "changed"}
     bench.forget()
 
-    _once(bench, compiled(HOME + BELL))
+    await once(bench, compiled(HOME + BELL))
     assert done(machine) == []
     assert [(outcome.result, outcome.changes) for outcome in bench.outcomes("home")] == [(True, {})]
 
 
-def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(
+async def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
     """As with any state."""
     machine.broken["kitchen"] = machine.broken["refresh kitchen"] = Permanent("no water")
-    _once(bench, compiled(HOME + BELL))
+    await once(bench, compiled(HOME + BELL))
 
     found = results(bench)
     assert found["zsetting.present[home/kitchen]"] == (False, "")
     assert found["zhouse.built[home]"] == found["zsetting.present[bell]"] == (False, "requisite_failed")
 
 
-def test_what_the_whole_requires_each_part_requires(bench: Bench, machine: Machine, compiled: Compile) -> None:
+async def test_what_the_whole_requires_each_part_requires(bench: Bench, machine: Machine, compiled: Compile) -> None:
     """No part runs when that has failed."""
     machine.broken["ground"] = Permanent("swamp")
-    _once(bench, compiled("ground: zsetting.present\n" + HOME + "    - require: [{zsetting: ground}]\n"))
+    await once(bench, compiled("ground: zsetting.present\n" + HOME + "    - require: [{zsetting: ground}]\n"))
 
     assert done(machine) == ["apply ground"]
     assert results(bench)["zsetting.present[home/walls]"] == (False, "requisite_failed")
 
 
-def test_a_guard_of_the_whole_holds_for_each_part(
+async def test_a_guard_of_the_whole_holds_for_each_part(
     bench: Bench, machine: Machine, compiled: Compile, tmp_path: Path
 ) -> None:
     """`creates` of a file that is there: nothing is built, and nothing failed."""
-    _once(bench, compiled(HOME + f"    - creates: {tmp_path}/site.sls\n"))
+    await once(bench, compiled(HOME + f"    - creates: {tmp_path}/site.sls\n"))
 
     assert done(machine) == []
     assert {result for result, _ in results(bench).values()} == {True}
 
 
 @pytest.mark.parametrize("meta", ["    - noop: true\n", ""])
-def test_noop_of_the_whole_or_the_agent(bench: Bench, machine: Machine, compiled: Compile, meta: str) -> None:
+async def test_noop_of_the_whole_or_the_agent(bench: Bench, machine: Machine, compiled: Compile, meta: str) -> None:
     """Nothing is changed; the whole would be."""
-    _once(bench, compiled(HOME + meta), noop=not meta)
+    await once(bench, compiled(HOME + meta), noop=not meta)
 
     assert not [line for line in done(machine) if not line.startswith("would")]
     assert results(bench)["zhouse.built[home]"] == (None, "")
 
 
-def test_a_prereq_on_the_whole_looks_at_its_parts(bench: Bench, machine: Machine, compiled: Compile) -> None:
+async def test_a_prereq_on_the_whole_looks_at_its_parts(bench: Bench, machine: Machine, compiled: Compile) -> None:
     """Who must run before the whole changes runs before its first part; and not when there is nothing to change."""
     before = "guard:\n  zaction.run:\n    - prereq: [{zhouse: home}]\n"
-    _once(bench, compiled(HOME + before))
+    await once(bench, compiled(HOME + before))
     assert done(machine) == ["run guard", "apply home-walls", "apply kitchen"]
     bench.forget()
 
-    _once(bench, compiled(HOME + before))
+    await once(bench, compiled(HOME + before))
     assert done(machine) == []
 
 
-def test_composites_of_composites(bench: Bench, machine: Machine, compiled: Compile) -> None:
+async def test_composites_of_composites(bench: Bench, machine: Machine, compiled: Compile) -> None:
     """All the way down, in order; a failure far inside goes all the way up."""
     machine.broken["hall"] = machine.broken["refresh hall"] = Permanent("no")
-    _once(bench, compiled("main: zstreet.built\n"))
+    await once(bench, compiled("main: zstreet.built\n"))
 
     found = results(bench)
     assert done(machine) == ["apply first-walls", "apply hall", "refresh hall"]
@@ -160,32 +158,27 @@ def test_composites_of_composites(bench: Bench, machine: Machine, compiled: Comp
     assert found["zstreet.built[main]"] == (False, "requisite_failed")
 
 
-def test_drift_of_one_part_repairs_that_part_and_is_a_change_of_the_whole(
+async def test_drift_of_one_part_repairs_that_part_and_is_a_change_of_the_whole(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
     """In the daemon: its siblings are left alone, but for those that watch it."""
+    engine = bench.engine()
+    await engine.swap(compiled(HOME + BELL), "start")
+    await engine.settle()
+    bench.forget()
+    machine.drift("kitchen")
+    await bench.elapse(1)
+    assert done(machine) == ["apply kitchen", "refresh bell"]
+    bench.forget()
 
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine()
-        await engine.swap(compiled(HOME + BELL), "start")
-        await engine.settle()
-        bench.forget()
-        machine.drift("kitchen")
-        await asyncio.sleep(1)
-        assert done(machine) == ["apply kitchen", "refresh bell"]
-        bench.forget()
+    await engine.swap(compiled(HOME + BELL + "more: zsetting.present\n"))
+    await engine.settle()
+    assert machine.log == ["check more", "apply more", "check more"]
+    assert {row["identity"] for row in engine.status()} >= {"zsetting.present[home/walls]", "zhouse.built[home]"}
+    bench.forget()
 
-        await engine.swap(compiled(HOME + BELL + "more: zsetting.present\n"))
-        await engine.settle()
-        assert machine.log == ["check more", "apply more", "check more"]
-        assert {row["identity"] for row in engine.status()} >= {"zsetting.present[home/walls]", "zhouse.built[home]"}
-        bench.forget()
-
-        await engine.swap(compiled(HOME.replace("kitchen", "cellar") + BELL))
-        await engine.settle()
-        assert "apply cellar" in done(machine)
-        assert "zsetting.present[home/kitchen]" not in {row["identity"] for row in engine.status()}
-        await engine.stop()
-
-    scenario()
+    await engine.swap(compiled(HOME.replace("kitchen", "cellar") + BELL))
+    await engine.settle()
+    assert "apply cellar" in done(machine)
+    assert "zsetting.present[home/kitchen]" not in {row["identity"] for row in engine.status()}
+    await engine.stop()

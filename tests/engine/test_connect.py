@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from effort import effort
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
 from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
 from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.vertex import Vertex
@@ -103,7 +103,6 @@ def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
     assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connect(graph.vertices)) < 0.33
 
 
-@in_virtual_time
 async def test_a_swap_of_many_is_not_held_up_by_the_collector(bench: Bench) -> None:
     """What it makes lives long: the collector does not walk it while it is made."""
     engine, states = bench.engine(), compilation(*[state(f"s{number}") for number in range(3000)])

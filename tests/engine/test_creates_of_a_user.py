@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine
 
 UID = 12345
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
-@in_virtual_time
 async def test_unsafe_link_fails_that_run_alone(bench: Bench, machine: Machine, tmp_path: Path) -> None:
     """A user's link to root's directory neither counts as made nor as missing; his own directory counts, by his link as well."""
     users, roots = tmp_path / "users", tmp_path / "roots"
@@ -23,20 +23,15 @@ async def test_unsafe_link_fails_that_run_alone(bench: Bench, machine: Machine, 
     for name, target in (("bad", roots), ("good", "own")):
         (users / name).symlink_to(target)
         os.chown(users / name, UID, -1, follow_symlinks=False)
-    engine = bench.engine(watch=False)
 
-    await engine.swap(
-        compilation(
-            state("a", meta={"creates": [str(users / "bad")]}),
-            state("b", meta={"creates": [str(users / "good")]}),
-            state("c", meta={"creates": [str(users / "none")]}),
-            state("d", meta={"creates": [str(roots)]}),
-        )
-    )
-    await engine.settle()
-
-    rows = engine.status()
-    assert [row["state"] for row in rows] == ["failed", "skipped", "ok", "skipped"]
-    assert machine.settings == {"c": "right"}
-    assert f"cannot follow {users / 'bad'}, which belongs to user {UID} and leads to {roots}" in str(rows[0])
-    await engine.stop()
+    async with bench.running(
+        state("a", meta={"creates": [str(users / "bad")]}),
+        state("b", meta={"creates": [str(users / "good")]}),
+        state("c", meta={"creates": [str(users / "none")]}),
+        state("d", meta={"creates": [str(roots)]}),
+        watch=False,
+    ) as engine:
+        rows = engine.status()
+        assert [row["state"] for row in rows] == ["failed", "skipped", "ok", "skipped"]
+        assert machine.settings == {"c": "right"}
+        assert f"cannot follow {users / 'bad'}, which belongs to user {UID} and leads to {roots}" in str(rows[0])

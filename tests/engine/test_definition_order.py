@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent
 from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.workers import LONG
@@ -25,7 +25,6 @@ TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("trouble", TROUBLES)
-@in_virtual_time
 async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_look(
     bench: Bench, machine: Machine, trouble: str, workers: int
 ) -> None:
@@ -39,54 +38,45 @@ async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_l
         machine.unwatchable.add("a")
     else:
         machine.broken["a"] = Permanent("no")
-    engine = bench.engine(workers=workers)
-    await engine.swap(
-        compilation(state("a", meta=meta), state("b", require=["a"]), state("c"), state("d", require=["c"]))
-    )
-    await asyncio.sleep(seconds - 1 if seconds else 0.1)
-    assert bool(machine.settings) is not bool(seconds)
-    await asyncio.sleep(LONG + 1.2 if seconds else 0)
+    async with bench.starting(
+        state("a", meta=meta), state("b", require=["a"]), state("c"), state("d", require=["c"]), workers=workers
+    ):
+        await bench.elapse(seconds - 1 if seconds else 0.1)
+        assert bool(machine.settings) is not bool(seconds)
+        await bench.elapse(LONG + 1.2 if seconds else 0)
 
-    assert machine.settings == {"c": "right", "d": "right"}
-    machine.free()
-    await engine.stop()
+        assert machine.settings == {"c": "right", "d": "right"}
+        machine.free()
 
 
-@in_virtual_time
 async def test_many_that_hang_hold_back_the_others_for_two_minutes_in_all(bench: Bench, machine: Machine) -> None:
     """Not for a minute each: twenty of them would be twenty minutes without a first look at what stands behind them."""
     slow = [f"a{number:02}" for number in range(20)]
     for name in slow:
         machine.hold(name)
-    engine = bench.engine(workers=4)
-    await engine.swap(compilation(*(state(name) for name in slow), state("z")))
-    await asyncio.sleep(2 * PATIENCE + LONG * len(slow) / 4)
+    async with bench.starting(*(state(name) for name in slow), state("z"), workers=4):
+        await bench.elapse(2 * PATIENCE + LONG * len(slow) / 4)
 
-    assert machine.settings == {"z": "right"}
-    machine.free()
-    await engine.stop()
+        assert machine.settings == {"z": "right"}
+        machine.free()
 
 
-@in_virtual_time
 async def test_a_batch_that_hangs_holds_back_the_others_once(bench: Bench, machine: Machine) -> None:
     """Its members began together, and so they are slow together."""
     machine.hold("together")
-    engine = bench.engine()
-    await engine.swap(compilation(*(state(name, "zbundled.present") for name in ("a", "b", "c")), state("z")))
-    await asyncio.sleep(PATIENCE + 1)
+    async with bench.starting(*(state(name, "zbundled.present") for name in ("a", "b", "c")), state("z")):
+        await bench.elapse(PATIENCE + 1)
 
-    assert machine.settings == {"z": "right"}
-    machine.free()
-    await engine.stop()
+        assert machine.settings == {"z": "right"}
+        machine.free()
 
 
-@in_virtual_time
 async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench, machine: Machine) -> None:
     """Somebody waits for it, and can end it; as in Salt."""
     machine.hold("a")
     engine = bench.engine(watch=False)
     await engine.swap(compilation(state("a"), state("b")), "start")
-    await asyncio.sleep(1000)
+    await bench.elapse(1000)
     assert machine.settings == {}
 
     machine.free()
@@ -94,41 +84,35 @@ async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench,
     assert machine.settings == {"a": "right", "b": "right"}
 
 
-@in_virtual_time
 async def test_what_overtook_a_slow_one_is_looked_at_again_when_that_ends(bench: Bench, machine: Machine) -> None:
     """It may have failed for want of what was not there yet, or may have found that it is not needed. What has run is not run again."""
     machine.hold("slow")
     machine.broken["a"] = Permanent("there is no such command")
-    engine = bench.engine()
-    await engine.swap(compilation(state("slow"), state("a"), state("b", "zaction.run"), state("c")))
-    await asyncio.sleep(PATIENCE + LONG)
-    assert machine.settings == {"c": "right"}
-    assert machine.log.count("run b") == 1
-    bench.forget()
+    async with bench.starting(state("slow"), state("a"), state("b", "zaction.run"), state("c")) as engine:
+        await bench.elapse(PATIENCE + LONG)
+        assert machine.settings == {"c": "right"}
+        assert machine.log.count("run b") == 1
+        bench.forget()
 
-    machine.broken.clear()
-    machine.free()
-    await engine.settle()
-    assert machine.settings == {"slow": "right", "a": "right", "c": "right"}
-    assert "check c" in machine.log
-    assert "run b" not in machine.log
-    await engine.stop()
+        machine.broken.clear()
+        machine.free()
+        await engine.settle()
+        assert machine.settings == {"slow": "right", "a": "right", "c": "right"}
+        assert "check c" in machine.log
+        assert "run b" not in machine.log
 
 
-@in_virtual_time
 async def test_a_pause_does_not_use_up_the_patience(bench: Bench, machine: Machine) -> None:
     """Order is kept after it, as if there had been none."""
     machine.hold("a")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a"), state("b")))
-    await asyncio.sleep(1)
-    engine.pause()
-    await asyncio.sleep(1000)
-    engine.resume()
-    await asyncio.sleep(PATIENCE - 1)
-    assert machine.settings == {}
+    async with bench.starting(state("a"), state("b")) as engine:
+        await bench.elapse(1)
+        engine.pause()
+        await bench.elapse(1000)
+        engine.resume()
+        await bench.elapse(PATIENCE - 1)
+        assert machine.settings == {}
 
-    await asyncio.sleep(LONG)
-    assert machine.settings == {"b": "right"}
-    machine.free()
-    await engine.stop()
+        await bench.elapse(LONG)
+        assert machine.settings == {"b": "right"}
+        machine.free()

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
 from holdfast.agent.engine.deliver.journal import Journal
 
 
@@ -24,24 +24,20 @@ def adoptions(monkeypatch: pytest.MonkeyPatch) -> list[None]:
     return taken
 
 
-@in_virtual_time
 async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Bench, adoptions: list[None]) -> None:
     """And what was owed before such a swap is delivered after it, once."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("conf"), state("svc", watch=["conf"])))
-    await engine.settle()
-    bench.machine.hold("refresh svc")
-    bench.machine.drift("conf")
-    await bench.until(lambda _: "refresh svc" in bench.machine.log)
-    await engine.swap(compilation(state("conf"), state("svc", watch=["conf"])))
-    await engine.swap(compilation(state("conf"), state("svc", value="other", watch=["conf"])))
-    assert len(adoptions) == 1
-    bench.machine.free()
-    await engine.settle()
+    async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
+        bench.machine.hold("refresh svc")
+        bench.machine.drift("conf")
+        await bench.until(lambda _: "refresh svc" in bench.machine.log)
+        await engine.swap(compilation(state("conf"), state("svc", watch=["conf"])))
+        await engine.swap(compilation(state("conf"), state("svc", value="other", watch=["conf"])))
+        assert len(adoptions) == 1
+        bench.machine.free()
+        await engine.settle()
 
-    assert not any(row["pending_refresh"] for row in engine.status())
-    assert bench.machine.settings["svc"] == "other"
-    await engine.stop()
+        assert not any(row["pending_refresh"] for row in engine.status())
+        assert bench.machine.settings["svc"] == "other"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +50,6 @@ async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Be
     ],
     ids=["no edge", "another edge", "another thing", "another state"],
 )
-@in_virtual_time
 async def test_what_changes_edges_or_things_is_taken_over(
     bench: Bench, adoptions: list[None], edited: list[Any]
 ) -> None:
@@ -72,15 +67,11 @@ async def test_what_changes_edges_or_things_is_taken_over(
     await engine.stop()
 
 
-@in_virtual_time
 async def test_the_journal_is_asked_while_it_remembers_what_has_left(bench: Bench, adoptions: list[None]) -> None:
     """It counts how long that is gone."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("conf"), state("svc", watch=["conf"])))
-    await engine.settle()
-    for _ in range(3):
-        await engine.swap(compilation(state("conf")))
-        await engine.settle()
+    async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
+        for _ in range(3):
+            await engine.swap(compilation(state("conf")))
+            await engine.settle()
 
-    assert len(adoptions) >= 3
-    await engine.stop()
+        assert len(adoptions) >= 3

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine, Setting
 from holdfast import Composite, Context, Delta, Part, Permanent, Watch
 from holdfast.agent.engine.call import attempt
 from holdfast.agent.engine.call.attempt import ACCOUNT_LIMIT, Job
 from holdfast.agent.engine.model.events import Outcome
-from holdfast.resources import registry
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Temporary
 from holdfast.resources.kinds import sysctl
@@ -64,7 +64,6 @@ class Parts(Composite, kind="zparts.present"):
         return (Part("pair", "zpair.present", {"name": self.name}),)
 
 
-KINDS |= {"zpair.present": Pair, "zparts.present": Parts}
 ALL = {"first": {"old": None, "new": "right"}, "second": {"old": None, "new": "right"}}
 FIRST = {**ALL, "second": {"old": None, "new": None}}
 BROKEN = Permanent("the second is broken")
@@ -72,10 +71,8 @@ BROKEN = Permanent("the second is broken")
 
 async def once(bench: Bench, *states: Any, **options: Any) -> None:
     """One run without watches."""
-    engine = bench.engine(watch=False, **options)
-    await engine.swap(compilation(*states), "start")
-    await engine.settle()
-    await engine.stop()
+    async with bench.starting(*states, watch=False, **options) as engine:
+        await engine.settle()
 
 
 def told(outcome: Outcome) -> tuple[Any, ...]:
@@ -83,25 +80,20 @@ def told(outcome: Outcome) -> tuple[Any, ...]:
     return outcome.result, outcome.changes, outcome.comment
 
 
-@in_virtual_time
 async def test_the_record_tells_what_was_changed_before_the_error(bench: Bench, machine: Machine) -> None:
     """In result, changes and comment; an attempt that has changed nothing tells of no change."""
     machine.broken["second"] = BROKEN
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", "zpair.present")))
-    await engine.settle()
-    assert told(bench.outcomes("a")[0]) == (False, FIRST, "the second is broken; created a")
+    async with bench.running(state("a", "zpair.present")) as engine:
+        assert told(bench.outcomes("a")[0]) == (False, FIRST, "the second is broken; created a")
 
-    engine.recheck()
-    await engine.settle()
-    assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
-    assert engine.status()[0]["comment"].startswith("the second is broken")
-    await engine.stop()
+        engine.recheck()
+        await engine.settle()
+        assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
+        assert engine.status()[0]["comment"].startswith("the second is broken")
 
 
 @pytest.mark.parametrize("kind", ["watch", "listen", "onchanges"])
 @pytest.mark.parametrize("daemon", [True, False], ids=["agent", "one-shot"])
-@in_virtual_time
 async def test_a_refresh_is_owed_for_it(
     bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool
 ) -> None:
@@ -132,14 +124,13 @@ async def test_a_refresh_is_owed_for_it(
     bench.journal.close()
 
 
-@in_virtual_time
 async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_before(
     bench: Bench, machine: Machine
 ) -> None:
     """In a one-shot run, too."""
 
     async def mend() -> None:
-        await asyncio.sleep(5)
+        await bench.elapse(5)
         machine.settings["a.second"] = "right"
 
     machine.broken["second"] = BROKEN
@@ -155,63 +146,51 @@ async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_b
     assert machine.done.count("refresh bell") == 1
 
 
-@in_virtual_time
 async def test_a_composite_has_changed_when_its_part_succeeds_at_last(bench: Bench, machine: Machine) -> None:
     """The part tells of its first change itself; the whole, which did not run then, is refreshed afterwards."""
     machine.broken["second"] = BROKEN
-    engine = bench.engine()
-    await engine.swap(
-        compilation(state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"]))
-    )
-    await engine.settle()
-    assert bench.outcomes("part")[0].changes == FIRST
-    assert bench.outcomes("whole")[-1].reason == "requisite_failed"
+    async with bench.running(
+        state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"])
+    ) as engine:
+        assert bench.outcomes("part")[0].changes == FIRST
+        assert bench.outcomes("whole")[-1].reason == "requisite_failed"
 
-    machine.settings["part.second"] = "right"
-    engine.recheck()
-    await engine.settle()
-    assert bench.outcomes("whole")[-1].changes == {"whole": "changed"}
-    await engine.stop()
+        machine.settings["part.second"] = "right"
+        engine.recheck()
+        await engine.settle()
+        assert bench.outcomes("whole")[-1].changes == {"whole": "changed"}
 
 
-@in_virtual_time
 async def test_a_look_that_fails_or_hangs_in_turn_is_ignored(bench: Bench, machine: Machine) -> None:
     """What is told is the error of the attempt; a look that hangs holds it up for a few seconds."""
     machine.hold("apply second")
     machine.broken["second"] = BROKEN
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", "zpair.present")))
-    await asyncio.sleep(1)
-    machine.broken["look a"] = RuntimeError("cannot look")
-    machine.free()
-    await engine.settle()
-    assert told(bench.outcomes("a")[0]) == (False, {}, "the second is broken")
+    async with bench.starting(state("a", "zpair.present")) as engine:
+        await bench.elapse(1)
+        machine.broken["look a"] = RuntimeError("cannot look")
+        machine.free()
+        await engine.settle()
+        assert told(bench.outcomes("a")[0]) == (False, {}, "the second is broken")
 
-    del machine.broken["look a"]
-    machine.hold("apply second")
-    engine.recheck()
-    await asyncio.sleep(1)
-    machine.hold("a")
-    machine.free("apply second")
-    began = asyncio.get_running_loop().time()
-    await engine.settle()
-    assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
-    assert asyncio.get_running_loop().time() - began == pytest.approx(ACCOUNT_LIMIT)
-    machine.free()
-    await engine.stop()
+        del machine.broken["look a"]
+        machine.hold("apply second")
+        engine.recheck()
+        await bench.elapse(1)
+        machine.hold("a")
+        machine.free("apply second")
+        began = asyncio.get_running_loop().time()
+        await engine.settle()
+        assert told(bench.outcomes("a")[1]) == (False, {}, "the second is broken")
+        assert asyncio.get_running_loop().time() - began == pytest.approx(ACCOUNT_LIMIT)
+        machine.free()
 
 
-@in_virtual_time
 async def test_an_attempt_that_runs_out_of_time_tells_it_too(bench: Bench, machine: Machine) -> None:
     """Its limit does not count for the look."""
     machine.hold("apply second")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", "zpair.present", meta={"timeout": 5})))
-    await engine.settle()
-
-    assert told(bench.outcomes("a")[0]) == (False, FIRST, "did not finish within 5 s; created a")
-    machine.free()
-    await engine.stop()
+    async with bench.running(state("a", "zpair.present", meta={"timeout": 5})):
+        assert told(bench.outcomes("a")[0]) == (False, FIRST, "did not finish within 5 s; created a")
+        machine.free()
 
 
 # -- kinds ---------------------------------------------------------------------------------------------------------
@@ -224,7 +203,6 @@ async def tried(ctx: FakeContext, kind: str, name: str, **arguments: Any) -> Out
 
 def declared(kind: str, name: str, **arguments: Any) -> Call:
     """A state of a real kind."""
-    KINDS[kind] = registry.find(kind)
     return compilation(state("it", kind, name=name, **arguments)).calls[0]
 
 

@@ -4,67 +4,62 @@ from __future__ import annotations
 
 import asyncio
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine
 from holdfast import Permanent
 
 
-@in_virtual_time
 async def test_nothing_is_repaired_until_the_shutdown_is_called_off(bench: Bench, machine: Machine) -> None:
     """What has drifted meanwhile is repaired then; an operator's own pause outlasts it."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a")))
-    await engine.settle()
-    engine.pause("going-down")
-    machine.drift("a")
-    await asyncio.sleep(100)
-    assert machine.settings == {"a": "drifted"}
+    async with bench.running(state("a")) as engine:
+        engine.pause("going-down")
+        machine.drift("a")
+        await bench.elapse(100)
+        assert machine.settings == {"a": "drifted"}
 
-    engine.pause()
-    engine.resume("going-down")
-    await asyncio.sleep(100)
-    assert machine.settings == {"a": "drifted"}
-    engine.resume()
-    await engine.settle()
+        engine.pause()
+        engine.resume("going-down")
+        await bench.elapse(100)
+        assert machine.settings == {"a": "drifted"}
+        engine.resume()
+        await engine.settle()
 
-    assert machine.settings == {"a": "right"}
-    assert [notice.text.partition(":")[0] for notice in bench.notices("paused")] == ["the system goes down", "paused"]
-    await engine.stop()
+        assert machine.settings == {"a": "right"}
+        assert [notice.text.partition(":")[0] for notice in bench.notices("paused")] == [
+            "the system goes down",
+            "paused",
+        ]
 
 
-@in_virtual_time
 async def test_what_fails_while_the_system_goes_down_was_interrupted(bench: Bench, machine: Machine) -> None:
     """A job that the shutdown has cancelled says nothing of the resource; it is looked at again if the system stays up."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a")))
-    await engine.settle()
-    machine.hold("a")
-    machine.drift("a")
-    await asyncio.sleep(1)
-    engine.pause("going-down")
-    machine.broken["a"] = Permanent("the job was cancelled")
-    machine.free()
-    await asyncio.sleep(1)
+    async with bench.running(state("a")) as engine:
+        machine.hold("a")
+        machine.drift("a")
+        await bench.elapse(1)
+        engine.pause("going-down")
+        machine.broken["a"] = Permanent("the job was cancelled")
+        machine.free()
+        await bench.elapse(1)
 
-    assert False not in [outcome.result for outcome in bench.outcomes("a")]
-    assert len(bench.notices("interrupted")) == 1
-    machine.broken.clear()
-    engine.resume("going-down")
-    await engine.settle()
-    assert machine.settings == {"a": "right"}
-    await engine.stop()
+        assert False not in [outcome.result for outcome in bench.outcomes("a")]
+        assert len(bench.notices("interrupted")) == 1
+        machine.broken.clear()
+        engine.resume("going-down")
+        await engine.settle()
+        assert machine.settings == {"a": "right"}
 
 
-@in_virtual_time
 async def test_a_retry_does_not_begin_while_the_system_goes_down(bench: Bench, machine: Machine) -> None:
     """And what waits for one does not hold up the end."""
     machine.broken["a"] = Permanent("not yet")
-    engine = bench.engine(stop_timeout=60)
-    await engine.swap(compilation(state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}})))
-    await asyncio.sleep(1)
-    engine.pause("going-down")
-    await asyncio.sleep(100)
-    began = asyncio.get_running_loop().time()
-    await engine.stop()
+    async with bench.starting(
+        state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}}), stop_timeout=60
+    ) as engine:
+        await bench.elapse(1)
+        engine.pause("going-down")
+        await bench.elapse(100)
+        began = asyncio.get_running_loop().time()
 
     assert machine.log.count("apply a") == 1
     assert asyncio.get_running_loop().time() - began < 1

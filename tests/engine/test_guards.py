@@ -87,29 +87,29 @@ async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: st
         "onlyif": [f"test -e {tmp_path}/wanted", f"test ! -e {commands.runs}"],
         **({"poll": 0.05} if by == "poll" else {}),
     }
-    engine = await commands.started(meta, watch=True)
-    await engine.settle()
-    assert commands.count() == 0
-    (tmp_path / "wanted").touch()
-    if by == "recheck":
-        engine.recheck("recheck")
-    async with asyncio.timeout(20):
-        await commands.until(
-            lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed
-        )
+    async with commands.starting(commands.command(meta)) as engine:
+        await engine.settle()
+        assert commands.count() == 0
+        (tmp_path / "wanted").touch()
+        if by == "recheck":
+            engine.recheck("recheck")
+        async with asyncio.timeout(20):
+            await commands.until(
+                lambda event: isinstance(event, Ran) and event.outcome.cause == by and event.outcome.changed
+            )
 
-    assert commands.count() == 1
-    await engine.stop()
+        assert commands.count() == 1
 
 
 async def test_a_guard_that_was_killed_is_asked_again(commands: Commands, tmp_path: Path) -> None:
     """Nothing has run, so asking again does no harm: the machine may have been short of memory for a moment."""
-    engine = await commands.started({"onlyif": [f"test -e {tmp_path}/calm || kill -9 $$"], "delay": 0.05}, watch=True)
-    await engine.settle()
-    assert not engine.converged
-    (tmp_path / "calm").touch()
-    async with asyncio.timeout(20):
-        await commands.until(lambda event: isinstance(event, Ran) and event.outcome.changed)
+    async with commands.starting(
+        commands.command({"onlyif": [f"test -e {tmp_path}/calm || kill -9 $$"], "delay": 0.05})
+    ) as engine:
+        await engine.settle()
+        assert not engine.converged
+        (tmp_path / "calm").touch()
+        async with asyncio.timeout(20):
+            await commands.until(lambda event: isinstance(event, Ran) and event.outcome.changed)
 
-    assert commands.count() == 1
-    await engine.stop()
+        assert commands.count() == 1

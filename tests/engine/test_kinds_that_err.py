@@ -8,7 +8,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from engine_bench import KINDS, Bench, Bundled, Machine, Placed, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Bundled, Machine, Placed, Setting
 from holdfast import Backed
 
 
@@ -64,36 +65,25 @@ class Background(Backed, Setting, kind="zbackground.present"):
 
 
 ALL: Sequence[type[Setting]] = (Groups, Unhashable, Needs, Offers, Compares, Acts, Background)
-KINDS |= {kind.kind: kind for kind in ALL}
 
 
 @pytest.mark.parametrize("kind", [kind.kind for kind in ALL])
-def test_the_others_are_kept_right(bench: Bench, machine: Machine, kind: str) -> None:
+async def test_the_others_are_kept_right(bench: Bench, machine: Machine, kind: str) -> None:
     """Through swaps, and nothing of it is left behind."""
-
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine()
-        for value in ("one", "two"):
-            await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
-            await asyncio.sleep(5)
-            assert (machine.settings["a"], machine.settings["b"]) == ("right", value)
-        machine.drift("a")
-        await asyncio.sleep(5)
-        assert machine.settings["a"] == "right"
-        await engine.stop()
-        assert len(asyncio.all_tasks()) == 1
-
-    scenario()
+    engine = bench.engine()
+    for value in ("one", "two"):
+        await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
+        await bench.elapse(5)
+        assert (machine.settings["a"], machine.settings["b"]) == ("right", value)
+    machine.drift("a")
+    await bench.elapse(5)
+    assert machine.settings["a"] == "right"
+    await engine.stop()
+    assert len(asyncio.all_tasks()) == 1
 
 
-@in_virtual_time
 async def test_that_there_are_no_automatic_edges_is_said(bench: Bench) -> None:
     """And why."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("x", "zneeds.present")))
-    await engine.settle()
-
-    (notice,) = bench.notices("edges-unknown")
-    assert notice.text.endswith("RuntimeError: a mistake")
-    await engine.stop()
+    async with bench.running(state("x", "zneeds.present")):
+        (notice,) = bench.notices("edges-unknown")
+        assert notice.text.endswith("RuntimeError: a mistake")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-import engine_bench
-from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine, Setting
 from holdfast.resources.context import Context, announced
 
 LEAVES: dict[str, bool] = {}
@@ -23,13 +23,11 @@ class Leaf(Setting, kind="zleaf.present"):
 
 
 @pytest.fixture(autouse=True)
-def kind(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Known to `compilation`."""
+def _no_leaves() -> None:
+    """Each test starts with an empty record."""
     LEAVES.clear()
-    monkeypatch.setitem(engine_bench.KINDS, "zleaf.present", Leaf)
 
 
-@in_virtual_time
 @pytest.mark.parametrize(
     ("states", "leaves"),
     [
@@ -46,10 +44,6 @@ async def test_only_what_nothing_relies_on_is_a_leaf(
     machine: Machine, states: list[tuple[str, dict]], leaves: set[str]
 ) -> None:
     """Any requisite but `require` keeps both ends from being one; that only the earlier."""
-    engine = Bench(machine).engine()
-    await engine.swap(compilation(*(state(name, "zleaf.present", **spec) for name, spec in states)), "start")
-    await engine.settle()
-
-    assert {name for name, leaf in LEAVES.items() if leaf} == leaves
-    assert LEAVES.keys() == {name for name, _ in states}
-    await engine.stop()
+    async with Bench(machine).running(*(state(name, "zleaf.present", **spec) for name, spec in states)):
+        assert {name for name, leaf in LEAVES.items() if leaf} == leaves
+        assert LEAVES.keys() == {name for name, _ in states}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.resources.errors import Final
 
@@ -18,64 +19,40 @@ from holdfast.resources.errors import Final
         (Temporary("busy"), False),
     ],
 )
-def test_a_look_that_fails_below_something_that_would_change_is_unknown(
+async def test_a_look_that_fails_below_something_that_would_change_is_unknown(
     bench: Bench, machine: Machine, error: Exception, result: bool | None
 ) -> None:
     """Whatever may be for want of it; not what fails in any case, or only for now."""
-
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine(watch=False, noop=True)
-        machine.broken["look b"] = error
-        await engine.swap(compilation(state("a"), state("b", require=["a"])))
-        await engine.settle()
-
+    machine.broken["look b"] = error
+    async with bench.running(state("a"), state("b", require=["a"]), watch=False, noop=True):
         (outcome,) = bench.outcomes("b")
         assert outcome.result is result
         assert not outcome.changes
         assert machine.settings == {}
         if result is None:
             assert outcome.comment.startswith("unknown until zsetting.present[a] has run (")
-        await engine.stop()
-
-    scenario()
 
 
-@in_virtual_time
 async def test_what_builds_on_the_unknown_is_unknown_too(bench: Bench, machine: Machine) -> None:
     """However far it reaches."""
-    engine = bench.engine(watch=False, noop=True)
     machine.broken["look b"] = machine.broken["look c"] = Permanent("no")
-    await engine.swap(compilation(state("a"), state("b", require=["a"]), state("c", require=["b"])))
-    await engine.settle()
-
-    assert [bench.outcomes(name)[0].result for name in "abc"] == [None, None, None]
-    await engine.stop()
+    async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), watch=False, noop=True):
+        assert [bench.outcomes(name)[0].result for name in "abc"] == [None, None, None]
 
 
-@in_virtual_time
 async def test_a_look_that_fails_by_itself_has_failed(bench: Bench, machine: Machine) -> None:
     """Nothing before it would be changed: it will fail for real, too."""
     machine.settings["a"] = "right"
-    engine = bench.engine(watch=False, noop=True)
     machine.broken["look b"] = Permanent("no")
-    await engine.swap(compilation(state("a"), state("b", require=["a"])))
-    await engine.settle()
-
-    assert bench.outcomes("b")[0].result is False
-    await engine.stop()
+    async with bench.running(state("a"), state("b", require=["a"]), watch=False, noop=True):
+        assert bench.outcomes("b")[0].result is False
 
 
-@in_virtual_time
 async def test_for_real_a_failure_is_one(bench: Bench, machine: Machine) -> None:
     """What it needs has been changed by then."""
-    engine = bench.engine(watch=False)
     machine.broken["look b"] = Permanent("no")
-    await engine.swap(compilation(state("a"), state("b", require=["a"])))
-    await engine.settle()
-
-    assert bench.outcomes("b")[0].result is False
-    await engine.stop()
+    async with bench.running(state("a"), state("b", require=["a"]), watch=False):
+        assert bench.outcomes("b")[0].result is False
 
 
 NEIGHBOURS = {
@@ -87,38 +64,29 @@ NEIGHBOURS = {
 
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS)
-@in_virtual_time
 async def test_what_one_state_would_change_moves_no_other_that_really_acts(
     bench: Bench, machine: Machine, neighbour: tuple
 ) -> None:
     """Or a service whose file is in noop would be restarted at each look at all."""
     machine.settings["b"] = "right"
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"noop": True}), neighbour))
-    await engine.settle()
-    engine.recheck()
-    await engine.settle()
+    async with bench.running(state("a", meta={"noop": True}), neighbour) as engine:
+        engine.recheck()
+        await engine.settle()
 
-    assert bench.outcomes("a")[-1].result is None
-    assert not [entry for entry in machine.log if entry.startswith(("refresh", "run", "apply"))]
-    await engine.stop()
+        assert bench.outcomes("a")[-1].result is None
+        assert not [entry for entry in machine.log if entry.startswith(("refresh", "run", "apply"))]
 
 
 @pytest.mark.parametrize("own", [None, True])
-@in_virtual_time
 async def test_a_prereq_acts_only_for_what_is_really_changed(bench: Bench, machine: Machine, own: bool | None) -> None:
     """One that only looks itself says what it would do; through any number of prereqs."""
-    engine = bench.engine()
     states = (
         state("a", "zaction.run", prereq=["b"], meta={"noop": own}),
         state("b", "zaction.run", prereq=["c"], meta={"noop": own}),
         state("c", meta={"noop": True}),
     )
-    await engine.swap(compilation(*states))
-    await engine.settle()
-
-    assert machine.log.count("run a") == machine.log.count("run b") == 0
-    assert [bench.outcomes(name)[-1].result for name in "abc"] == (
-        [True, True, None] if own is None else [None, None, None]
-    )
-    await engine.stop()
+    async with bench.running(*states):
+        assert machine.log.count("run a") == machine.log.count("run b") == 0
+        assert [bench.outcomes(name)[-1].result for name in "abc"] == (
+            [True, True, None] if own is None else [None, None, None]
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine_bench import Bench, compilation, simulate, state
+from engine_bench import Bench, compilation, state
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.model.events import PassRecord
 
@@ -26,360 +26,268 @@ def results(record: PassRecord) -> dict[str, tuple[bool | None, str]]:
     }
 
 
-def test_states_without_requisites_run_one_by_one_in_definition_order(bench: Bench) -> None:
+async def test_states_without_requisites_run_one_by_one_in_definition_order(bench: Bench) -> None:
     """Each waits for the one before it, whatever the number of workers."""
+    record = await once(bench, *(state(name) for name in "cab"), workers=4)
 
-    async def scenario() -> None:
-        record = await once(bench, *(state(name) for name in "cab"), workers=4)
-
-        assert names(record) == ["c", "a", "b"]
-        assert bench.machine.most == 1
-        assert bench.machine.settings == dict.fromkeys("cab", "right")
-
-    simulate(scenario)
+    assert names(record) == ["c", "a", "b"]
+    assert bench.machine.most == 1
+    assert bench.machine.settings == dict.fromkeys("cab", "right")
 
 
-def test_a_second_run_changes_nothing_and_says_so(bench: Bench) -> None:
+async def test_a_second_run_changes_nothing_and_says_so(bench: Bench) -> None:
     """Idempotence: the same states again are all right already."""
+    await once(bench, state("a"))
+    record = await once(bench, state("a"))
 
-    async def scenario() -> None:
-        await once(bench, state("a"))
-        record = await once(bench, state("a"))
-
-        assert [(o.result, o.changes, o.comment) for o in record.outcomes] == [(True, {}, "a is as declared")]
-        assert record.converged
-
-    simulate(scenario)
+    assert [(o.result, o.changes, o.comment) for o in record.outcomes] == [(True, {}, "a is as declared")]
+    assert record.converged
 
 
-def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> None:
+async def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> None:
     """A state with `parallel: true` starts in its turn, and the next does not wait for it."""
-
-    async def scenario() -> None:
-        record = await once(
-            bench,
-            state("slow", meta={"parallel": True, "retry": {"interval": 5, "attempts": 2}}),
-            state("b"),
-            workers=2,
-        )
-
-        assert names(record) == ["b", "slow"]
-
     bench.machine.broken["slow"] = Permanent("no")
-    simulate(scenario)
+    record = await once(
+        bench,
+        state("slow", meta={"parallel": True, "retry": {"interval": 5, "attempts": 2}}),
+        state("b"),
+        workers=2,
+    )
+
+    assert names(record) == ["b", "slow"]
 
 
-def test_a_failed_requirement_is_named_and_its_dependents_do_not_run(bench: Bench) -> None:
+async def test_a_failed_requirement_is_named_and_its_dependents_do_not_run(bench: Bench) -> None:
     """Also down a chain: each names the one right before it."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), state("d"))
-
-        assert results(record) == {
-            "a": (False, ""), "b": (False, "requisite_failed"), "c": (False, "requisite_failed"), "d": (True, ""),
-        }  # fmt: skip
-        assert record.outcomes[1].because == ("zsetting.present[a]",)
-        assert record.outcomes[2].because == ("zsetting.present[b]",)
-        assert not record.converged
-        assert "check b" not in bench.machine.log
-
     bench.machine.broken["a"] = Permanent("no")
-    simulate(scenario)
+    record = await once(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), state("d"))
+
+    assert results(record) == {
+        "a": (False, ""), "b": (False, "requisite_failed"), "c": (False, "requisite_failed"), "d": (True, ""),
+    }  # fmt: skip
+    assert record.outcomes[1].because == ("zsetting.present[a]",)
+    assert record.outcomes[2].because == ("zsetting.present[b]",)
+    assert not record.converged
+    assert "check b" not in bench.machine.log
 
 
-def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: Bench) -> None:
+async def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: Bench) -> None:
     """Salt's rule for mod_watch."""
-
-    async def scenario() -> None:
-        await once(bench, state("conf"), state("old", watch=["conf"]), state("new", watch=["conf"]))
-
-        assert [line for line in bench.machine.log if line.startswith("refresh")] == ["refresh old"]
-
     bench.machine.settings["old"] = "right"
-    simulate(scenario)
+    await once(bench, state("conf"), state("old", watch=["conf"]), state("new", watch=["conf"]))
+
+    assert [line for line in bench.machine.log if line.startswith("refresh")] == ["refresh old"]
 
 
-def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
+async def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
     """A service that does not start may do so with the configuration that has just changed; only a refresh that fails, fails."""
-
-    async def scenario() -> None:
-        record = await once(
-            bench,
-            state("conf"),
-            state("svc", watch=["conf"]),
-            state("bad", watch=["conf"]),
-            state("z", require=["svc"]),
-        )
-
-        assert results(record) == {"conf": (True, ""), "svc": (True, ""), "bad": (False, ""), "z": (True, "")}
-        assert record.outcomes[1].refreshed
-        assert record.outcomes[2].comment == "nor this"
-
     bench.machine.broken |= {"svc": Permanent("no"), "bad": Permanent("no"), "refresh bad": Permanent("nor this")}
-    simulate(scenario)
+    record = await once(
+        bench,
+        state("conf"),
+        state("svc", watch=["conf"]),
+        state("bad", watch=["conf"]),
+        state("z", require=["svc"]),
+    )
+
+    assert results(record) == {"conf": (True, ""), "svc": (True, ""), "bad": (False, ""), "z": (True, "")}
+    assert record.outcomes[1].refreshed
+    assert record.outcomes[2].comment == "nor this"
 
 
-def test_without_a_change_of_what_it_watches_a_failure_stays_one(bench: Bench) -> None:
+async def test_without_a_change_of_what_it_watches_a_failure_stays_one(bench: Bench) -> None:
     """Nothing has changed that could have mended it."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("conf"), state("svc", watch=["conf"]))
-
-        assert results(record) == {"conf": (True, ""), "svc": (False, "")}
-
     bench.machine.settings["conf"] = "right"
     bench.machine.broken["svc"] = Permanent("no")
-    simulate(scenario)
+    record = await once(bench, state("conf"), state("svc", watch=["conf"]))
+
+    assert results(record) == {"conf": (True, ""), "svc": (False, "")}
 
 
-def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) -> None:
+async def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) -> None:
     """No change, no refresh."""
-
-    async def scenario() -> None:
-        await once(bench, state("conf"), state("svc", watch=["conf"]))
-
-        assert bench.machine.log == ["check conf", "check svc"]
-
     bench.machine.settings.update(conf="right", svc="right")
-    simulate(scenario)
+    await once(bench, state("conf"), state("svc", watch=["conf"]))
+
+    assert bench.machine.log == ["check conf", "check svc"]
 
 
-def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
+async def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
     """And not being run is a success."""
+    states = state("conf"), state("hook", "zaction.run", onchanges=["conf"])
+    first, second = await once(bench, *states), await once(bench, *states)
 
-    async def scenario() -> None:
-        states = state("conf"), state("hook", "zaction.run", onchanges=["conf"])
-        first, second = await once(bench, *states), await once(bench, *states)
-
-        assert results(first)["hook"] == (True, "")
-        assert results(second)["hook"] == (True, "onchanges")
-        assert second.outcomes[1].because == ("zsetting.present[conf]",)
-
-    simulate(scenario)
+    assert results(first)["hook"] == (True, "")
+    assert results(second)["hook"] == (True, "onchanges")
+    assert second.outcomes[1].because == ("zsetting.present[conf]",)
 
 
-def test_onchanges_counts_a_failure_as_no_change_and_names_it(bench: Bench) -> None:
+async def test_onchanges_counts_a_failure_as_no_change_and_names_it(bench: Bench) -> None:
     """What failed is no reason to act."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("conf"), state("hook", "zaction.run", onchanges=["conf"]))
-
-        assert results(record)["hook"] == (True, "onchanges")
-        assert record.outcomes[1].because == ("zsetting.present[conf]",)
-        assert record.outcomes[1].comment == "not run: zsetting.present[conf] failed or did not change"
-
     bench.machine.broken["conf"] = Permanent("no")
-    simulate(scenario)
+    record = await once(bench, state("conf"), state("hook", "zaction.run", onchanges=["conf"]))
+
+    assert results(record)["hook"] == (True, "onchanges")
+    assert record.outcomes[1].because == ("zsetting.present[conf]",)
+    assert record.outcomes[1].comment == "not run: zsetting.present[conf] failed or did not change"
 
 
-def test_onfail_runs_only_after_a_failure(bench: Bench) -> None:
+async def test_onfail_runs_only_after_a_failure(bench: Bench) -> None:
     """The handler of a failure."""
-
-    async def scenario() -> None:
-        good = await once(bench, state("ok"), state("handler", "zaction.run", onfail=["ok"]))
-        bad = await once(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
-
-        assert results(good)["handler"] == (True, "onfail")
-        assert results(bad)["handler"] == (True, "")
-
     bench.machine.broken["a"] = Permanent("no")
-    simulate(scenario)
+    good = await once(bench, state("ok"), state("handler", "zaction.run", onfail=["ok"]))
+    bad = await once(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
+
+    assert results(good)["handler"] == (True, "onfail")
+    assert results(bad)["handler"] == (True, "")
 
 
-def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
+async def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
     """The target is looked at first; it is changed after its prereq has run."""
+    states = state("before", "zaction.run", prereq=["a"]), state("a")
+    first = await once(bench, *states)
 
-    async def scenario() -> None:
-        states = state("before", "zaction.run", prereq=["a"]), state("a")
-        first = await once(bench, *states)
+    assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
+    assert results(first) == {"before": (True, ""), "a": (True, "")}
 
-        assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
-        assert results(first) == {"before": (True, ""), "a": (True, "")}
-
-        again = await once(bench, *states)
-        assert results(again)["before"] == (True, "prereq")
-        assert again.outcomes[0].because == ("zsetting.present[a]",)
-
-    simulate(scenario)
+    again = await once(bench, *states)
+    assert results(again)["before"] == (True, "prereq")
+    assert again.outcomes[0].because == ("zsetting.present[a]",)
 
 
-def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
+async def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
     """The target's row tells what it would have done, without changes."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
-
-        assert results(record) == {"before": (False, ""), "a": (None, "prereq")}
-        assert record.outcomes[1].changes == {}
-        assert bench.machine.settings == {}
-
     bench.machine.broken["before"] = Permanent("no")
-    simulate(scenario)
+    record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+
+    assert results(record) == {"before": (False, ""), "a": (None, "prereq")}
+    assert record.outcomes[1].changes == {}
+    assert bench.machine.settings == {}
 
 
-def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) -> None:
+async def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) -> None:
     """Not each other: what the look at the target found, or what the target itself requires."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
-
-        assert results(record) == {"before": (False, "requisite_failed"), "a": (False, "prereq")}
-        assert [outcome.comment for outcome in record.outcomes] == [
-            "skipped because of zsetting.present[a]",
-            "unreadable",
-        ]
-
-        record = await once(bench, state("q"), state("before", "zaction.run", prereq=["b"]), state("b", require=["q"]))
-
-        assert results(record) == {
-            "q": (False, ""),
-            "before": (False, "requisite_failed"),
-            "b": (False, "requisite_failed"),
-        }
-        assert record.outcomes[1].because == ("zsetting.present[b]",)
-        assert record.outcomes[2].because == ("zsetting.present[q]",)
-
     bench.machine.broken |= {"look a": Permanent("unreadable"), "q": Permanent("no")}
-    simulate(scenario)
+    record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+
+    assert results(record) == {"before": (False, "requisite_failed"), "a": (False, "prereq")}
+    assert [outcome.comment for outcome in record.outcomes] == [
+        "skipped because of zsetting.present[a]",
+        "unreadable",
+    ]
+
+    record = await once(bench, state("q"), state("before", "zaction.run", prereq=["b"]), state("b", require=["q"]))
+
+    assert results(record) == {
+        "q": (False, ""),
+        "before": (False, "requisite_failed"),
+        "b": (False, "requisite_failed"),
+    }
+    assert record.outcomes[1].because == ("zsetting.present[b]",)
+    assert record.outcomes[2].because == ("zsetting.present[q]",)
 
 
-def test_listeners_are_refreshed_once_after_all_else(bench: Bench) -> None:
+async def test_listeners_are_refreshed_once_after_all_else(bench: Bench) -> None:
     """However many of their sources changed, and wherever these stand."""
+    record = await once(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
 
-    async def scenario() -> None:
-        record = await once(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
-
-        assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
-        assert bench.machine.log[-1] == "refresh svc"
-        assert record.outcomes[-1].listener
-
-    simulate(scenario)
+    assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
+    assert bench.machine.log[-1] == "refresh svc"
+    assert record.outcomes[-1].listener
 
 
-def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench) -> None:
+async def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench) -> None:
     """Watch, onchanges and prereq see the changes that would be."""
-
-    async def scenario() -> None:
-        record = await once(
-            bench,
-            state("conf"),
-            state("svc", watch=["conf"]),
-            state("hook", "zaction.run", onchanges=["conf"]),
-            state("ok"),
-            noop=True,
-        )
-
-        assert results(record) == {"conf": (None, ""), "svc": (None, ""), "hook": (None, ""), "ok": (True, "")}
-        assert record.outcomes[1].refreshed
-        assert "would refresh svc" in bench.machine.log
-        assert bench.machine.settings == {"svc": "right", "ok": "right"}
-        assert (record.converged, record.differing) == (False, 3)
-
     bench.machine.settings.update(svc="right", ok="right")
-    simulate(scenario)
+    record = await once(
+        bench,
+        state("conf"),
+        state("svc", watch=["conf"]),
+        state("hook", "zaction.run", onchanges=["conf"]),
+        state("ok"),
+        noop=True,
+    )
+
+    assert results(record) == {"conf": (None, ""), "svc": (None, ""), "hook": (None, ""), "ok": (True, "")}
+    assert record.outcomes[1].refreshed
+    assert "would refresh svc" in bench.machine.log
+    assert bench.machine.settings == {"svc": "right", "ok": "right"}
+    assert (record.converged, record.differing) == (False, 3)
 
 
-def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench) -> None:
+async def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench) -> None:
     """Attempts are counted, and nothing else starts meanwhile."""
-
-    async def scenario() -> None:
-        engine = bench.engine(watch=False)
-        await engine.swap(
-            compilation(state("a", meta={"retry": {"attempts": 5, "interval": 7}}), state("b", require=["a"])), "start"
-        )
-        await bench.until(lambda _: bool(bench.notices("attempt-failed")))
-        del bench.machine.broken["a"]
-        record = await engine.settle()
-
-        assert results(record) == {"a": (True, ""), "b": (True, "")}
-        assert record.outcomes[0].attempts == 2
-        assert record.outcomes[0].duration == 7
-
     bench.machine.broken["a"] = Temporary("not yet")
-    simulate(scenario)
+    engine = bench.engine(watch=False)
+    await engine.swap(
+        compilation(state("a", meta={"retry": {"attempts": 5, "interval": 7}}), state("b", require=["a"])), "start"
+    )
+    await bench.until(lambda _: bool(bench.notices("attempt-failed")))
+    del bench.machine.broken["a"]
+    record = await engine.settle()
+
+    assert results(record) == {"a": (True, ""), "b": (True, "")}
+    assert record.outcomes[0].attempts == 2
+    assert record.outcomes[0].duration == 7
 
 
-def test_failhard_stops_after_the_first_failure(bench: Bench) -> None:
+async def test_failhard_stops_after_the_first_failure(bench: Bench) -> None:
     """What comes later is not run at all; what ran stays."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("a"), state("b", meta={"failhard": True}), state("c"))
-
-        assert names(record) == ["a", "b"]
-        assert not record.converged
-
     bench.machine.broken["b"] = Permanent("no")
-    simulate(scenario)
+    record = await once(bench, state("a"), state("b", meta={"failhard": True}), state("c"))
+
+    assert names(record) == ["a", "b"]
+    assert not record.converged
 
 
-def test_an_exception_in_a_kind_fails_that_resource_only(bench: Bench) -> None:
+async def test_an_exception_in_a_kind_fails_that_resource_only(bench: Bench) -> None:
     """With one clear line, and the traceback for those who debug."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("a"), state("b"))
-
-        assert results(record) == {"a": (False, ""), "b": (True, "")}
-        assert record.outcomes[0].comment == "internal error in zsetting.present: ZeroDivisionError: oops"
-        assert bench.notices("traceback")
-
     bench.machine.broken["a"] = ZeroDivisionError("oops")
-    simulate(scenario)
+    record = await once(bench, state("a"), state("b"))
+
+    assert results(record) == {"a": (False, ""), "b": (True, "")}
+    assert record.outcomes[0].comment == "internal error in zsetting.present: ZeroDivisionError: oops"
+    assert bench.notices("traceback")
 
 
-def test_an_operating_system_error_reads_as_one_line(bench: Bench) -> None:
+async def test_an_operating_system_error_reads_as_one_line(bench: Bench) -> None:
     """What, on which path, why."""
-
-    async def scenario() -> None:
-        record = await once(bench, state("a"))
-
-        assert record.outcomes[0].comment == "/etc/x: No space left on device"
-
     bench.machine.broken["a"] = OSError(28, "No space left on device", "/etc/x")
-    simulate(scenario)
+    record = await once(bench, state("a"))
+
+    assert record.outcomes[0].comment == "/etc/x: No space left on device"
 
 
-def test_a_run_beyond_its_timeout_is_an_error(bench: Bench) -> None:
+async def test_a_run_beyond_its_timeout_is_an_error(bench: Bench) -> None:
     """And what comes after goes on."""
+    import asyncio
 
-    async def scenario() -> None:
-        import asyncio
+    bench.machine.gates["a"] = asyncio.Event()
+    record = await once(bench, state("a", meta={"timeout": 3}), state("b"))
 
-        bench.machine.gates["a"] = asyncio.Event()
-        record = await once(bench, state("a", meta={"timeout": 3}), state("b"))
-
-        assert results(record) == {"a": (False, ""), "b": (True, "")}
-        assert record.outcomes[0].comment == "did not finish within 3 s"
-
-    simulate(scenario)
+    assert results(record) == {"a": (False, ""), "b": (True, "")}
+    assert record.outcomes[0].comment == "did not finish within 3 s"
 
 
-def test_an_empty_graph_is_converged(bench: Bench) -> None:
+async def test_an_empty_graph_is_converged(bench: Bench) -> None:
     """Nothing to do is a success."""
+    record = await once(bench)
 
-    async def scenario() -> None:
-        record = await once(bench)
-
-        assert (record.outcomes, record.converged) == ((), True)
-
-    simulate(scenario)
+    assert (record.outcomes, record.converged) == ((), True)
 
 
-def test_a_prereq_that_has_run_does_not_run_again_when_its_target_hears_of_a_failure(bench: Bench) -> None:
+async def test_a_prereq_that_has_run_does_not_run_again_when_its_target_hears_of_a_failure(bench: Bench) -> None:
     """In parallel: the target is told while it still waits for its turn."""
-
-    async def scenario() -> None:
-        parallel = {"parallel": True}
-        record = await once(
-            bench,
-            state("s0", "zaction.run", meta=parallel),
-            state("s1", "zaction.run", meta=parallel, require=["s0"]),
-            state("s2", "zaction.run", meta=parallel, require=["s0", "s1"]),
-            state("s3", "zaction.run", meta=parallel, require=["s0", "s1"], prereq=["s4"]),
-            state("s4", "zaction.run", meta=parallel, require=["s0", "s1"], onfail=["s2"]),
-            workers=3,
-        )
-
-        assert sorted(names(record)) == ["s0", "s1", "s2", "s3", "s4"]
-
     bench.machine.broken["s0"] = Permanent("no")
-    simulate(scenario)
+    parallel = {"parallel": True}
+    record = await once(
+        bench,
+        state("s0", "zaction.run", meta=parallel),
+        state("s1", "zaction.run", meta=parallel, require=["s0"]),
+        state("s2", "zaction.run", meta=parallel, require=["s0", "s1"]),
+        state("s3", "zaction.run", meta=parallel, require=["s0", "s1"], prereq=["s4"]),
+        state("s4", "zaction.run", meta=parallel, require=["s0", "s1"], onfail=["s2"]),
+        workers=3,
+    )
+
+    assert sorted(names(record)) == ["s0", "s1", "s2", "s3", "s4"]

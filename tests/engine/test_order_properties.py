@@ -7,9 +7,11 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine_bench import Action, Bench, Machine, Setting, compilation, simulate, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Action, Machine, Setting
 from holdfast import Permanent
 from holdfast.agent.engine.model.events import PassRecord, Ran
+from virtual_time import simulate
 
 KINDS = ("require", "require_any", "watch", "onchanges", "onfail", "listen", "prereq")
 
@@ -64,7 +66,7 @@ def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(grap
             await engine.swap(compilation(*states), "start")
             seen.append(rows(await engine.settle()))
 
-        simulate(scenario, 1000)
+        simulate(scenario)
     plain = [row[0] for row in seen[0] if not row[5]]
 
     assert seen[0] == seen[1]
@@ -84,7 +86,7 @@ def test_noop_never_touches_the_machine(graph: tuple) -> None:
         await engine.swap(compilation(*states), "start")
         await engine.settle()
 
-    simulate(scenario, 1000)
+    simulate(scenario)
 
     assert machine.settings == before
     assert not [line for line in machine.log if line.startswith(("apply", "run ", "refresh "))]
@@ -98,27 +100,23 @@ def test_drift_in_any_order_settles_with_upstreams_before_downstreams(graph: tup
     bench = Bench(machine)
 
     async def scenario() -> None:
-        engine = bench.engine(workers=3, flap_limit=1000)
-        await engine.swap(compilation(*states), "start")
-        await engine.settle()
-        for index in drifts:
-            name = f"s{index % len(states)}"
-            if name in machine.watchers:
-                machine.drift(name)
-            if index % 2:
-                await asyncio.sleep(0)
-        for _ in range(5):  # until the watches have told
-            await asyncio.sleep(0)
-        record = await engine.settle()
-        calls = compilation(*states).calls
-        ran = [event.outcome for event in bench.events if isinstance(event, Ran)]
+        async with bench.running(*states, workers=3, flap_limit=1000) as engine:
+            for index in drifts:
+                name = f"s{index % len(states)}"
+                if name in machine.watchers:
+                    machine.drift(name)
+                if index % 2:
+                    await asyncio.sleep(0)
+            await bench.elapse()
+            record = await engine.settle()
+            calls = compilation(*states).calls
+            ran = [event.outcome for event in bench.events if isinstance(event, Ran)]
 
-        assert not [row for row in engine.status() if row["dirty"] or row["running"]]
-        assert record.converged
-        for call in calls:
-            last = [o for o in ran if o.identity == call.identity and not o.listener][-1]
-            if call.kind == "zsetting.present" and last.ran:
-                assert machine.settings.get(call.low["name"]) == "right"
-        await engine.stop()
+            assert not [row for row in engine.status() if row["dirty"] or row["running"]]
+            assert record.converged
+            for call in calls:
+                last = [o for o in ran if o.identity == call.identity and not o.listener][-1]
+                if call.kind == "zsetting.present" and last.ran:
+                    assert machine.settings.get(call.low["name"]) == "right"
 
-    simulate(scenario, 10000)
+    simulate(scenario)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import engine_bench
-from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine, Setting
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.inspect.explain import explain
 
@@ -28,9 +28,6 @@ class Restless(Setting, kind="zsetting.restless"):
         await asyncio.sleep(0.1)
         await self.machine.gate(f"stuck {self.name}")
         await super().apply(ctx, delta)
-
-
-engine_bench.KINDS[Restless.kind] = Restless
 
 
 def attempts(bench: Bench, name: str) -> list[float]:
@@ -59,7 +56,6 @@ FAILURES: dict[str, tuple[Exception | None, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("error", "meta"), FAILURES.values(), ids=FAILURES)
-@in_virtual_time
 async def test_one_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
     bench: Bench, machine: Machine, error: Exception | None, meta: dict[str, Any]
 ) -> None:
@@ -69,60 +65,51 @@ async def test_one_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
     else:
         machine.hold("stuck a")
     machine.watchers["a"] = asyncio.Queue()  # a poll has none
-    engine = bench.engine()
     times = attempts(bench, "a")
-    await engine.swap(compilation(state("a", "zsetting.restless", meta=meta), state("b")))
-    await asyncio.sleep(0.2)
-    began = asyncio.get_running_loop().time()
-    await asyncio.sleep(3600)
+    async with bench.starting(state("a", "zsetting.restless", meta=meta), state("b")):
+        await bench.elapse(0.2)
+        began = asyncio.get_running_loop().time()
+        await bench.elapse(3600)
 
-    waits = [after - before for before, after in pairwise(times)]
-    assert 6 <= len([at for at in times if at < began + 120]) <= 11
-    assert max(waits[:2]) < 10
-    assert min(waits[-20:]) > 45
-    assert machine.settings == {"b": "right"}
-    assert len(bench.notices("flapping")) == ("poll" not in meta)
-    await engine.stop()
+        waits = [after - before for before, after in pairwise(times)]
+        assert 6 <= len([at for at in times if at < began + 120]) <= 11
+        assert max(waits[:2]) < 10
+        assert min(waits[-20:]) > 45
+        assert machine.settings == {"b": "right"}
+        assert len(bench.notices("flapping")) == ("poll" not in meta)
 
 
-@in_virtual_time
 async def test_a_drift_that_no_attempt_can_have_made_is_answered_at_once(bench: Bench, machine: Machine) -> None:
     """After a run that went well, and some seconds after one that failed, however many have failed before."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", "zsetting.restless")))
-    await engine.settle()
-    await asyncio.sleep(2 * ECHO)
-    machine.drift("a")
-    await asyncio.sleep(0.15)
-    assert machine.settings == {"a": "right"}
+    async with bench.running(state("a", "zsetting.restless")):
+        await bench.elapse(2 * ECHO)
+        machine.drift("a")
+        await bench.elapse(0.15)
+        assert machine.settings == {"a": "right"}
 
-    await asyncio.sleep(2 * ECHO)
-    machine.broken["a"] = Permanent("no")
-    machine.drift("a")
-    await asyncio.sleep(95)  # the last attempt was at about 63 s, the next would be at about 123 s
-    machine.broken.clear()
-    machine.touch("a")
-    await asyncio.sleep(0.15)
-    assert machine.settings == {"a": "right"}
-    await engine.stop()
+        await bench.elapse(2 * ECHO)
+        machine.broken["a"] = Permanent("no")
+        machine.drift("a")
+        await bench.elapse(95)  # the last attempt was at about 63 s, the next would be at about 123 s
+        machine.broken.clear()
+        machine.touch("a")
+        await bench.elapse(0.15)
+        assert machine.settings == {"a": "right"}
 
 
-@in_virtual_time
 async def test_the_wait_of_one_that_wakes_itself_is_told_the_same_everywhere(bench: Bench, machine: Machine) -> None:
     """By the log, by `why` and by `status`; and an operator need not wait."""
     machine.broken["a"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", "zsetting.restless")))
-    await asyncio.sleep(0.2)
-    (notice,) = bench.notices("held-off")
-    said = float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
-    told = explain(engine.view.graph.by_identity["zsetting.restless[a]"], engine.view)
-    (row,) = engine.status()
+    async with bench.starting(state("a", "zsetting.restless")) as engine:
+        await bench.elapse(0.2)
+        (notice,) = bench.notices("held-off")
+        said = float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
+        told = explain(engine.view.graph.by_identity["zsetting.restless[a]"], engine.view)
+        (row,) = engine.status()
 
-    assert told["next"][0] == {"what": "retry", "in": pytest.approx(said - 0.1, abs=0.1)}
-    assert row["next"] == told["next"][0]["in"]
-    machine.broken.clear()
-    engine.trigger("zsetting.restless[a]")
-    await asyncio.sleep(0.15)
-    assert machine.settings == {"a": "right"}
-    await engine.stop()
+        assert told["next"][0] == {"what": "retry", "in": pytest.approx(said - 0.1, abs=0.1)}
+        assert row["next"] == told["next"][0]["in"]
+        machine.broken.clear()
+        engine.trigger("zsetting.restless[a]")
+        await bench.elapse(0.15)
+        assert machine.settings == {"a": "right"}

@@ -4,27 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.schedule.rechecks import SLICE
 
 
 def clocks(engine: Engine, *, ahead: float = 0.0) -> Engine:
-    """Have pauses go by the virtual clock; Unix time is `ahead` of it."""
+    """Make pauses use the virtual clock; Unix time is `ahead` of it."""
     loop = asyncio.get_running_loop()
     engine.pauses.elapsed, engine.pauses.wall = loop.time, lambda: 1e9 + ahead + loop.time()
     return engine
 
 
-async def started(bench: Bench, *states: str, ahead: float = 0.0) -> Engine:
-    """An engine that has converged; it goes on with the pauses of the one before."""
-    engine = clocks(bench.engine(), ahead=ahead)
-    engine.pauses.restore()
-    await engine.swap(compilation(*map(state, states)))
-    return engine
+@asynccontextmanager
+async def started(bench: Bench, *states: str, ahead: float = 0.0) -> AsyncIterator[Engine]:
+    """Yield an engine that continues the pauses of the one before, at its first pass; stop it at the end."""
+    async with bench.starting() as engine:
+        clocks(engine, ahead=ahead).pauses.restore()
+        await engine.swap(compilation(*map(state, states)))
+        yield engine
 
 
 def said(engine: Engine) -> dict[str, str]:
@@ -32,44 +36,39 @@ def said(engine: Engine) -> dict[str, str]:
     return {row["id"]: row["state"] for row in engine.status()}
 
 
-@in_virtual_time
 async def test_what_is_named_is_looked_at_and_not_repaired(bench: Bench, machine: Machine) -> None:
     """Others are; its drift is known, the host has not converged, and `why` says who keeps it from being repaired."""
-    engine = await started(bench, "a", "b")
-    await engine.settle()
-    await engine.pauses.begin(["zsetting.present[a]"], "on call", None)
-    for name in ("a", "b"):
-        machine.drift(name)
-    await asyncio.sleep(10)
+    async with started(bench, "a", "b") as engine:
+        await engine.settle()
+        await engine.pauses.begin(["zsetting.present[a]"], "on call", None)
+        for name in ("a", "b"):
+            machine.drift(name)
+        await bench.elapse(10)
 
-    assert machine.settings == {"a": "drifted", "b": "right"}
-    assert said(engine) == {"a": "drifted", "b": "ok"}
-    assert not engine.converged
-    waits = explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)["waits"]
-    assert [wait["code"] for wait in waits] == ["paused"]
-    assert "paused until `holdfast resume` (on call), by 'zsetting.present[a]'" in waits[0]["text"]
+        assert machine.settings == {"a": "drifted", "b": "right"}
+        assert said(engine) == {"a": "drifted", "b": "ok"}
+        assert not engine.converged
+        waits = explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)["waits"]
+        assert [wait["code"] for wait in waits] == ["paused"]
+        assert "paused until `holdfast resume` (on call), by 'zsetting.present[a]'" in waits[0]["text"]
 
-    await engine.pauses.end(["zsetting.present[a]"])
-    await engine.settle()
-    assert (machine.settings["a"], engine.converged) == ("right", True)
-    await engine.stop()
+        await engine.pauses.end(["zsetting.present[a]"])
+        await engine.settle()
+        assert (machine.settings["a"], engine.converged) == ("right", True)
 
 
-@in_virtual_time
 async def test_new_states_that_a_pattern_names_are_paused(bench: Bench, machine: Machine) -> None:
     """They are not made; those of the same pattern that were there stay paused, too."""
-    engine = await started(bench, "web-a")
-    await engine.settle()
-    await engine.pauses.begin(["*web-*"], "", None)
-    await engine.swap(compilation(state("web-a"), state("web-b"), state("db")))
-    await engine.settle()
+    async with started(bench, "web-a") as engine:
+        await engine.settle()
+        await engine.pauses.begin(["*web-*"], "", None)
+        await engine.swap(compilation(state("web-a"), state("web-b"), state("db")))
+        await engine.settle()
 
-    assert machine.settings == {"web-a": "right", "db": "right"}
-    assert said(engine)["web-b"] == "drifted"
-    await engine.stop()
+        assert machine.settings == {"web-a": "right", "db": "right"}
+        assert said(engine)["web-b"] == "drifted"
 
 
-@in_virtual_time
 async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Machine) -> None:
     """As with noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
     engine = clocks(bench.engine())
@@ -79,7 +78,7 @@ async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Ma
     machine.drift("a")
     machine.drift("b")
     machine.log.clear()
-    await asyncio.sleep(10)
+    await bench.elapse(10)
     assert machine.settings == {"a": "drifted", "b": "right"}
     assert not [line for line in machine.log if line.startswith("refresh")]
 
@@ -90,184 +89,163 @@ async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Ma
     await engine.stop()
 
 
-@in_virtual_time
 async def test_a_pause_ends_by_itself(bench: Bench, machine: Machine) -> None:
     """After the time that was asked for; what has drifted is repaired then."""
-    engine = await started(bench, "a")
-    await engine.settle()
-    await engine.pauses.begin([], "upgrade", 7200)
-    machine.drift("a")
-    await asyncio.sleep(7199)
-    assert (machine.settings["a"], said(engine)) == ("drifted", {"a": "drifted"})
-    await asyncio.sleep(2)
+    async with started(bench, "a") as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "upgrade", 7200)
+        machine.drift("a")
+        await bench.elapse(7199)
+        assert (machine.settings["a"], said(engine)) == ("drifted", {"a": "drifted"})
+        await bench.elapse(2)
 
-    assert machine.settings["a"] == "right"
-    assert [*engine.pauses] == []
-    assert [notice.text for notice in bench.notices("resumed")] == ["resumed"]
-    await engine.stop()
+        assert machine.settings["a"] == "right"
+        assert [*engine.pauses] == []
+        assert [notice.text for notice in bench.notices("resumed")] == ["resumed"]
 
 
-@in_virtual_time
 async def test_what_several_pauses_have_kept_is_repaired_when_they_end_together(bench: Bench, machine: Machine) -> None:
     """It is not first looked at under the second: the log would say that it would be changed, and then that it was."""
-    engine = await started(bench, "a")
-    await engine.settle()
-    for end in (lambda: asyncio.sleep(11), lambda: engine.pauses.end(["zsetting.*", "*a*"])):
-        await engine.pauses.begin(["zsetting.*", "*a*"], "", 10)
-        machine.drift("a")
-        await asyncio.sleep(5)
-        before = len(bench.outcomes("a"))
-        await end()
+    async with started(bench, "a") as engine:
         await engine.settle()
-        assert {outcome.result for outcome in bench.outcomes("a")[before:]} == {True}
-        assert machine.settings["a"] == "right"
-    await engine.stop()
+        for end in (lambda: asyncio.sleep(11), lambda: engine.pauses.end(["zsetting.*", "*a*"])):
+            await engine.pauses.begin(["zsetting.*", "*a*"], "", 10)
+            machine.drift("a")
+            await bench.elapse(5)
+            before = len(bench.outcomes("a"))
+            await end()
+            await engine.settle()
+            assert {outcome.result for outcome in bench.outcomes("a")[before:]} == {True}
+            assert machine.settings["a"] == "right"
 
 
-@in_virtual_time
 async def test_a_restart_ends_no_pause(tmp_path: Path, machine: Machine) -> None:
     """What was left of its time is left still; one that ends meanwhile is over, and the log says so."""
     bench = Bench(machine, tmp_path / "journal")
-    engine = await started(bench, "a", "b")
-    await engine.settle()
-    await engine.pauses.begin([], "reboot", 1000)
-    await engine.pauses.begin(["*b*"], "", 100)
-    await engine.stop()
+    async with started(bench, "a", "b") as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "reboot", 1000)
+        await engine.pauses.begin(["*b*"], "", 100)
     bench.journal.close()
     machine.drift("a")
-    await asyncio.sleep(500)
+    await bench.elapse(500)
 
-    engine = await started(bench, "a", "b")
-    assert [(each.pattern, each.reason) for each in engine.pauses] == [("", "reboot")]
-    assert re.fullmatch(
-        r"\*b\* was paused until [-0-9: ]+; the pause ended while no agent was running",
-        bench.notices("resumed")[0].text,
-    )
-    await asyncio.sleep(490)
-    assert machine.settings["a"] == "drifted"
-    await asyncio.sleep(11)
-    await engine.settle()
-    assert machine.settings["a"] == "right"
-    await engine.stop()
+    async with started(bench, "a", "b") as engine:
+        assert [(each.pattern, each.reason) for each in engine.pauses] == [("", "reboot")]
+        assert re.fullmatch(
+            r"\*b\* was paused until [-0-9: ]+; the pause ended while no agent was running",
+            bench.notices("resumed")[0].text,
+        )
+        await bench.elapse(490)
+        assert machine.settings["a"] == "drifted"
+        await bench.elapse(11)
+        await engine.settle()
+        assert machine.settings["a"] == "right"
     bench.journal.close()
 
 
-@in_virtual_time
 async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) -> None:
     """While the agent runs a pause lasts as long as was asked for; its end is told anew, by the new time."""
-    engine = await started(bench, "a")
-    await engine.settle()
-    await engine.pauses.begin([], "", 7200)
-    clocks(engine, ahead=-86400)
-    await asyncio.sleep(120)
-    (paused,) = engine.pauses
-    assert paused.until is not None
-    assert abs(paused.until - engine.pauses.wall() - 7080) < 1
-    assert bench.journal.pauses[""] == paused
-    clocks(engine, ahead=86400 * 365)
-    await asyncio.sleep(7000)
-    assert engine.paused
-    await asyncio.sleep(81)
+    async with started(bench, "a") as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "", 7200)
+        clocks(engine, ahead=-86400)
+        await bench.elapse(120)
+        (paused,) = engine.pauses
+        assert paused.until is not None
+        assert abs(paused.until - engine.pauses.wall() - 7080) < 1
+        assert bench.journal.pauses[""] == paused
+        clocks(engine, ahead=86400 * 365)
+        await bench.elapse(7000)
+        assert engine.paused
+        await bench.elapse(81)
 
-    assert not engine.paused
-    assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == ["the system clock was set"] * 2
-    await engine.stop()
+        assert not engine.paused
+        assert [notice.text.partition(";")[0] for notice in bench.notices("paused")][1:] == [
+            "the system clock was set"
+        ] * 2
 
 
-@in_virtual_time
 async def test_a_clock_that_is_behind_after_a_restart_makes_no_pause_endless(tmp_path: Path, machine: Machine) -> None:
     """It lasts for no longer than was asked for, counted from the restart."""
     bench = Bench(machine, tmp_path / "journal")
-    engine = await started(bench, "a")
-    await engine.settle()
-    await engine.pauses.begin([], "", 7200)
-    await engine.stop()
+    async with started(bench, "a") as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "", 7200)
     bench.journal.close()
 
-    engine = await started(bench, "a", ahead=-86400 * 3650)
-    assert engine.paused
-    await asyncio.sleep(7201)
-    assert not engine.paused
-    await engine.stop()
+    async with started(bench, "a", ahead=-86400 * 3650) as engine:
+        assert engine.paused
+        await bench.elapse(7201)
+        assert not engine.paused
     bench.journal.close()
 
 
-@in_virtual_time
 async def test_a_one_shot_run_heeds_no_pause(tmp_path: Path, machine: Machine) -> None:
     """An operator who applies by hand means it; the pause is kept for the agent."""
     bench = Bench(machine, tmp_path / "journal")
-    engine = await started(bench, "a")
-    await engine.settle()
-    await engine.pauses.begin([], "", None)
-    await engine.stop()
+    async with started(bench, "a") as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "", None)
     bench.journal.close()
     machine.drift("a")
 
-    once = bench.engine(watch=False)
-    await once.swap(compilation(state("a")))
-    await once.settle()
-    assert machine.settings["a"] == "right"
-    assert [*bench.journal.pauses] == [""]
-    await once.stop()
+    async with bench.running(state("a"), watch=False):
+        assert machine.settings["a"] == "right"
+        assert [*bench.journal.pauses] == [""]
     bench.journal.close()
 
 
 MANY = [f"s{number:04}" for number in range(4 * SLICE)]
 
 
-@in_virtual_time
 async def test_a_pause_of_many_is_told_a_slice_at_a_time_and_holds_at_once(bench: Bench, machine: Machine) -> None:
     """The last of them is not repaired though it drifts before it was told; in the end all are known to be paused, and are looked at after it."""
-    engine = await started(bench, *MANY)
-    await engine.settle()
-    await engine.pauses.begin(["*"], "", None)
-    assert sum(vertex.paused for vertex in engine.view.graph) == SLICE
-    machine.drift(MANY[-1])
-    await asyncio.sleep(10)
-    assert machine.settings[MANY[-1]] == "drifted"
-    assert said(engine)[MANY[-1]] == "drifted"
-    assert all(vertex.paused for vertex in engine.view.graph)
+    async with started(bench, *MANY) as engine:
+        await engine.settle()
+        await engine.pauses.begin(["*"], "", None)
+        assert sum(vertex.paused for vertex in engine.view.graph) == SLICE
+        machine.drift(MANY[-1])
+        await bench.elapse(10)
+        assert machine.settings[MANY[-1]] == "drifted"
+        assert said(engine)[MANY[-1]] == "drifted"
+        assert all(vertex.paused for vertex in engine.view.graph)
 
-    bench.forget()
-    await engine.pauses.end(["*"])
-    await asyncio.sleep(10)
-    assert machine.settings[MANY[-1]] == "right"
-    assert {line for line in machine.log if line.startswith("check ")} == {f"check {name}" for name in MANY}
-    assert engine.converged
-    await engine.stop()
+        bench.forget()
+        await engine.pauses.end(["*"])
+        await bench.elapse(10)
+        assert machine.settings[MANY[-1]] == "right"
+        assert {line for line in machine.log if line.startswith("check ")} == {f"check {name}" for name in MANY}
+        assert engine.converged
 
 
-@in_virtual_time
 async def test_a_pause_that_ends_before_all_were_told_leaves_nothing_behind(bench: Bench, machine: Machine) -> None:
     """What has drifted meanwhile is repaired, whichever pattern names it, and nobody counts as paused."""
-    engine = await started(bench, *MANY)
-    await engine.settle()
-    await engine.pauses.begin(["*s000*", "*s03*"], "", None)
-    for name in (MANY[1], MANY[-1]):
-        machine.drift(name)
-    await asyncio.sleep(0)
-    await engine.pauses.end(["*s000*"])
-    await engine.pauses.end(["*s03*"])
-    await asyncio.sleep(10)
+    async with started(bench, *MANY) as engine:
+        await engine.settle()
+        await engine.pauses.begin(["*s000*", "*s03*"], "", None)
+        for name in (MANY[1], MANY[-1]):
+            machine.drift(name)
+        await asyncio.sleep(0)
+        await engine.pauses.end(["*s000*"])
+        await engine.pauses.end(["*s03*"])
+        await bench.elapse(10)
 
-    assert set(machine.settings.values()) == {"right"}
-    assert not any(vertex.paused for vertex in engine.view.graph)
-    assert engine.converged
-    await engine.stop()
+        assert set(machine.settings.values()) == {"right"}
+        assert not any(vertex.paused for vertex in engine.view.graph)
+        assert engine.converged
 
 
-@in_virtual_time
 async def test_a_pause_of_everything_tells_only_those_that_are_not_right(bench: Bench, machine: Machine) -> None:
     """However many are right: that it holds is asked when it matters. What has drifted is counted, and no longer when it is over."""
-    engine = await started(bench, *MANY)
-    await engine.settle()
-    await engine.pauses.begin([], "", None)
-    machine.drift("s0007")
-    await asyncio.sleep(10)
-    assert not any(vertex.paused for vertex in engine.view.graph)
-    assert engine.view.census.states() == {"ok": len(MANY) - 1, "drifted": 1}
+    async with started(bench, *MANY) as engine:
+        await engine.settle()
+        await engine.pauses.begin([], "", None)
+        machine.drift("s0007")
+        await bench.elapse(10)
+        assert not any(vertex.paused for vertex in engine.view.graph)
+        assert engine.view.census.states() == {"ok": len(MANY) - 1, "drifted": 1}
 
-    await engine.pauses.end([""])
-    await engine.settle()
-    assert engine.view.census.states() == {"ok": len(MANY)}
-    await engine.stop()
+        await engine.pauses.end([""])
+        await engine.settle()
+        assert engine.view.census.states() == {"ok": len(MANY)}

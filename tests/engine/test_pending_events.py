@@ -7,29 +7,26 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, VirtualLoop, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.pending_events import SLICE
+from virtual_time import VirtualLoop
 
 NAMES = [f"s{number:04}" for number in range(3 * SLICE)]
 
 
-@in_virtual_time
 async def test_what_is_told_together_is_looked_at_in_order(bench: Bench, machine: Machine) -> None:
     """Whatever the order in which it is told: a directory comes before the files in it."""
-    engine = bench.engine(workers=1)
-    await engine.swap(compilation(*map(state, NAMES)))
-    await engine.settle()
-    bench.forget()
-    for name in reversed(NAMES):
-        machine.drift(name)
-    await asyncio.sleep(1)
+    async with bench.running(*map(state, NAMES), workers=1):
+        bench.forget()
+        for name in reversed(NAMES):
+            machine.drift(name)
+        await bench.elapse(1)
 
-    assert [line for line in machine.log if line.startswith("apply ")] == [f"apply {name}" for name in NAMES]
-    await engine.stop()
+        assert [line for line in machine.log if line.startswith("apply ")] == [f"apply {name}" for name in NAMES]
 
 
-@in_virtual_time
 async def test_a_flood_is_taken_up_a_slice_at_a_time(
     bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -47,7 +44,7 @@ async def test_a_flood_is_taken_up_a_slice_at_a_time(
     for name in NAMES:
         machine.drift(name)
     loop.after_step = lambda: marked.append(0)
-    await asyncio.sleep(1)
+    await bench.elapse(1)
 
     assert (sum(marked), max(marked)) == (len(NAMES), SLICE)
     assert set(machine.settings.values()) == {"right"}
@@ -55,7 +52,6 @@ async def test_a_flood_is_taken_up_a_slice_at_a_time(
 
 
 @pytest.mark.parametrize("part", ["news", "rounds"])
-@in_virtual_time
 async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
     bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
@@ -79,7 +75,7 @@ async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
             machine.touch(name)
     if part == "rounds":
         engine.recheck()
-    await asyncio.sleep(1)
+    await bench.elapse(1)
 
     assert [type(error) for error in errors] == [ZeroDivisionError]
     assert [name for name in NAMES if machine.settings[name] == "drifted"] == ["s0120"]

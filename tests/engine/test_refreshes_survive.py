@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, simulate, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent
 from holdfast.agent.engine.deliver.journal import Journal
 
@@ -21,38 +22,25 @@ def disk(machine: Machine, tmp_path: Path) -> Bench:
 STATES = state("conf"), state("svc", watch=["conf"])
 
 
-def test_a_refresh_that_failed_is_delivered_after_a_restart(disk: Bench) -> None:
+async def test_a_refresh_that_failed_is_delivered_after_a_restart(disk: Bench) -> None:
     """Once, and not again at the restart after that."""
-
-    async def scenario() -> None:
-        disk.machine.settings["svc"] = "right"
-        disk.machine.broken["refresh svc"] = Permanent("cannot restart")
-        engine = disk.engine()
-        await engine.swap(compilation(*STATES), "start")
+    disk.machine.settings["svc"] = "right"
+    disk.machine.broken["refresh svc"] = Permanent("cannot restart")
+    async with disk.starting(*STATES) as engine:
         await engine.settle()
-        await engine.stop()
-        disk.machine.broken.clear()
-        for expected in (1, 0):
-            disk.forget()
-            engine = disk.engine()
-            await engine.swap(compilation(*STATES), "start")
-            await engine.settle()
+    disk.machine.broken.clear()
+    for expected in (1, 0):
+        disk.forget()
+        async with disk.running(*STATES):
             assert disk.machine.log.count("refresh svc") == expected
-            await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
+async def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
     """The intent was written before; the change counts as made."""
-
-    async def scenario() -> None:
-        engine = disk.engine()
-        await engine.swap(compilation(*STATES), "start")
-        await engine.settle()
+    async with disk.running(*STATES):
         gate = disk.machine.gates["apply conf"] = asyncio.Event()
         disk.machine.drift("conf")
-        await asyncio.sleep(1)
+        await disk.elapse(1)
         assert disk.machine.settings["conf"] == "right"  # the repair itself was made, and then the agent was killed
         disk.forget()
         after = disk.engine()
@@ -62,68 +50,44 @@ def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
 
         assert disk.machine.log == ["check conf", "check svc", "refresh svc"]
         gate.set()
-        await engine.stop()
-        await after.stop()
-
-    simulate(scenario)
+    await after.stop()
 
 
-def test_a_refresh_survives_a_swap_that_keeps_both_ends(disk: Bench) -> None:
+async def test_a_refresh_survives_a_swap_that_keeps_both_ends(disk: Bench) -> None:
     """By identity, though the listener's own declaration changed."""
-
-    async def scenario() -> None:
-        disk.machine.broken["refresh svc"] = Permanent("cannot restart")
-        disk.machine.settings["svc"] = "right"
-        engine = disk.engine()
-        await engine.swap(compilation(*STATES), "start")
-        await engine.settle()
+    disk.machine.broken["refresh svc"] = Permanent("cannot restart")
+    disk.machine.settings["svc"] = "right"
+    async with disk.running(*STATES) as engine:
         disk.machine.broken.clear()
         disk.machine.settings["svc"] = "other"
         await engine.swap(compilation(state("conf"), state("svc", watch=["conf"], value="other")))
         await engine.settle()
 
         assert "refresh svc" in disk.machine.log
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_new_edge_has_missed_nothing(disk: Bench) -> None:
+async def test_a_new_edge_has_missed_nothing(disk: Bench) -> None:
     """Changes from before it was declared do not refresh."""
-
-    async def scenario() -> None:
-        engine = disk.engine()
-        await engine.swap(compilation(*STATES), "start")
-        await engine.settle()
+    async with disk.running(*STATES) as engine:
         disk.machine.settings["late"] = "right"
         disk.forget()
         await engine.swap(compilation(*STATES, state("late", watch=["conf"])))
         await engine.settle()
 
         assert disk.machine.log == ["check late"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_leaves(disk: Bench) -> None:
+async def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_leaves(disk: Bench) -> None:
     """Declared again, it is new."""
-
-    async def scenario() -> None:
-        for states, expected in (
-            ((state("hook", "zaction.run"),), 1),
-            ((state("hook", "zaction.run"),), 0),
-            ((), 0),
-            ((state("hook", "zaction.run"),), 1),
-        ):
-            disk.forget()
-            engine = disk.engine()
-            await engine.swap(compilation(*states), "start")
-            await engine.settle()
+    for states, expected in (
+        ((state("hook", "zaction.run"),), 1),
+        ((state("hook", "zaction.run"),), 0),
+        ((), 0),
+        ((state("hook", "zaction.run"),), 1),
+    ):
+        disk.forget()
+        async with disk.running(*states):
             assert disk.machine.log.count("run hook") == expected
-            await engine.stop()
-
-    simulate(scenario)
 
 
 def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) -> None:
@@ -145,28 +109,18 @@ def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) ->
     third.close()
 
 
-def test_a_failure_that_lasts_is_told_once_though_the_agent_is_started_again(disk: Bench) -> None:
+async def test_a_failure_that_lasts_is_told_once_though_the_agent_is_started_again(disk: Bench) -> None:
     """It went from right to failed once; when it has been right and fails again, that is another failure."""
-
-    async def scenario() -> None:
-        states = state("conf"), state("alarm", "zaction.run", onfail=["conf"])
-        disk.machine.broken["conf"] = Permanent("no")
-        for expected in (1, 1):
-            engine = disk.engine()
-            await engine.swap(compilation(*states), "start")
-            await engine.settle()
+    states = state("conf"), state("alarm", "zaction.run", onfail=["conf"])
+    disk.machine.broken["conf"] = Permanent("no")
+    for expected in (1, 1):
+        async with disk.running(*states):
             assert disk.machine.log.count("run alarm") == expected
-            await engine.stop()
-            disk.journal.close()
-        engine = disk.engine()
-        disk.machine.broken.clear()
-        await engine.swap(compilation(*states), "start")
-        await engine.settle()
+        disk.journal.close()
+    disk.machine.broken.clear()
+    async with disk.running(*states):
         disk.machine.broken["conf"] = Permanent("no")
         disk.machine.drift("conf")
-        await asyncio.sleep(1)
+        await disk.elapse(1)
 
         assert disk.machine.log.count("run alarm") == 2
-        await engine.stop()
-
-    simulate(scenario)

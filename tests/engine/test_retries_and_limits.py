@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import explain
@@ -29,179 +29,148 @@ def wait(told: dict[str, Any]) -> float:
 
 @pytest.mark.parametrize("retry", RETRIES.values(), ids=RETRIES)
 @pytest.mark.parametrize("what", ["drift", "upstream", "trigger", "recheck", "reload"])
-@in_virtual_time
 async def test_a_retry_does_not_wait_for_what_is_possible_now(
     bench: Bench, machine: Machine, retry: dict[str, Any], what: str
 ) -> None:
     """Its own drift, a repair of what it requires, an operator's word, new states: each means now."""
     meta = {"retry": retry}
-    engine = bench.engine()
-    await engine.swap(compilation(state("up"), state("a", meta=meta, require=["up"])))
-    await engine.settle()
-    machine.broken["a"] = Permanent("no")
-    bench.forget()
-    machine.drift("a")
-    await asyncio.sleep(5)
-    assert machine.log.count("apply a") == 1
+    async with bench.running(state("up"), state("a", meta=meta, require=["up"])) as engine:
+        machine.broken["a"] = Permanent("no")
+        bench.forget()
+        machine.drift("a")
+        await bench.elapse(5)
+        assert machine.log.count("apply a") == 1
 
-    machine.broken.clear()
-    match what:
-        case "drift":
-            machine.touch("a")
-        case "upstream":
-            machine.drift("up")
-        case "trigger":
-            engine.trigger("zsetting.present[a]")
-        case "recheck":
-            engine.recheck()
-        case "reload":
-            await engine.swap(compilation(state("up"), state("new"), state("a", meta=meta, require=["up", "new"])))
-    await asyncio.sleep(0.1)
-    assert machine.settings["a"] == "right"
-    assert not [row for row in engine.status() if row["next"] is not None], "no timer is left of it"
-    await engine.stop()
+        machine.broken.clear()
+        match what:
+            case "drift":
+                machine.touch("a")
+            case "upstream":
+                machine.drift("up")
+            case "trigger":
+                engine.trigger("zsetting.present[a]")
+            case "recheck":
+                engine.recheck()
+            case "reload":
+                await engine.swap(compilation(state("up"), state("new"), state("a", meta=meta, require=["up", "new"])))
+        await bench.elapse(0.1)
+        assert machine.settings["a"] == "right"
+        assert not [row for row in engine.status() if row["next"] is not None], "no timer is left of it"
 
 
-@in_virtual_time
 async def test_what_hurries_a_retry_does_not_put_it_before_what_it_requires(bench: Bench, machine: Machine) -> None:
     """Both have drifted: the one above is put right first, and a pause holds for both."""
-    engine = bench.engine()
-    await engine.swap(
-        compilation(state("up"), state("a", meta={"retry": {"attempts": 5, "interval": 500}}, require=["up"]))
-    )
-    await engine.settle()
-    machine.broken["a"] = Permanent("no")
-    machine.drift("a")
-    await asyncio.sleep(5)
-    machine.broken.clear()
-    bench.forget()
-    engine.pause()
-    machine.drift("a")
-    machine.drift("up")
-    await asyncio.sleep(600)
-    assert machine.log == []
+    async with bench.running(
+        state("up"), state("a", meta={"retry": {"attempts": 5, "interval": 500}}, require=["up"])
+    ) as engine:
+        machine.broken["a"] = Permanent("no")
+        machine.drift("a")
+        await bench.elapse(5)
+        machine.broken.clear()
+        bench.forget()
+        engine.pause()
+        machine.drift("a")
+        machine.drift("up")
+        await bench.elapse(600)
+        assert machine.log == []
 
-    engine.resume()
-    await engine.settle()
-    assert [line for line in machine.log if line.startswith("apply")] == ["apply up", "apply a"]
-    await engine.stop()
+        engine.resume()
+        await engine.settle()
+        assert [line for line in machine.log if line.startswith("apply")] == ["apply up", "apply a"]
 
 
-@in_virtual_time
 async def test_attempts_that_are_hurried_are_counted(bench: Bench, machine: Machine) -> None:
     """So they come to an end, and a flood of events does not make it try as often as there are events."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"retry": {"attempts": 3, "interval": 500}})))
-    await engine.settle()
-    machine.broken["a"] = Permanent("no")
-    for _ in range(3):
-        machine.drift("a")
-        await asyncio.sleep(limits.ECHO + 1)
+    async with bench.running(state("a", meta={"retry": {"attempts": 3, "interval": 500}})):
+        machine.broken["a"] = Permanent("no")
+        for _ in range(3):
+            machine.drift("a")
+            await bench.elapse(limits.ECHO + 1)
 
-    assert bench.outcomes("a")[-1].attempts == 3
-    for _ in range(1000):
-        machine.drift("a")
-        await asyncio.sleep(limits.ECHO + 1)
-    assert len(bench.notices("flapping")) == 1
-    assert machine.log.count("apply a") < 120
-    await engine.stop()
+        assert bench.outcomes("a")[-1].attempts == 3
+        for _ in range(1000):
+            machine.drift("a")
+            await bench.elapse(limits.ECHO + 1)
+        assert len(bench.notices("flapping")) == 1
+        assert machine.log.count("apply a") < 120
 
 
-@in_virtual_time
 async def test_one_that_waits_for_a_retry_holds_no_semaphore(bench: Bench, machine: Machine) -> None:
     """Others that share it go on meanwhile."""
     machine.broken["a"] = Permanent("no")
-    engine = bench.engine()
     meta = {"sema": ["disk"]}
-    await engine.swap(
-        compilation(state("a", meta={**meta, "retry": {"attempts": 5, "interval": 500}}), state("b", meta=meta))
-    )
-    await asyncio.sleep(1)
+    async with bench.starting(
+        state("a", meta={**meta, "retry": {"attempts": 5, "interval": 500}}), state("b", meta=meta)
+    ):
+        await bench.elapse(1)
 
-    assert machine.settings == {"b": "right"}
-    await engine.stop()
+        assert machine.settings == {"b": "right"}
 
 
 @pytest.mark.parametrize("pause", [0.0, 0.012])
-@in_virtual_time
 async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: float) -> None:
     """Four hundred writes cost no more than one: it is repaired when its next turn comes, and the time that is told is true."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"limit": 0.5, "burst": 1})))
-    await engine.settle()
-    for _ in range(400):
-        machine.drift("a")
-        await asyncio.sleep(pause)
-    await asyncio.sleep(0.01)
-    told = why(engine)
+    async with bench.running(state("a", meta={"limit": 0.5, "burst": 1})) as engine:
+        for _ in range(400):
+            machine.drift("a")
+            await bench.elapse(pause)
+        await bench.elapse(0.01)
+        told = why(engine)
 
-    assert wait(told) == told["next"][0]["in"] == engine.status()[0]["next"] <= 2
-    await asyncio.sleep(wait(told) + 0.1)
-    assert machine.settings == {"a": "right"}
-    said = [
-        float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
-        for notice in bench.notices("held-off")
-    ]
-    assert max(said) <= 2
-    await engine.stop()
+        assert wait(told) == told["next"][0]["in"] == engine.status()[0]["next"] <= 2
+        await bench.elapse(wait(told) + 0.1)
+        assert machine.settings == {"a": "right"}
+        said = [
+            float(notice.text.removeprefix("may have drifted; checked in ").removesuffix(" s"))
+            for notice in bench.notices("held-off")
+        ]
+        assert max(said) <= 2
 
 
-@in_virtual_time
 async def test_events_during_a_run_cost_one_turn(bench: Bench, machine: Machine) -> None:
     """They are one look after it, however many they are."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"limit": 0.1, "burst": 3})))
-    await engine.settle()
-    machine.hold("a")
-    for _ in range(100):
-        machine.touch("a")
-        await asyncio.sleep(0.01)
-    machine.free()
-    await engine.settle()
-    machine.drift("a")
-    await asyncio.sleep(0.1)
+    async with bench.running(state("a", meta={"limit": 0.1, "burst": 3})) as engine:
+        machine.hold("a")
+        for _ in range(100):
+            machine.touch("a")
+            await bench.elapse(0.01)
+        machine.free()
+        await engine.settle()
+        machine.drift("a")
+        await bench.elapse(0.1)
 
-    assert machine.settings == {"a": "right"}, "two of three turns were taken"
-    await engine.stop()
+        assert machine.settings == {"a": "right"}, "two of three turns were taken"
 
 
-@in_virtual_time
 async def test_a_trigger_that_forestalls_a_limit_leaves_no_debt(bench: Bench, machine: Machine) -> None:
     """The next drift waits for one period at most."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", meta={"limit": 0.01, "burst": 1})))
-    await engine.settle()
-    for _ in range(3):
+    async with bench.running(state("a", meta={"limit": 0.01, "burst": 1})) as engine:
+        for _ in range(3):
+            machine.drift("a")
+            await bench.elapse(0.1)
+            engine.trigger("zsetting.present[a]")
+            await bench.elapse(0.1)
         machine.drift("a")
-        await asyncio.sleep(0.1)
-        engine.trigger("zsetting.present[a]")
-        await asyncio.sleep(0.1)
-    machine.drift("a")
-    await asyncio.sleep(101)
+        await bench.elapse(101)
 
-    assert machine.settings == {"a": "right"}
-    await engine.stop()
+        assert machine.settings == {"a": "right"}
 
 
-@in_virtual_time
 async def test_a_retry_does_not_come_before_the_time_that_is_told(bench: Bench, machine: Machine) -> None:
     """A limit and a retry hold it back, and there is one answer to when it is looked at."""
-    engine = bench.engine()
-    await engine.swap(
-        compilation(state("a", meta={"limit": 0.01, "burst": 1, "retry": {"attempts": -1, "interval": 20}}))
-    )
-    await engine.settle()
-    machine.broken["a"] = Temporary("busy")
-    machine.drift("a")
-    await asyncio.sleep(5)
-    bench.forget()
-    machine.touch("a")
-    await asyncio.sleep(0.1)
-    told = why(engine)
-    assert wait(told) == told["next"][0]["in"]
+    async with bench.running(
+        state("a", meta={"limit": 0.01, "burst": 1, "retry": {"attempts": -1, "interval": 20}})
+    ) as engine:
+        machine.broken["a"] = Temporary("busy")
+        machine.drift("a")
+        await bench.elapse(5)
+        bench.forget()
+        machine.touch("a")
+        await bench.elapse(0.1)
+        told = why(engine)
+        assert wait(told) == told["next"][0]["in"]
 
-    await asyncio.sleep(wait(told) - 0.2)
-    assert machine.log == []
-    await asyncio.sleep(0.4)
-    assert machine.log == ["check a", "apply a", "check a"]  # the last: what has it changed, though it failed?
-    await engine.stop()
+        await bench.elapse(wait(told) - 0.2)
+        assert machine.log == []
+        await bench.elapse(0.4)
+        assert machine.log == ["check a", "apply a", "check a"]  # the last: what has it changed, though it failed?

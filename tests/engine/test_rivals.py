@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any, ClassVar
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import engine_bench
-from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, state
+from fake_machine import Machine, Setting
+from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.execute.rivals import CHANGES, MOMENT, Change, Changes
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
@@ -99,13 +101,9 @@ class Asked(Setting, kind="zsetting.asked"):
         return ()
 
 
-for each in (Asked, SharedTask, Part, Odd, Naming, Removing, Below, Erring):
-    engine_bench.KINDS[each.kind] = each
-
-
 async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
     """A moment later, have one setting drift, and wait until it is repaired; the outcome."""
-    await asyncio.sleep(SOON)
+    await bench.elapse(SOON)
     machine.drift(name)
     await bench.until(lambda _: machine.settings[name] == "right")
     await engine.settle()
@@ -114,27 +112,25 @@ async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
     ].last.outcome
 
 
-async def started(bench: Bench, *kinds: str, **options: Any) -> Any:
-    """An engine with `a` and `b`, some time after both were put right."""
-    engine = bench.engine(flap_limit=3, flap_window=60, **options)
-    await engine.swap(compilation(*(state(name, kind) for name, kind in zip("abc", kinds, strict=False))))
-    await engine.settle()
-    await asyncio.sleep(10)
-    return engine
+@asynccontextmanager
+async def started(bench: Bench, *kinds: str, **options: Any) -> AsyncIterator[Engine]:
+    """Yield an engine that has repaired `a` and `b` some time ago; stop it at the end."""
+    states = (state(name, kind) for name, kind in zip("abc", kinds, strict=False))
+    async with bench.running(*states, flap_limit=3, flap_window=60, **options) as engine:
+        await bench.elapse(10)
+        yield engine
 
 
 async def flapping(bench: Bench, machine: Machine, kinds: tuple[str, str], pause: float) -> list[str]:
     """What the notices say when `a` and `b` drift in turn, with a pause between."""
-    engine = await started(bench, *kinds)
-    for _ in range(4):
-        for name in "ab":
-            await asyncio.sleep(pause)
-            await drift(bench, machine, engine, name)
-    await engine.stop()
+    async with started(bench, *kinds) as engine:
+        for _ in range(4):
+            for name in "ab":
+                await bench.elapse(pause)
+                await drift(bench, machine, engine, name)
     return [notice.text for notice in bench.notices("flapping")]
 
 
-@in_virtual_time
 async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Machine) -> None:
     """Each of the two names the other, and what to do."""
     ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), SOON)
@@ -143,7 +139,6 @@ async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Mach
     assert "in 60 s; zsetting.shared[a] undoes it: keep one of the two. From now on" in theirs
 
 
-@in_virtual_time
 async def test_one_that_repairs_the_same_at_other_times_is_only_suspected(bench: Bench, machine: Machine) -> None:
     """No change of the one came just before a drift of the other."""
     ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), 2 * MOMENT)
@@ -152,7 +147,6 @@ async def test_one_that_repairs_the_same_at_other_times_is_only_suspected(bench:
     assert "in 60 s; perhaps zsetting.shared[a] undoes it: keep one. From now on" in theirs
 
 
-@in_virtual_time
 async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machine: Machine) -> None:
     """However busy it is: then it is somebody who is not the agent."""
     texts = await flapping(bench, machine, ("zsetting.present", "zsetting.present"), SOON)
@@ -177,75 +171,61 @@ async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machin
         (Odd, Below, False),
     ],
 )
-@in_virtual_time
 async def test_a_repair_names_who_undid_the_one_before(
     bench: Bench, machine: Machine, one: Any, other: Any, meet: bool
 ) -> None:
     """Perhaps at first, certainly from the second time in a row, if both have something in common; two parts of one thing do not."""
-    engine = await started(bench, one.kind, other.kind)
-
-    for said in ("perhaps undone by ", "undone by "):
-        await asyncio.sleep(10)
-        assert (await drift(bench, machine, engine, "a")).undone == ""
-        assert (await drift(bench, machine, engine, "b")).undone == (f"{said}{one.kind}[a]" if meet else "")
-    await engine.stop()
+    async with started(bench, one.kind, other.kind) as engine:
+        for said in ("perhaps undone by ", "undone by "):
+            await bench.elapse(10)
+            assert (await drift(bench, machine, engine, "a")).undone == ""
+            assert (await drift(bench, machine, engine, "b")).undone == (f"{said}{one.kind}[a]" if meet else "")
 
 
-@in_virtual_time
 async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, machine: Machine) -> None:
     """More than a moment after a change; or when both are noticed at once, so that neither has undone the other."""
-    engine = await started(bench, SharedTask.kind, SharedTask.kind)
+    async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
+        await drift(bench, machine, engine, "a")
+        await bench.elapse(MOMENT + 0.1)
+        assert (await drift(bench, machine, engine, "b")).undone == ""
 
-    await drift(bench, machine, engine, "a")
-    await asyncio.sleep(MOMENT + 0.1)
-    assert (await drift(bench, machine, engine, "b")).undone == ""
-
-    await asyncio.sleep(10)
-    machine.drift("a")
-    machine.drift("b")
-    await bench.until(lambda _: machine.settings == {"a": "right", "b": "right"})
-    await engine.settle()
-    assert [vertex.last.outcome.undone for vertex in engine._graph] == ["", ""]
-    await engine.stop()
+        await bench.elapse(10)
+        machine.drift("a")
+        machine.drift("b")
+        await bench.until(lambda _: machine.settings == {"a": "right", "b": "right"})
+        await engine.settle()
+        assert [vertex.last.outcome.undone for vertex in engine._graph] == ["", ""]
 
 
-@in_virtual_time
 async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench: Bench, machine: Machine) -> None:
     """The repair has seen that change already; what came after it is somebody else's."""
-    engine = await started(bench, SharedTask.kind, SharedTask.kind)
-
-    await drift(bench, machine, engine, "a")
-    assert (await drift(bench, machine, engine, "b")).undone
-    assert (await drift(bench, machine, engine, "b")).undone == ""
-    await engine.stop()
+    async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
+        await drift(bench, machine, engine, "a")
+        assert (await drift(bench, machine, engine, "b")).undone
+        assert (await drift(bench, machine, engine, "b")).undone == ""
 
 
-@in_virtual_time
 async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Bench, machine: Machine) -> None:
     """Its change is seen before it has ended."""
-    engine = await started(bench, SharedTask.kind, SharedTask.kind)
-
-    machine.hold("apply a")
-    machine.drift("a")
-    await asyncio.sleep(SOON)
-    assert machine.settings["a"] == "right"
-    assert (await drift_beside(bench, machine, engine)).undone == "perhaps undone by zsetting.shared[a]"
-    machine.free("apply a")
-    await engine.settle()
-    await engine.stop()
+    async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
+        machine.hold("apply a")
+        machine.drift("a")
+        await bench.elapse(SOON)
+        assert machine.settings["a"] == "right"
+        assert (await drift_beside(bench, machine, engine)).undone == "perhaps undone by zsetting.shared[a]"
+        machine.free("apply a")
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(bench: Bench, machine: Machine) -> None:
     """One that has begun to run and has not come to its look yet has changed nothing, whatever it did last."""
-    engine = await started(bench, SharedTask.kind, SharedTask.kind)
-    await drift(bench, machine, engine, "a")
-    await asyncio.sleep(10)
-    rivals = engine._runs._rivals
-    rivals.begin(engine._graph.by_identity["zsetting.shared[a]"])
+    async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
+        await drift(bench, machine, engine, "a")
+        await bench.elapse(10)
+        rivals = engine._runs._rivals
+        rivals.begin(engine._graph.by_identity["zsetting.shared[a]"])
 
-    assert (await drift(bench, machine, engine, "b")).undone == ""
-    await engine.stop()
+        assert (await drift(bench, machine, engine, "b")).undone == ""
 
 
 async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
@@ -257,34 +237,28 @@ async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
     return vertex.last.outcome
 
 
-@in_virtual_time
 async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> None:
     """In one line, in the fields of the line, in what is kept, and when an operator asks."""
-    engine = await started(bench, SharedTask.kind, SharedTask.kind)
-    await drift(bench, machine, engine, "a")
-    outcome = await drift(bench, machine, engine, "b")
+    async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
+        await drift(bench, machine, engine, "a")
+        outcome = await drift(bench, machine, engine, "b")
 
-    line = Narrator().tell(Ran(1, outcome))
-    assert line is not None
-    assert "(drift, perhaps undone by zsetting.shared[a])" in line.text
-    assert line.fields["undone"] == "perhaps undone by zsetting.shared[a]"
-    history = History()
-    history.tell(outcome, 0.0)
-    assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
-    assert explain(engine._graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"] == outcome.undone
-    await engine.stop()
+        line = Narrator().tell(Ran(1, outcome))
+        assert line is not None
+        assert "(drift, perhaps undone by zsetting.shared[a])" in line.text
+        assert line.fields["undone"] == "perhaps undone by zsetting.shared[a]"
+        history = History()
+        history.tell(outcome, 0.0)
+        assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
+        assert explain(engine._graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"] == outcome.undone
 
 
-@in_virtual_time
 async def test_a_repair_asks_no_other_resource_what_it_is_about(bench: Bench, machine: Machine) -> None:
     """However many have been changed a moment ago: they are compared by what was known when they were changed."""
     names = [f"n{number}" for number in range(50)]
-    engine = bench.engine()
-    await engine.swap(compilation(*(state(name, Asked.kind) for name in names)))
-    await engine.settle()
-    Asked.times.clear()
-    await drift(bench, machine, engine, "n7")
-    await engine.stop()
+    async with bench.running(*(state(name, Asked.kind) for name in names)) as engine:
+        Asked.times.clear()
+        await drift(bench, machine, engine, "n7")
 
     assert set(Asked.times) == {"n7"}
 

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
 from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.journal_session import JournalSession, message
 from holdfast.agent.engine.engine import Engine
@@ -35,7 +35,6 @@ async def take(session: JournalSession, operation: str, *arguments: object) -> N
 
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
-@in_virtual_time
 async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(bench: Bench, way: str) -> None:
     """Not before, whatever happens to it; all else goes on."""
     engine, session = await calm(bench, way=way)
@@ -45,7 +44,7 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
     bench.machine.drift("svc")
     bench.machine.drift("other")
     await take(session, "changed", CONF, [edge])
-    await asyncio.sleep(100)
+    await bench.elapse(100)
     assert [line for line in bench.machine.log if "other" not in line] == []
     assert bench.machine.settings["other"] == "right"
     vertex = engine.view.graph.by_identity[SERVICE]
@@ -58,7 +57,6 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
     await engine.stop()
 
 
-@in_virtual_time
 async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> None:
     """Its service was started anew by the run itself."""
     engine, session = await calm(bench)
@@ -69,18 +67,17 @@ async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> 
     await take(session, "deliver", [(EDGE, 1)])
     await session.close()
     await engine.settle()
-    await asyncio.sleep(100)
+    await bench.elapse(100)
 
     assert "refresh svc" not in bench.machine.log
     await engine.stop()
 
 
-@in_virtual_time
 async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Bench) -> None:
     """Its intent counts as the change."""
     engine, session = await calm(bench)
     await take(session, "intend", CONF, [EDGE])
-    await asyncio.sleep(100)
+    await bench.elapse(100)
     assert "refresh svc" not in bench.machine.log
     await session.close()
     await engine.settle()
@@ -89,15 +86,14 @@ async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Benc
     await engine.stop()
 
 
-@in_virtual_time
 async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench: Bench) -> None:
     """However long that takes, there is one at a time; intents for other resources, and all else that the run tells, are not held up."""
     engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
-    await asyncio.sleep(1)
+    await bench.elapse(1)
     intent = asyncio.create_task(take(session, "intend", CONF, [EDGE]))
-    await asyncio.sleep(1000)
+    await bench.elapse(1000)
     assert not intent.done()
     await take(session, "intend", OTHER, [])
     await take(session, "done", OTHER, "digest", 5.0)
@@ -111,19 +107,18 @@ async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench
 
 
 @pytest.mark.parametrize("how", ["the run is killed", "the run gives up"])
-@in_virtual_time
 async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
     """The engine's own intent stays, and its own change counts once."""
     engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
-    await asyncio.sleep(1)
+    await bench.elapse(1)
     intent = asyncio.create_task(take(session, "intend", CONF, [EDGE]))
-    await asyncio.sleep(1)
+    await bench.elapse(1)
     assert bench.journal.intended(CONF)
     if how == "the run gives up":
         await take(session, "unchanged", CONF)
-        await asyncio.sleep(1)
+        await bench.elapse(1)
         assert bench.journal.intended(CONF)
     await session.close()
     assert bench.journal.intended(CONF)
@@ -136,13 +131,12 @@ async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(ben
     await engine.stop()
 
 
-@in_virtual_time
 async def test_new_states_leave_alone_what_a_run_is_at(bench: Bench) -> None:
     """The states were edited, and both take them over at the same time."""
     engine, session = await calm(bench)
     await take(session, "intend", CONF, [EDGE])
     await engine.swap(compilation(state("conf", value="new"), state("svc", watch=["conf"])))
-    await asyncio.sleep(100)
+    await bench.elapse(100)
     assert bench.machine.settings["conf"] == "right"
     bench.machine.settings["conf"] = "new"
     await take(session, "changed", CONF, [EDGE])

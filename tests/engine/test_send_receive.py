@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
@@ -10,7 +9,8 @@ from typing import Any, ClassVar
 import pytest
 from pydantic import field_validator
 
-from engine_bench import KINDS, Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine, Setting
 from holdfast import Context, Permanent, Recvable, Resource, Sendable
 from holdfast.agent.engine.model.events import Ran
 
@@ -117,18 +117,6 @@ class Confused(Sendable, Resource, kind="zconfused.present"):
         return True
 
 
-KINDS |= {
-    "zsource.present": Source,
-    "zsink.present": Sink,
-    "zonce.run": Once,
-    "zrelay.present": Relay,
-    "zchoosy.present": Choosy,
-    "ztold.run": Told,
-    "zliar.present": Liar,
-    "zconfused.present": Confused,
-}
-
-
 def source(name: str = "a", **spec: Any) -> tuple:
     """A sender."""
     return state(name, "zsource.present", **spec)
@@ -160,185 +148,131 @@ def applied(machine: Machine) -> list[str]:
     return [line for line in machine.log if line.startswith(("apply", "once"))]
 
 
-@in_virtual_time
 async def test_a_receiver_has_what_was_sent_when_it_runs(bench: Bench, machine: Machine) -> None:
     """Its declaration stays as it is."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    assert machine.settings["b"] == "hello"
-    assert engine._graph.by_identity["zsink.present[b]"].resource.value == "right"
-    await engine.stop()
+    async with bench.running(source(), sink()) as engine:
+        assert machine.settings["b"] == "hello"
+        assert engine._graph.by_identity["zsink.present[b]"].resource.value == "right"
 
 
-@in_virtual_time
 async def test_a_value_that_changes_makes_the_receiver_run(bench: Bench, machine: Machine) -> None:
     """Though the sender itself changed nothing; and one that does not, does not."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    bench.forget()
+    async with bench.running(source(), sink()) as engine:
+        bench.forget()
 
-    machine.touch("a")
-    await engine.settle()
-    assert "check b" not in machine.log
-    machine.settings["says a"] = "goodbye"
-    machine.touch("a")
-    await bench.until(lambda _: machine.settings["b"] == "goodbye")
-    await engine.settle()
+        machine.touch("a")
+        await engine.settle()
+        assert "check b" not in machine.log
+        machine.settings["says a"] = "goodbye"
+        machine.touch("a")
+        await bench.until(lambda _: machine.settings["b"] == "goodbye")
+        await engine.settle()
 
-    assert applied(machine) == ["apply b"]
-    await engine.stop()
+        assert applied(machine) == ["apply b"]
 
 
-@in_virtual_time
 async def test_a_value_counts_as_changed_until_a_run_with_it_ends_well(bench: Bench, machine: Machine) -> None:
     """Through failures, and not beyond."""
     machine.broken["b"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    engine.recheck()
-    await engine.settle()
-    machine.broken.clear()
-    engine.recheck()
-    await engine.settle()
-    engine.recheck()
-    await engine.settle()
+    async with bench.running(source(), sink()) as engine:
+        engine.recheck()
+        await engine.settle()
+        machine.broken.clear()
+        engine.recheck()
+        await engine.settle()
+        engine.recheck()
+        await engine.settle()
 
-    assert [line for line in machine.log if line.startswith("new")] == [
-        "new b value",
-        "new b value",
-        "new b value",
-        "new b ",
-    ]
-    await engine.stop()
+        assert [line for line in machine.log if line.startswith("new")] == [
+            "new b value",
+            "new b value",
+            "new b value",
+            "new b ",
+        ]
 
 
-@in_virtual_time
 async def test_after_a_restart_it_is_neither_new_nor_lost(bench: Bench, machine: Machine) -> None:
     """The receiver may run before the sender has said it again."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    await engine.stop()
+    async with bench.starting(source(), sink()) as engine:
+        await engine.settle()
     bench.forget()
     machine.broken["silent a"] = Permanent("")
 
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    assert applied(machine) == []
-    assert "new b " in machine.log
-    await engine.stop()
+    async with bench.running(source(), sink()):
+        assert applied(machine) == []
+        assert "new b " in machine.log
 
 
-@in_virtual_time
 async def test_an_action_that_is_done_runs_again_for_a_new_value(bench: Bench, machine: Machine) -> None:
     """And only then."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink(kind="zonce.run", argument="what")))
-    await engine.settle()
-    engine.recheck()
-    await engine.settle()
-    assert applied(machine) == ["apply a", "once hello"]
-    machine.settings["says a"] = "goodbye"
-    engine.recheck()
-    await engine.settle()
+    async with bench.running(source(), sink(kind="zonce.run", argument="what")) as engine:
+        engine.recheck()
+        await engine.settle()
+        assert applied(machine) == ["apply a", "once hello"]
+        machine.settings["says a"] = "goodbye"
+        engine.recheck()
+        await engine.settle()
 
-    assert applied(machine) == ["apply a", "once hello", "once goodbye"]
-    await engine.stop()
+        assert applied(machine) == ["apply a", "once hello", "once goodbye"]
 
 
-@in_virtual_time
 async def test_one_that_has_been_sent_nothing_fails_and_says_whom_it_waits_for(bench: Bench, machine: Machine) -> None:
     """The sender ran well, and sent nothing."""
     machine.broken["silent a"] = Permanent("")
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    assert bench.outcomes("b")[0].result is False
-    assert bench.outcomes("b")[0].comment == "zsource.present[a] has sent no now"
-    machine.broken.clear()
-    engine.recheck()
-    await engine.settle()
-    assert machine.settings["b"] == "hello"
-    await engine.stop()
+    async with bench.running(source(), sink()) as engine:
+        assert bench.outcomes("b")[0].result is False
+        assert bench.outcomes("b")[0].comment == "zsource.present[a] has sent no now"
+        machine.broken.clear()
+        engine.recheck()
+        await engine.settle()
+        assert machine.settings["b"] == "hello"
 
 
-@in_virtual_time
 async def test_a_sender_that_fails_keeps_the_receiver_from_running(bench: Bench, machine: Machine) -> None:
     """As one that is required does."""
     machine.broken["a"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == (
-        "requisite_failed",
-        ("zsource.present[a]",),
-    )
-    await engine.stop()
+    async with bench.running(source(), sink()):
+        assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == (
+            "requisite_failed",
+            ("zsource.present[a]",),
+        )
 
 
-@in_virtual_time
 async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Machine) -> None:
     """The sender would run first."""
-    engine = bench.engine(noop=True, watch=False)
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    outcome = bench.outcomes("b")[0]
-    assert (outcome.result, outcome.comment) == (
-        None,
-        "unknown until zsource.present[a] has run and sent now",
-    )
-    assert "b" not in machine.settings
-    await engine.stop()
+    async with bench.running(source(), sink(), noop=True, watch=False):
+        outcome = bench.outcomes("b")[0]
+        assert (outcome.result, outcome.comment) == (
+            None,
+            "unknown until zsource.present[a] has run and sent now",
+        )
+        assert "b" not in machine.settings
 
 
-@in_virtual_time
 async def test_who_receives_from_one_that_may_not_act_is_told_so(bench: Bench, machine: Machine) -> None:
     """The sender alone is in noop: there is nothing that the other could act with."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(meta={"noop": True}), sink()))
-    await engine.settle()
-
-    assert bench.outcomes("b")[0].result is False
-    assert (
-        bench.outcomes("b")[0].comment
-        == "zsource.present[a] has sent no now: it is in noop, and would be changed first"
-    )
-    await engine.stop()
+    async with bench.running(source(meta={"noop": True}), sink()):
+        assert bench.outcomes("b")[0].result is False
+        assert (
+            bench.outcomes("b")[0].comment
+            == "zsource.present[a] has sent no now: it is in noop, and would be changed first"
+        )
 
 
-@in_virtual_time
 async def test_in_noop_a_sender_that_is_right_sends(bench: Bench, machine: Machine) -> None:
     """What it says is so, whoever looks."""
     machine.settings["a"] = "right"
-    engine = bench.engine(noop=True, watch=False)
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-
-    assert bench.outcomes("b")[0].changes == {"value": {"old": None, "new": "hello"}}
-    await engine.stop()
+    async with bench.running(source(), sink(), noop=True, watch=False):
+        assert bench.outcomes("b")[0].changes == {"value": {"old": None, "new": "hello"}}
 
 
-@in_virtual_time
 async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: Bench, machine: Machine) -> None:
     """It may be a secret."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink(argument="value", key="count")))
-    await engine.settle()
-
-    outcome = bench.outcomes("b")[0]
-    assert outcome.result is False
-    assert outcome.comment.startswith("cannot use the value received as value: ")
-    assert "1" not in outcome.comment
-    await engine.stop()
+    async with bench.running(source(), sink(argument="value", key="count")):
+        outcome = bench.outcomes("b")[0]
+        assert outcome.result is False
+        assert outcome.comment.startswith("cannot use the value received as value: ")
+        assert "1" not in outcome.comment
 
 
 @pytest.mark.parametrize(
@@ -348,236 +282,177 @@ async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: B
         ("zconfused.present", "it is str, and declared as int"),
     ],
 )
-def test_a_kind_that_sends_what_it_has_not_declared_is_told_at_once(bench: Bench, kind: str, text: str) -> None:
+async def test_a_kind_that_sends_what_it_has_not_declared_is_told_at_once(bench: Bench, kind: str, text: str) -> None:
     """Its author's mistake, not the user's."""
-
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine(watch=False)
-        await engine.swap(compilation(state("x", kind)))
-        await engine.settle()
+    async with bench.running(state("x", kind), watch=False):
         assert bench.outcomes("x")[0].result is False
         assert text in bench.outcomes("x")[0].comment
-        await engine.stop()
-
-    scenario()
 
 
-@in_virtual_time
 async def test_values_survive_a_swap_and_go_with_their_sender(bench: Bench, machine: Machine) -> None:
     """Another sender of the same identity later begins anew."""
-    engine = bench.engine()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    machine.broken["silent a"] = Permanent("")
-    await engine.swap(compilation(source(), sink(value="other")))
-    await engine.settle()
-    assert bench.outcomes("b")[-1].result is True
-    await engine.swap(compilation(state("c")))
-    await engine.settle()
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
+    async with bench.running(source(), sink()) as engine:
+        machine.broken["silent a"] = Permanent("")
+        await engine.swap(compilation(source(), sink(value="other")))
+        await engine.settle()
+        assert bench.outcomes("b")[-1].result is True
+        await engine.swap(compilation(state("c")))
+        await engine.settle()
+        await engine.swap(compilation(source(), sink()))
+        await engine.settle()
 
-    assert bench.outcomes("b")[-1].comment == "zsource.present[a] has sent no now"
-    await engine.stop()
+        assert bench.outcomes("b")[-1].comment == "zsource.present[a] has sent no now"
 
 
-@in_virtual_time
 async def test_a_receiver_that_is_looked_at_for_its_prereq_has_what_it_receives(bench: Bench, machine: Machine) -> None:
     """What would be changed depends on it."""
     machine.settings["b"] = "hello"
-    engine = bench.engine()
-    await engine.swap(compilation(source(), state("p", prereq=["b"]), sink()))
-    await engine.settle()
-
-    assert bench.outcomes("p")[0].reason == "prereq"
-    await engine.stop()
+    async with bench.running(source(), state("p", prereq=["b"]), sink()):
+        assert bench.outcomes("p")[0].reason == "prereq"
 
 
-@in_virtual_time
 async def test_a_command_that_is_done_runs_again_for_its_first_receiver(bench: Bench, machine: Machine) -> None:
     """What nobody received was not kept; after that it is done again."""
     machine.settings["says it"] = "hello"
-    engine = bench.engine()
     told = state("it", "ztold.run")
-    await engine.swap(compilation(told))
-    await engine.settle()
-    assert bench.journal.sent("ztold.run[it]") == {}
+    async with bench.running(told) as engine:
+        assert bench.journal.sent("ztold.run[it]") == {}
 
-    for again in (False, True):
-        await engine.swap(
-            compilation(
-                told, state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"])
+        for again in (False, True):
+            await engine.swap(
+                compilation(
+                    told,
+                    state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"]),
+                )
             )
-        )
-        await engine.settle()
-        if again:
-            engine.recheck()
             await engine.settle()
-        assert machine.settings["b"] == "hello"
+            if again:
+                engine.recheck()
+                await engine.settle()
+            assert machine.settings["b"] == "hello"
 
-    assert machine.log.count("told it") == 2
-    await engine.stop()
+        assert machine.log.count("told it") == 2
 
 
-@in_virtual_time
 async def test_one_shot_runs_send_and_receive_too(bench: Bench, machine: Machine) -> None:
     """In the order of the requisite."""
-    engine = bench.engine(watch=False)
-    await engine.swap(compilation(source(), sink(), sink("c", key="now")))
-    await engine.settle()
-
-    assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
-    await engine.stop()
+    async with bench.running(source(), sink(), sink("c", key="now"), watch=False):
+        assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
 
 
-@in_virtual_time
 async def test_a_value_that_goes_and_comes_back_while_the_receiver_runs_is_used(bench: Bench, machine: Machine) -> None:
     """It had that one before; it is at work with the one between."""
-    engine = bench.engine(workers=4)
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    machine.hold("apply b")
-    for now in ("goodbye", "hello"):
-        machine.settings["says a"] = now
-        machine.touch("a")
-        await asyncio.sleep(1)
-    assert machine.settings["b"] == "goodbye"
-    machine.free()
-    await asyncio.sleep(1)
-    await engine.settle()
+    async with bench.running(source(), sink(), workers=4) as engine:
+        machine.hold("apply b")
+        for now in ("goodbye", "hello"):
+            machine.settings["says a"] = now
+            machine.touch("a")
+            await bench.elapse(1)
+        assert machine.settings["b"] == "goodbye"
+        machine.free()
+        await bench.elapse(1)
+        await engine.settle()
 
-    assert machine.settings["b"] == "hello"
-    await engine.stop()
+        assert machine.settings["b"] == "hello"
 
 
-@in_virtual_time
 async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_back(
     bench: Bench, machine: Machine
 ) -> None:
     """With that it last ran well, but not last of all."""
-    engine = bench.engine(workers=4)
-    await engine.swap(compilation(source(), sink()))
-    await engine.settle()
-    machine.broken["b"] = Permanent("no")
-    machine.settings["says a"] = "goodbye"
-    machine.touch("a")
-    await asyncio.sleep(1)
-    assert bench.outcomes("b")[-1].result is False
-    machine.broken.clear()
-    machine.settings["says a"] = "hello"
-    machine.touch("a")
-    await asyncio.sleep(1)
+    async with bench.running(source(), sink(), workers=4):
+        machine.broken["b"] = Permanent("no")
+        machine.settings["says a"] = "goodbye"
+        machine.touch("a")
+        await bench.elapse(1)
+        assert bench.outcomes("b")[-1].result is False
+        machine.broken.clear()
+        machine.settings["says a"] = "hello"
+        machine.touch("a")
+        await bench.elapse(1)
 
-    assert bench.outcomes("b")[-1].result is True
-    assert machine.settings["b"] == "hello"
-    await engine.stop()
+        assert bench.outcomes("b")[-1].result is True
+        assert machine.settings["b"] == "hello"
 
 
 @pytest.mark.parametrize("watch", [True, False])
-def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(
+async def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(
     bench: Bench, machine: Machine, watch: bool
 ) -> None:
     """The prereq stands before the sender too: nobody knows yet what will be received."""
-
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine(watch=watch)
-        await engine.swap(compilation(state("p", prereq=["b"]), source(), sink()))
-        await engine.settle()
-
+    async with bench.running(state("p", prereq=["b"]), source(), sink(), watch=watch):
         assert [machine.settings[name] for name in "pab"] == ["right", "right", "hello"]
         assert all(event.outcome.result for event in bench.events if isinstance(event, Ran))
-        await engine.stop()
-
-    scenario()
 
 
-@in_virtual_time
 async def test_a_sender_that_is_replaced_while_it_runs_is_heard_all_the_same(bench: Bench, machine: Machine) -> None:
     """An action that is done by then is not done again to say it."""
     machine.settings["says it"] = "hello"
     receiver = state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"])
-    engine = bench.engine(stop_timeout=60)
-    await engine.swap(compilation(state("it", "ztold.run"), receiver))
-    await engine.settle()
-    machine.settings["says it"] = "goodbye"
-    machine.hold("told it")
-    engine.trigger("ztold.run[it]")
-    await asyncio.sleep(1)
-    await engine.swap(compilation(state("it", "ztold.run", meta={"sema": ["disk"]}), receiver))
-    machine.free()
-    await asyncio.sleep(1)
-    await engine.settle()
+    async with bench.running(state("it", "ztold.run"), receiver, stop_timeout=60) as engine:
+        machine.settings["says it"] = "goodbye"
+        machine.hold("told it")
+        engine.trigger("ztold.run[it]")
+        await bench.elapse(1)
+        await engine.swap(compilation(state("it", "ztold.run", meta={"sema": ["disk"]}), receiver))
+        machine.free()
+        await bench.elapse(1)
+        await engine.settle()
 
-    assert machine.log.count("told it") == 2
-    assert machine.settings["b"] == "goodbye"
-    await engine.stop()
+        assert machine.log.count("told it") == 2
+        assert machine.settings["b"] == "goodbye"
 
 
 @pytest.mark.parametrize("before", ["received", "declared"])
-def test_an_action_that_ceases_to_receive_or_begins_to_is_another(bench: Bench, machine: Machine, before: str) -> None:
+async def test_an_action_that_ceases_to_receive_or_begins_to_is_another(
+    bench: Bench, machine: Machine, before: str
+) -> None:
     """What it did last is not what it is to do now."""
     receiving, plain = sink(kind="zonce.run", argument="what"), state("b", "zonce.run")
     first, second = (receiving, plain) if before == "received" else (plain, receiving)
-
-    @in_virtual_time
-    async def scenario() -> None:
-        engine = bench.engine()
-        for states in (first, second):
-            await engine.swap(compilation(source(), states))
-            await engine.settle()
-            engine.recheck()
-            await engine.settle()
-
-        done = [line for line in machine.log if line.startswith("once")]
-        assert done == (["once hello", "once nothing"] if before == "received" else ["once nothing", "once hello"])
-        await engine.stop()
-
-    scenario()
-
-
-@in_virtual_time
-async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, machine: Machine) -> None:
-    """Mostly they say the value, and that may be a secret."""
     engine = bench.engine()
-    await engine.swap(compilation(source(), sink(kind="zchoosy.present")))
-    await engine.settle()
+    for states in (first, second):
+        await engine.swap(compilation(source(), states))
+        await engine.settle()
+        engine.recheck()
+        await engine.settle()
 
-    outcome = bench.outcomes("b")[0]
-    assert outcome.result is False
-    assert outcome.comment == "cannot use the value received as value: the value is invalid; the reason would reveal it"
+    done = [line for line in machine.log if line.startswith("once")]
+    assert done == (["once hello", "once nothing"] if before == "received" else ["once nothing", "once hello"])
     await engine.stop()
 
 
-@in_virtual_time
+async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, machine: Machine) -> None:
+    """Mostly they say the value, and that may be a secret."""
+    async with bench.running(source(), sink(kind="zchoosy.present")):
+        outcome = bench.outcomes("b")[0]
+        assert outcome.result is False
+        assert (
+            outcome.comment
+            == "cannot use the value received as value: the value is invalid; the reason would reveal it"
+        )
+
+
 async def test_a_receiver_that_comes_while_the_sender_runs_has_its_value(bench: Bench, machine: Machine) -> None:
     """And one that leaves meanwhile hinders nobody."""
     machine.settings["a"] = "wrong"
-    engine = bench.engine()
     machine.hold("apply a")
-    await engine.swap(compilation(source(), sink("c")))
-    await asyncio.sleep(1)
-    await engine.swap(compilation(source(), sink("b")))
-    machine.free()
-    await asyncio.sleep(1)
-    await engine.settle()
+    async with bench.starting(source(), sink("c")) as engine:
+        await bench.elapse(1)
+        await engine.swap(compilation(source(), sink("b")))
+        machine.free()
+        await bench.elapse(1)
+        await engine.settle()
 
-    assert machine.settings["b"] == "hello"
-    assert "c" not in machine.settings
-    await engine.stop()
+        assert machine.settings["b"] == "hello"
+        assert "c" not in machine.settings
 
 
-@in_virtual_time
 async def test_what_a_secret_sender_sends_is_shown_by_no_receiver(bench: Bench, machine: Machine) -> None:
     """Nor by one that receives from a receiver; `no_log` says that its output is not shown."""
     relay = state("b", "zrelay.present", meta={"recv": {"value": {"zsource": "a", "key": "now"}}}, recv=["a"])
     last = state("c", "zsink.present", meta={"recv": {"value": {"zrelay": "b", "key": "what"}}}, recv=["b"])
-    engine = bench.engine()
-    await engine.swap(compilation(source(meta={"no_log": True}), relay, last))
-    await engine.settle()
-
-    assert machine.settings["c"] == "hello"
-    assert all(bench.outcomes(name)[0].changes for name in "abc")
-    assert "hello" not in repr([bench.outcomes(name) for name in "abc"])
-    await engine.stop()
+    async with bench.running(source(meta={"no_log": True}), relay, last):
+        assert machine.settings["c"] == "hello"
+        assert all(bench.outcomes(name)[0].changes for name in "abc")
+        assert "hello" not in repr([bench.outcomes(name) for name in "abc"])

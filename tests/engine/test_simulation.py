@@ -17,7 +17,8 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Setting, state
+from engine_bench import state
+from fake_machine import Setting
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.tables import Reversal

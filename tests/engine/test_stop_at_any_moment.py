@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from engine_bench import KINDS, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import compilation, state
+from fake_machine import Machine, Setting
 from holdfast import Backed
 from holdfast.agent.engine.engine import Engine
 from power import DurableBench
@@ -26,7 +27,6 @@ class Online(Backed, Setting, kind="zonline.present"):
         await asyncio.Event().wait()
 
 
-KINDS["zonline.present"] = Online
 STATES = (
     state("p", prereq=["a"]),
     state("a", "zborrowed.present", meta={"reverse": True, "retry": -1}),
@@ -95,27 +95,22 @@ async def in_a_swap(engine: Engine) -> None:
 )
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("seconds", [0, 1])
-def test_nothing_hangs_and_nothing_is_left(
+async def test_nothing_hangs_and_nothing_is_left(
     machine: Machine, tmp_path: Path, moment: str, how: Any, seconds: float
 ) -> None:
     """Each waits at another place."""
+    bench = DurableBench(machine, tmp_path / "journal")
+    engine = bench.engine(workers=3, stop_timeout=PATIENCE)
+    if moment == "the disk":
+        bench.disk.slow = asyncio.Event()
+    elif moment != "nothing":
+        machine.hold(moment)
+    await engine.swap(compilation(*STATES), "start")
+    await bench.elapse(seconds)
+    began = asyncio.get_running_loop().time()
+    await how(engine)
 
-    @in_virtual_time
-    async def scenario() -> None:
-        bench = DurableBench(machine, tmp_path / "journal")
-        engine = bench.engine(workers=3, stop_timeout=PATIENCE)
-        if moment == "the disk":
-            bench.disk.slow = asyncio.Event()
-        elif moment != "nothing":
-            machine.hold(moment)
-        await engine.swap(compilation(*STATES), "start")
-        await asyncio.sleep(seconds)
-        began = asyncio.get_running_loop().time()
-        await how(engine)
-
-        assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else PATIENCE + 0.1)
-        bench.journal.close()
-        await asyncio.sleep(0)
-        assert len(asyncio.all_tasks()) == 1
-
-    scenario()
+    assert asyncio.get_running_loop().time() - began <= (0.1 if how is in_a_hurry else PATIENCE + 0.1)
+    bench.journal.close()
+    await asyncio.sleep(0)
+    assert len(asyncio.all_tasks()) == 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, state
 from holdfast import Permanent
 from holdfast.agent.engine.model.events import Outcome, PassEnded, Tally
 
@@ -19,22 +19,19 @@ def test_a_resource_counts_once() -> None:
     assert (tally.any_failed, tally.any_changed) == (True, True)
 
 
-@in_virtual_time
 async def test_the_record_of_a_pass_is_counted(bench: Bench) -> None:
     """The same as counting its outcomes."""
     bench.machine.broken["b"] = Permanent("no")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a"), state("b"), state("c", require=["b"]), state("d")))
-    await bench.until(lambda event: isinstance(event, PassEnded))
-    (record,) = bench.passes()
-    counted, again = record.tally, Tally(record.outcomes)
+    async with bench.starting(state("a"), state("b"), state("c", require=["b"]), state("d")):
+        await bench.until(lambda event: isinstance(event, PassEnded))
+        (record,) = bench.passes()
+        counted, again = record.tally, Tally(record.outcomes)
 
-    assert counted is record.counted
-    assert (counted.ran, counted.blocked, counted.changed, +counted.results) == (
-        again.ran,
-        again.blocked,
-        again.changed,
-        +again.results,
-    )
-    assert counted.count("failed") == 1
-    await engine.stop()
+        assert counted is record.counted
+        assert (counted.ran, counted.blocked, counted.changed, +counted.results) == (
+            again.ran,
+            again.blocked,
+            again.changed,
+            +again.results,
+        )
+        assert counted.count("failed") == 1

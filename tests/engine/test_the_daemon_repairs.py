@@ -8,10 +8,10 @@ import itertools
 
 import pytest
 
-from engine_bench import Bench, compilation, simulate, state
+from engine_bench import Bench, compilation, ended, state
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, PassEnded, Ran
+from holdfast.agent.engine.model.events import Ran
 
 
 async def running(bench: Bench, *states: tuple, **options: object) -> Engine:
@@ -23,71 +23,48 @@ async def running(bench: Bench, *states: tuple, **options: object) -> Engine:
     return engine
 
 
-def ended(cause: str) -> object:
-    """The end of a pass with this cause."""
-
-    def wanted(event: Event) -> bool:
-        return isinstance(event, PassEnded) and event.record.cause == cause
-
-    return wanted
-
-
-def test_drift_is_repaired_and_nothing_else_is_looked_at(bench: Bench) -> None:
+async def test_drift_is_repaired_and_nothing_else_is_looked_at(bench: Bench) -> None:
     """One event, one resource."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]))
+    async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"])):
+        bench.forget()
         bench.machine.drift("b")
         await bench.until(ended("drift"))
 
         assert bench.machine.log == ["check b", "apply b", "check b"]
         assert bench.outcomes("b")[0].cause == "drift"
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_repair_refreshes_who_watches(bench: Bench) -> None:
+async def test_a_repair_refreshes_who_watches(bench: Bench) -> None:
     """In the same pass."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("conf"), state("svc", watch=["conf"]))
+    async with bench.running(state("conf"), state("svc", watch=["conf"])):
+        bench.forget()
         bench.machine.drift("conf")
         record = (await bench.until(ended("drift"))).record
 
         assert bench.machine.log[-1] == "refresh svc"
         assert [o.cause for o in record.outcomes] == ["drift", "refresh"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_two_drifts_are_repaired_in_requisite_order_even_through_a_clean_one(bench: Bench) -> None:
+async def test_two_drifts_are_repaired_in_requisite_order_even_through_a_clean_one(bench: Bench) -> None:
     """C needs b needs a; b is right, yet c waits for a."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), workers=4)
+    async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), workers=4):
+        bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
         bench.machine.drift("a")
         bench.machine.drift("c")
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await bench.elapse()
         assert bench.machine.log == ["check a"]
         bench.machine.gates["a"].set()
         await bench.until(ended("drift"))
 
         applied = [line for line in bench.machine.log if line.startswith("apply")]
         assert applied == ["apply a", "apply c"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
+async def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
     """After the first pass definition order binds no more."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), state("b"), workers=2)
+    async with bench.running(state("a"), state("b"), workers=2):
+        bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
         bench.machine.drift("a")
         bench.machine.drift("b")
@@ -96,73 +73,55 @@ def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
 
         bench.machine.gates["a"].set()
         await bench.until(ended("drift"))
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
+async def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
     """It makes the resource dirty again when the run ends."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"))
+    async with bench.running(state("a")):
+        bench.forget()
         gate = bench.machine.gates["a"] = asyncio.Event()
         bench.machine.drift("a")
-        while not bench.machine.log:
-            await asyncio.sleep(0)
+        await bench.turns(lambda: bench.machine.log)
         del bench.machine.gates["a"]
         bench.machine.touch("a")
-        for _ in range(5):
-            await asyncio.sleep(0)
+        await bench.elapse()
         gate.set()
         await bench.until(ended("drift"))
 
         assert len(bench.outcomes("a")) == 2
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_recovered_upstream_wakes_what_it_blocked(bench: Bench) -> None:
+async def test_a_recovered_upstream_wakes_what_it_blocked(bench: Bench) -> None:
     """Also those further down."""
-
-    async def scenario() -> None:
-        bench.machine.broken["a"] = Permanent("no")
-        engine = await running(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]))
+    bench.machine.broken["a"] = Permanent("no")
+    async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
+        bench.forget()
         del bench.machine.broken["a"]
         bench.machine.touch("a")
         await bench.until(ended("drift"))
 
         assert bench.machine.settings == dict.fromkeys("abc", "right")
         assert engine.converged
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_temporary_failure_is_tried_again_after_the_delay_it_asks_for(bench: Bench) -> None:
+async def test_a_temporary_failure_is_tried_again_after_the_delay_it_asks_for(bench: Bench) -> None:
     """Without any event."""
-
-    async def scenario() -> None:
-        bench.machine.broken["a"] = Temporary("busy", delay=42)
-        engine = await running(bench, state("a"))
+    bench.machine.broken["a"] = Temporary("busy", delay=42)
+    async with bench.running(state("a")):
+        bench.forget()
         del bench.machine.broken["a"]
         before = asyncio.get_running_loop().time()
         await bench.until(ended("retry"))
 
         assert asyncio.get_running_loop().time() - before == 42
         assert bench.machine.settings == {"a": "right"}
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Bench) -> None:
+async def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Bench) -> None:
     """`retry: -1` in a daemon ends each pass as failed and wakes later."""
-
-    async def scenario() -> None:
-        bench.machine.broken["a"] = Permanent("no")
-        engine = await running(bench, state("a", meta={"retry": -1}))
+    bench.machine.broken["a"] = Permanent("no")
+    async with bench.running(state("a", meta={"retry": -1})):
+        bench.forget()
         times = []
         for _ in range(9):
             bench.forget()
@@ -172,16 +131,12 @@ def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Bench) ->
 
         assert gaps[0] < 6
         assert 40 < gaps[-1] <= 60.01
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
+async def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
     """Until it succeeds once; then it is delivered, and not again."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("conf"), state("svc", watch=["conf"]))
+    async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
+        bench.forget()
         bench.machine.broken["refresh svc"] = Permanent("cannot restart")
         bench.machine.drift("conf")
         await bench.until(ended("drift"))
@@ -194,46 +149,34 @@ def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
         await engine.settle()
 
         assert "refresh svc" not in bench.machine.log
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_drift_of_something_with_a_prereq_runs_the_prereq_first(bench: Bench) -> None:
+async def test_a_drift_of_something_with_a_prereq_runs_the_prereq_first(bench: Bench) -> None:
     """Probe, prereq, repair."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
+    async with bench.running(state("before", "zaction.run", prereq=["a"]), state("a")):
+        bench.forget()
         bench.machine.drift("a")
         await bench.until(ended("drift"))
 
         assert bench.machine.log == ["check a", "run before", "check a", "apply a", "check a"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_listener_waits_for_the_end_of_the_pass(bench: Bench) -> None:
+async def test_a_listener_waits_for_the_end_of_the_pass(bench: Bench) -> None:
     """Once, after all else."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
+    async with bench.running(state("svc", listen=["a", "b"]), state("a"), state("b")):
+        bench.forget()
         bench.machine.drift("a")
         bench.machine.drift("b")
         await bench.until(ended("drift"))
 
         assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
         assert bench.machine.log[-1] == "refresh svc"
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench: Bench) -> None:
+async def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench: Bench) -> None:
     """Not at a recheck; at a delivery, a trigger, or when its declaration changes."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("conf"), state("hook", "zaction.run", watch=["conf"]))
+    async with bench.running(state("conf"), state("hook", "zaction.run", watch=["conf"])) as engine:
+        bench.forget()
         engine.recheck()
         await engine.settle()
         assert bench.machine.log == ["check conf"]
@@ -247,45 +190,33 @@ def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench: Benc
         await engine.settle()
 
         assert bench.machine.log.count("run hook") == 3
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_an_action_that_failed_is_due_at_the_next_look(bench: Bench) -> None:
+async def test_an_action_that_failed_is_due_at_the_next_look(bench: Bench) -> None:
     """Only success is remembered."""
-
-    async def scenario() -> None:
-        bench.machine.broken["hook"] = Permanent("no")
-        engine = await running(bench, state("hook", "zaction.run"))
+    bench.machine.broken["hook"] = Permanent("no")
+    async with bench.running(state("hook", "zaction.run")) as engine:
+        bench.forget()
         bench.machine.broken.clear()
         engine.recheck()
         await engine.settle()
 
         assert bench.machine.log == ["run hook"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
+async def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
     """`rerun: 100` runs it every 100 s."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("hook", "zaction.run", meta={"rerun": 100.0}))
-        await asyncio.sleep(350)
+    async with bench.running(state("hook", "zaction.run", meta={"rerun": 100.0})):
+        bench.forget()
+        await bench.elapse(350)
 
         assert bench.machine.log == ["run hook"] * 3
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench) -> None:
+async def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench) -> None:
     """Not at every retry of what failed."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
+    async with bench.running(state("a"), state("handler", "zaction.run", onfail=["a"])) as engine:
+        bench.forget()
         bench.machine.broken["a"] = Permanent("no")
         bench.machine.drift("a")
         await bench.until(ended("drift"))
@@ -301,34 +232,24 @@ def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench) -> No
         bench.machine.drift("a")
         await bench.until(ended("drift"))
         assert bench.machine.log.count("run handler") == 1
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
+async def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
     """Drift that no watch tells is found at the next look."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a", meta={"poll": 30}))
+    async with bench.running(state("a", meta={"poll": 30})):
+        bench.forget()
         bench.machine.settings["a"] = "drifted"
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed)
 
         assert asyncio.get_running_loop().time() == 30
         assert bench.machine.watchers == {}
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Bench) -> None:
+async def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Bench) -> None:
     """A poll that is due meanwhile is not one more look right after it, or the agent would never have converged; the next poll is one."""
-
-    async def scenario() -> None:
-        bench.machine.gates["a"] = asyncio.Event()
-        engine = bench.engine()
-        await engine.swap(compilation(state("a", meta={"poll": 2})), "start")
-        await asyncio.sleep(5)
+    bench.machine.gates["a"] = asyncio.Event()
+    async with bench.starting(state("a", meta={"poll": 2})) as engine:
+        await bench.elapse(5)
         bench.machine.gates["a"].set()
         async with asyncio.timeout(0.5):
             await engine.settle()
@@ -337,51 +258,39 @@ def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Bench) ->
         bench.machine.settings["a"] = "drifted"
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.cause == "poll" and e.outcome.changed)
         assert asyncio.get_running_loop().time() == 6
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
+async def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
     """`recheck` seconds after the last one."""
+    engine = bench.engine()
+    engine.set_options(engine.options.model_copy(update={"recheck": 100.0, "recheck_splay": 0.0}))
+    await engine.swap(compilation(state("a")), "start")
+    await engine.settle()
+    bench.machine.settings["a"] = "drifted"
+    await bench.until(ended("recheck"))
 
-    async def scenario() -> None:
-        engine = bench.engine()
-        engine.set_options(engine.options.model_copy(update={"recheck": 100.0, "recheck_splay": 0.0}))
-        await engine.swap(compilation(state("a")), "start")
-        await engine.settle()
-        bench.machine.settings["a"] = "drifted"
-        await bench.until(ended("recheck"))
-
-        assert bench.machine.settings == {"a": "right"}
-        await engine.stop()
-
-    simulate(scenario)
+    assert bench.machine.settings == {"a": "right"}
+    await engine.stop()
 
 
-def test_a_paused_engine_notices_and_repairs_when_resumed(bench: Bench) -> None:
+async def test_a_paused_engine_notices_and_repairs_when_resumed(bench: Bench) -> None:
     """Nothing is lost in between."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"))
+    async with bench.running(state("a")) as engine:
+        bench.forget()
         engine.pause()
         bench.machine.drift("a")
-        await asyncio.sleep(1000)
+        await bench.elapse(1000)
         assert bench.machine.settings == {"a": "drifted"}
         engine.resume()
         await engine.settle()
 
         assert bench.machine.settings == {"a": "right"}
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
+async def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
     """And has not converged while it lasts."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), noop=True)
+    async with bench.running(state("a"), noop=True) as engine:
+        bench.forget()
         bench.machine.drift("a")
         record = (await bench.until(ended("drift"))).record
 
@@ -391,37 +300,29 @@ def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
         engine.set_options(engine.options.model_copy(update={"noop": False}))
         assert (await engine.settle()).converged
         assert bench.machine.settings == {"a": "right"}
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_that_looks_are_spaced_is_said_once_for_each_time(bench: Bench) -> None:
+async def test_that_looks_are_spaced_is_said_once_for_each_time(bench: Bench) -> None:
     """However many events come meanwhile: ten a second must not flood the log. Also while it is paused."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
         for _ in range(600):
             bench.machine.drift("a")
-            await asyncio.sleep(0.1)
+            await bench.elapse(0.1)
         told, looks = len(bench.notices("held-off")), len(bench.outcomes("a"))
 
         assert 3 <= told <= looks <= 20
         engine.pause()
         for _ in range(20):
             bench.machine.drift("a")
-            await asyncio.sleep(0.1)
+            await bench.elapse(0.1)
         assert len(bench.notices("held-off")) + len(bench.notices("noticed")) <= told + 2
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
+async def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
     """Somebody undoes every repair at once."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
         times = []
         for _ in range(9):
             bench.machine.drift("a")
@@ -432,22 +333,18 @@ def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -
         assert len(bench.notices("flapping")) == 1
         assert engine.status()[0]["flapping"]
         assert [round(b - a) for a, b in itertools.pairwise(times)] == [0, 0, 0, 1, 2, 4, 8, 16]
-        await asyncio.sleep(300)
+        await bench.elapse(300)
         bench.forget()
         bench.machine.drift("a")
         await bench.until(ended("drift"))
         await engine.settle()
         assert not engine.status()[0]["flapping"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Bench) -> None:
+async def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Bench) -> None:
     """A service that ends as soon as it is started: systemd tells of each start, and that is an event of its watch."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a"), flap_limit=3, flap_window=60)
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
         bench.machine.broken["a"] = Permanent("ended at once")
         times = []
         for _ in range(9):
@@ -466,51 +363,39 @@ def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Ben
         engine.trigger("zsetting.present[a]")
         await engine.settle()
         assert bench.machine.settings == {"a": "right"}, "who does not want to wait says so"
-        await engine.stop()
-
-    simulate(scenario)
 
 
 @pytest.mark.parametrize(("number", "again"), [(errno.EMFILE, True), (errno.EACCES, False)])
-def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(
+async def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(
     bench: Bench, number: int, *, again: bool
 ) -> None:
     """A kind that lets an `OSError` through has not decided that; too few descriptors are a matter of moments, permissions are not."""
-
-    async def scenario() -> None:
-        bench.machine.broken["a"] = OSError(number, "refused")
-        engine = await running(bench, state("a"))
+    bench.machine.broken["a"] = OSError(number, "refused")
+    async with bench.running(state("a")):
+        bench.forget()
         bench.machine.broken.clear()
-        await asyncio.sleep(10)
+        await bench.elapse(10)
 
         assert bench.machine.settings == ({"a": "right"} if again else {})
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
+async def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
     """A thousand events cost one wait, not a thousand."""
-
-    async def scenario() -> None:
-        engine = await running(bench, state("a", meta={"limit": 0.1, "burst": 1}))
+    async with bench.running(state("a", meta={"limit": 0.1, "burst": 1})):
+        bench.forget()
         for _ in range(1000):
             bench.machine.touch("a")
             await asyncio.sleep(0)
-        await asyncio.sleep(100)
+        await bench.elapse(100)
 
         assert len(bench.outcomes("a")) == 2
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """Waits and order follow the monotonic clock; only what is shown follows the other."""
-
-    async def scenario() -> None:
-        bench.machine.broken["a"] = Temporary("busy", delay=5)
-        engine = await running(bench, state("a"), state("b", watch=["a"]))
+    bench.machine.broken["a"] = Temporary("busy", delay=5)
+    async with bench.running(state("a"), state("b", watch=["a"])):
+        bench.forget()
         with monkeypatch.context() as world:
             world.setattr("holdfast.agent.engine.call.attempt.time.time", lambda: 0.0)
             bench.machine.broken.clear()
@@ -518,6 +403,3 @@ def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch
 
         assert bench.machine.settings == {"a": "right", "b": "right"}
         assert bench.outcomes("a")[0].duration >= 0
-        await engine.stop()
-
-    simulate(scenario)

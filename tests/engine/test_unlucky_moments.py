@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.vertex import Vertex
@@ -23,136 +24,111 @@ def pending(engine: Engine) -> list[str]:
 
 
 @pytest.mark.parametrize("between", [state("a", value="second"), state("other")])
-@in_virtual_time
 async def test_two_swaps_in_a_row_wait_for_what_runs_since_before_both(bench: Bench, between: tuple) -> None:
     """The third version waits for the first, though the second, which may not even have declared it, never started."""
     machine = bench.machine
     machine.hold("apply a")
-    engine = bench.engine(stop_timeout=50, workers=4)
-    await engine.swap(compilation(state("a")), "start")
-    await asyncio.sleep(1)
-    await engine.swap(compilation(between))
-    await asyncio.sleep(1)
-    await engine.swap(compilation(state("a", value="third")))
-    await asyncio.sleep(1)
-    assert machine.log.count("apply a") == 1
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.starting(state("a"), stop_timeout=50, workers=4) as engine:
+        await bench.elapse(1)
+        await engine.swap(compilation(between))
+        await bench.elapse(1)
+        await engine.swap(compilation(state("a", value="third")))
+        await bench.elapse(1)
+        assert machine.log.count("apply a") == 1
+        machine.free()
+        await bench.elapse(10)
 
-    assert machine.settings["a"] == "third"
-    assert machine.overlaps == []
-    await engine.stop()
+        assert machine.settings["a"] == "third"
+        assert machine.overlaps == []
 
 
-@in_virtual_time
 async def test_a_look_at_a_new_target_waits_for_the_old_one(bench: Bench) -> None:
     """Its prereq may be new too, and has nobody to wait for itself."""
     machine = bench.machine
     machine.hold("apply a")
-    engine = bench.engine(stop_timeout=50, workers=4)
-    await engine.swap(compilation(state("a")), "start")
-    await asyncio.sleep(1)
-    await engine.swap(compilation(state("owner", "zaction.run", prereq=["a"]), state("a", value="second")))
-    await asyncio.sleep(1)
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.starting(state("a"), stop_timeout=50, workers=4) as engine:
+        await bench.elapse(1)
+        await engine.swap(compilation(state("owner", "zaction.run", prereq=["a"]), state("a", value="second")))
+        await bench.elapse(1)
+        machine.free()
+        await bench.elapse(10)
 
-    assert machine.settings["a"] == "second"
-    assert machine.overlaps == []
-    await engine.stop()
+        assert machine.settings["a"] == "second"
+        assert machine.overlaps == []
 
 
-@in_virtual_time
 async def test_what_has_left_makes_no_further_attempt(bench: Bench) -> None:
     """It waited for its next attempt when new states took its place."""
     machine = bench.machine
     machine.broken["a"] = Temporary("busy")
-    engine = bench.engine(stop_timeout=50)
-    await engine.swap(compilation(state("a", meta={"retry": {"attempts": 5, "interval": 3}})), "start")
-    await asyncio.sleep(1)
-    machine.broken.clear()
-    await engine.swap(compilation(state("b")))
-    await asyncio.sleep(60)
+    async with bench.starting(state("a", meta={"retry": {"attempts": 5, "interval": 3}}), stop_timeout=50) as engine:
+        await bench.elapse(1)
+        machine.broken.clear()
+        await engine.swap(compilation(state("b")))
+        await bench.elapse(60)
 
-    assert "a" not in machine.settings
-    await engine.stop()
+        assert "a" not in machine.settings
 
 
-@in_virtual_time
 async def test_new_states_are_taken_over_while_the_journal_cannot_be_written(machine: Machine, tmp_path: Path) -> None:
     """Memory decides; the file catches up, and an agent that dies after that has lost nothing."""
     bench = DurableBench(machine, tmp_path / "journal")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a")), "start")
-    await engine.settle()
-    bench.disk.error = OSError(28, "No space left on device")
-    second = compilation(state("a", value="second"), state("b"), state("c", watch=["b"]))
-    await engine.swap(second)
-    await asyncio.sleep(10)  # what cannot be written down waits, so the pass has no end
-    assert machine.settings == {"a": "second"}
-    machine.settings["c"] = "right"
-    machine.hold("refresh c")
-    bench.disk.error = None
-    await asyncio.sleep(10)
-    assert (machine.settings["b"], machine.log[-1]) == ("right", "refresh c")
-    after = bench.after_power_cut()
-    machine.free()
-    await after.swap(second, "start")
-    await after.settle()
-
-    assert machine.log.count("refresh c") == 2
-    await engine.stop()
-    await after.stop()
+    async with bench.running(state("a")) as engine:
+        bench.disk.error = OSError(28, "No space left on device")
+        second = state("a", value="second"), state("b"), state("c", watch=["b"])
+        await engine.swap(compilation(*second))
+        await bench.elapse(10)  # what cannot be written down waits, so the pass has no end
+        assert machine.settings == {"a": "second"}
+        machine.settings["c"] = "right"
+        machine.hold("refresh c")
+        bench.disk.error = None
+        await bench.elapse(10)
+        assert (machine.settings["b"], machine.log[-1]) == ("right", "refresh c")
+        bench.cut_power()
+        machine.free()
+        async with bench.running(*second):
+            assert machine.log.count("refresh c") == 2
 
 
-@in_virtual_time
 async def test_a_run_that_ends_after_its_edge_is_gone_delivers_nothing_to_come(bench: Bench) -> None:
     """What it had seen must not count against later changes once the edge is back."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
     with_edge, without = (state("a"), state("b", watch=["a"])), (state("a"), state("b"))
-    await engine.swap(compilation(*with_edge), "start")
-    await engine.settle()
-    for _ in range(3):
+    async with bench.running(*with_edge, workers=2) as engine:
+        for _ in range(3):
+            machine.drift("a")
+            await bench.elapse(5)
+        machine.hold("refresh b")
         machine.drift("a")
-        await asyncio.sleep(5)
-    machine.hold("refresh b")
-    machine.drift("a")
-    await asyncio.sleep(5)
-    await engine.swap(compilation(*without))
-    machine.free()
-    await asyncio.sleep(5)
-    await engine.swap(compilation(*with_edge))
-    await engine.settle()
-    bench.forget()
-    machine.drift("a")
-    await asyncio.sleep(10)
+        await bench.elapse(5)
+        await engine.swap(compilation(*without))
+        machine.free()
+        await bench.elapse(5)
+        await engine.swap(compilation(*with_edge))
+        await engine.settle()
+        bench.forget()
+        machine.drift("a")
+        await bench.elapse(10)
 
-    assert "refresh b" in machine.log
-    await engine.stop()
+        assert "refresh b" in machine.log
 
 
 # -- stopping ------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
 async def test_a_stop_during_a_swap_leaves_no_watch_behind(bench: Bench) -> None:
     """Whichever of the two comes to its end first."""
     for turns in range(6):
-        engine = bench.engine()
-        await engine.swap(compilation(state("a")), "start")
-        await engine.settle()
-        swap = asyncio.create_task(engine.swap(compilation(state("b"), state("c"))))
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        await engine.stop()
+        async with bench.running(state("a")) as engine:
+            swap = asyncio.create_task(engine.swap(compilation(state("b"), state("c"))))
+            for _ in range(turns):
+                await asyncio.sleep(0)
         await swap
 
         assert len(asyncio.all_tasks()) == 1, turns
 
 
-@in_virtual_time
 async def test_a_swap_after_a_stop_does_nothing(bench: Bench) -> None:
     """It was on its way when the agent was told to stop."""
     engine = bench.engine()
@@ -162,13 +138,12 @@ async def test_a_swap_after_a_stop_does_nothing(bench: Bench) -> None:
     assert engine.status() == []
 
 
-@in_virtual_time
 async def test_whoever_waits_for_a_pass_goes_on_when_the_engine_stops(bench: Bench) -> None:
     """The pass is over, and did not converge."""
     bench.machine.hold("a")
     engine = bench.engine()
     await engine.swap(compilation(state("a")), "start")
-    await asyncio.sleep(1)
+    await bench.elapse(1)
     waiting = asyncio.create_task(engine.settle())
     await engine.stop(1)
 
@@ -178,346 +153,291 @@ async def test_whoever_waits_for_a_pass_goes_on_when_the_engine_stops(bench: Ben
 # -- settings ------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
 async def test_noop_turned_on_during_a_run_loses_no_refresh(bench: Bench) -> None:
     """The run was real: what it changed is told, and acted on when noop ends."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("b", watch=["a"])), "start")
-    await engine.settle()
-    real = engine.options
-    machine.hold("apply a")
-    machine.drift("a")
-    await asyncio.sleep(1)
-    engine.set_options(real.model_copy(update={"noop": True}))
-    machine.free()
-    await asyncio.sleep(1)
-    assert "refresh b" not in machine.log
-    assert pending(engine) == ["b"]
-    engine.set_options(real)
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("b", watch=["a"]), workers=2) as engine:
+        real = engine.options
+        machine.hold("apply a")
+        machine.drift("a")
+        await bench.elapse(1)
+        engine.set_options(real.model_copy(update={"noop": True}))
+        machine.free()
+        await bench.elapse(1)
+        assert "refresh b" not in machine.log
+        assert pending(engine) == ["b"]
+        engine.set_options(real)
+        await bench.elapse(10)
 
-    assert "refresh b" in machine.log
-    assert pending(engine) == []
-    await engine.stop()
+        assert "refresh b" in machine.log
+        assert pending(engine) == []
 
 
-@in_virtual_time
 async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> None:
     """The run was a look only: what it saw is not delivered by it."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("b", watch=["a"])), "start")
-    await engine.settle()
-    machine.broken["refresh b"] = Permanent("no")
-    machine.drift("a")
-    await asyncio.sleep(0.1)
-    assert pending(engine) == ["b"]
-    machine.broken.clear()
-    machine.hold("refresh b")
-    engine.set_options(engine.options.model_copy(update={"noop": True}))
-    await asyncio.sleep(0.1)
-    engine.set_options(engine.options.model_copy(update={"noop": False}))
-    bench.forget()
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("b", watch=["a"]), workers=2) as engine:
+        machine.broken["refresh b"] = Permanent("no")
+        machine.drift("a")
+        await bench.elapse(0.1)
+        assert pending(engine) == ["b"]
+        machine.broken.clear()
+        machine.hold("refresh b")
+        engine.set_options(engine.options.model_copy(update={"noop": True}))
+        await bench.elapse(0.1)
+        engine.set_options(engine.options.model_copy(update={"noop": False}))
+        bench.forget()
+        machine.free()
+        await bench.elapse(10)
 
-    assert "refresh b" in machine.log
-    assert pending(engine) == []
-    await engine.stop()
+        assert "refresh b" in machine.log
+        assert pending(engine) == []
 
 
-@in_virtual_time
 async def test_a_listener_that_only_looked_has_its_turn_when_noop_ends_in_the_same_pass(bench: Bench) -> None:
     """Something slow keeps the pass going meanwhile."""
     machine = bench.machine
     machine.settings.update(a="right", b="right", slow="right")
-    engine = bench.engine(workers=3)
-    await engine.swap(compilation(state("a"), state("b", listen=["a"]), state("slow", listen=["a"])), "start")
-    await engine.settle()
-    real = engine.options
-    machine.hold("apply a")
-    machine.drift("a")
-    await asyncio.sleep(1)
-    engine.set_options(real.model_copy(update={"noop": True}))
-    machine.hold("refresh slow")
-    machine.free("apply a")
-    await asyncio.sleep(1)
-    assert "would refresh b" in machine.log
-    engine.set_options(real)
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("b", listen=["a"]), state("slow", listen=["a"]), workers=3) as engine:
+        real = engine.options
+        machine.hold("apply a")
+        machine.drift("a")
+        await bench.elapse(1)
+        engine.set_options(real.model_copy(update={"noop": True}))
+        machine.hold("refresh slow")
+        machine.free("apply a")
+        await bench.elapse(1)
+        assert "would refresh b" in machine.log
+        engine.set_options(real)
+        machine.free()
+        await bench.elapse(10)
 
-    assert "refresh b" in machine.log
-    assert pending(engine) == []
-    await engine.stop()
+        assert "refresh b" in machine.log
+        assert pending(engine) == []
 
 
 # -- listeners -----------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
 async def test_a_listener_hears_a_second_change_in_the_same_pass(bench: Bench) -> None:
     """Its source changed again while it refreshed."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("b", listen=["a"])), "start")
-    await engine.settle()
-    bench.forget()
-    machine.hold("refresh b")
-    for _ in range(2):
-        machine.drift("a")
-        await asyncio.sleep(1)
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
+        bench.forget()
+        machine.hold("refresh b")
+        for _ in range(2):
+            machine.drift("a")
+            await bench.elapse(1)
+        machine.free()
+        await bench.elapse(10)
 
-    assert machine.log.count("refresh b") == 2
-    assert pending(engine) == []
-    await engine.stop()
+        assert machine.log.count("refresh b") == 2
+        assert pending(engine) == []
 
 
-@in_virtual_time
 async def test_a_listener_that_failed_has_another_turn_in_the_same_pass(bench: Bench) -> None:
     """Its retry comes while something else keeps the pass going."""
     machine = bench.machine
     machine.settings.update(a="right", b="right", slow="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("slow"), state("a"), state("b", listen=["a"])), "start")
-    await engine.settle()
-    machine.broken["refresh b"] = Temporary("busy", delay=2)
-    machine.hold("refresh b")
-    machine.drift("a")
-    await asyncio.sleep(0.1)
-    machine.hold("slow")
-    machine.touch("slow")
-    machine.free("refresh b")
-    await asyncio.sleep(1)
-    machine.broken.clear()
-    await asyncio.sleep(10)
-    machine.free()
-    await asyncio.sleep(1)
+    async with bench.running(state("slow"), state("a"), state("b", listen=["a"]), workers=2) as engine:
+        machine.broken["refresh b"] = Temporary("busy", delay=2)
+        machine.hold("refresh b")
+        machine.drift("a")
+        await bench.elapse(0.1)
+        machine.hold("slow")
+        machine.touch("slow")
+        machine.free("refresh b")
+        await bench.elapse(1)
+        machine.broken.clear()
+        await bench.elapse(10)
+        machine.free()
+        await bench.elapse(1)
 
-    assert pending(engine) == []
-    await engine.stop()
+        assert pending(engine) == []
 
 
-@in_virtual_time
 async def test_a_listener_whose_watch_fails_at_its_turn_is_still_checked_and_refreshed(bench: Bench) -> None:
     """Neither the check that a new watch owes nor the refresh is lost."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("b", listen=["a"])), "start")
-    await engine.settle()
-    bench.forget()
-    machine.unwatchable.add("b")
-    machine.touch("b")
-    await asyncio.sleep(0.1)
-    machine.drift("a")
-    await asyncio.sleep(20)
-    machine.unwatchable.clear()
-    machine.settings["b"] = "drifted"
-    await asyncio.sleep(100)
+    async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
+        bench.forget()
+        machine.unwatchable.add("b")
+        machine.touch("b")
+        await bench.elapse(0.1)
+        machine.drift("a")
+        await bench.elapse(20)
+        machine.unwatchable.clear()
+        machine.settings["b"] = "drifted"
+        await bench.elapse(100)
 
-    assert machine.settings["b"] == "right"
-    assert "refresh b" in machine.log
-    assert pending(engine) == []
-    assert engine.converged
-    await engine.stop()
+        assert machine.settings["b"] == "right"
+        assert "refresh b" in machine.log
+        assert pending(engine) == []
+        assert engine.converged
 
 
 # -- failures and convergence --------------------------------------------------------------------------------------
 
 
-@in_virtual_time
 async def test_a_failure_repaired_within_its_pass_does_not_stand_in_the_way_of_converged(bench: Bench) -> None:
     """What counts is how things are, not how they were."""
     machine = bench.machine
     machine.settings.update(a="right", slow="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("slow")), "start")
-    await engine.settle()
-    machine.hold("slow")
-    machine.touch("slow")
-    machine.broken["a"] = Temporary("busy", delay=2)
-    machine.drift("a")
-    await asyncio.sleep(1)
-    machine.broken.clear()
-    await asyncio.sleep(10)
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("slow"), workers=2) as engine:
+        machine.hold("slow")
+        machine.touch("slow")
+        machine.broken["a"] = Temporary("busy", delay=2)
+        machine.drift("a")
+        await bench.elapse(1)
+        machine.broken.clear()
+        await bench.elapse(10)
+        machine.free()
+        await bench.elapse(10)
 
-    assert engine.converged
-    await engine.stop()
+        assert engine.converged
 
 
-@in_virtual_time
 async def test_what_failed_and_has_left_does_not_stand_in_the_way_of_converged(bench: Bench) -> None:
     """It fails before the new states are there, or in the middle of their first pass."""
     machine = bench.machine
     machine.broken["a"] = Permanent("no")
-    engine = bench.engine(workers=3, stop_timeout=50)
-    await engine.swap(compilation(state("a"), state("b")), "start")
-    await engine.settle()
-    assert not engine.converged
-    await engine.swap(compilation(state("b")))
-    await asyncio.sleep(10)
-    assert engine.converged
+    async with bench.running(state("a"), state("b"), workers=3, stop_timeout=50) as engine:
+        assert not engine.converged
+        await engine.swap(compilation(state("b")))
+        await bench.elapse(10)
+        assert engine.converged
 
-    machine.hold("a")
-    await engine.swap(compilation(state("a"), state("b")))
-    await asyncio.sleep(1)
-    machine.hold("b")
-    await engine.swap(compilation(state("b", value="second")))
-    await asyncio.sleep(1)
-    machine.free("a")
-    await asyncio.sleep(1)
-    machine.free()
-    await asyncio.sleep(10)
+        machine.hold("a")
+        await engine.swap(compilation(state("a"), state("b")))
+        await bench.elapse(1)
+        machine.hold("b")
+        await engine.swap(compilation(state("b", value="second")))
+        await bench.elapse(1)
+        machine.free("a")
+        await bench.elapse(1)
+        machine.free()
+        await bench.elapse(10)
 
-    assert engine.converged
-    await engine.stop()
+        assert engine.converged
 
 
-@in_virtual_time
 async def test_a_refresh_that_stood_in_for_a_failed_run_is_not_the_end_of_it(bench: Bench) -> None:
     """As in Salt the refresh decides the result; but the daemon looks again, and repairs what the run could not."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a"), state("b", watch=["a"])), "start")
-    await engine.settle()
-    machine.broken["b"] = Permanent("no")
-    machine.settings["b"] = "drifted"
-    machine.drift("a")
-    await asyncio.sleep(0.1)
-    assert "refresh b" in machine.log
-    machine.broken.clear()
-    await asyncio.sleep(10)
+    async with bench.running(state("a"), state("b", watch=["a"]), workers=2):
+        machine.broken["b"] = Permanent("no")
+        machine.settings["b"] = "drifted"
+        machine.drift("a")
+        await bench.elapse(0.1)
+        assert "refresh b" in machine.log
+        machine.broken.clear()
+        await bench.elapse(10)
 
-    assert machine.settings["b"] == "right"
-    await engine.stop()
+        assert machine.settings["b"] == "right"
 
 
-@in_virtual_time
 async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(machine: Machine, tmp_path: Path) -> None:
     """The watch is tried again as ever."""
     bench = DurableBench(machine, tmp_path / "journal")
     machine.settings.update(a="right")
-    engine = bench.engine()
-    await engine.swap(compilation(state("a"), state("b", watch=["a"])), "start")
-    await engine.settle()
-    engine.pause()
-    machine.drift("a")
-    await asyncio.sleep(1)
-    bench.disk.error = OSError(28, "No space left on device")
-    machine.unwatchable.add("a")
-    machine.touch("a")
-    await asyncio.sleep(0.1)
-    assert bench.notices("watch-failed")
-    bench.disk.error = None
-    machine.unwatchable.clear()
-    engine.resume()
-    await asyncio.sleep(100)
-    machine.drift("a", "again")
-    await asyncio.sleep(1)
+    async with bench.running(state("a"), state("b", watch=["a"])) as engine:
+        engine.pause()
+        machine.drift("a")
+        await bench.elapse(1)
+        bench.disk.error = OSError(28, "No space left on device")
+        machine.unwatchable.add("a")
+        machine.touch("a")
+        await bench.elapse(0.1)
+        assert bench.notices("watch-failed")
+        bench.disk.error = None
+        machine.unwatchable.clear()
+        engine.resume()
+        await bench.elapse(100)
+        machine.drift("a", "again")
+        await bench.elapse(1)
 
-    assert machine.settings["a"] == "right"
-    await engine.stop()
+        assert machine.settings["a"] == "right"
 
 
 # -- marks ---------------------------------------------------------------------------------------------------------
 
 
-@in_virtual_time
 async def test_a_trigger_during_a_run_of_an_action_runs_it_again(bench: Bench) -> None:
     """The run under way may have read what the operator has changed since."""
     machine = bench.machine
     machine.hold("apply x")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("x", "zaction.run")), "start")
-    await asyncio.sleep(1)
-    engine.trigger("zaction.run[x]")
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.starting(state("x", "zaction.run"), workers=2) as engine:
+        await bench.elapse(1)
+        engine.trigger("zaction.run[x]")
+        machine.free()
+        await bench.elapse(10)
 
-    assert machine.log.count("run x") == 2
-    await engine.stop()
+        assert machine.log.count("run x") == 2
 
 
-@in_virtual_time
 async def test_a_mark_during_a_run_keeps_its_cause(bench: Bench) -> None:
     """A command is no drift: nothing flaps because an operator was impatient."""
     machine = bench.machine
     machine.settings.update(a="right")
-    engine = bench.engine(workers=2)
-    await engine.swap(compilation(state("a")), "start")
-    await engine.settle()
-    bench.forget()
-    machine.hold("a")
-    machine.touch("a")
-    await asyncio.sleep(1)
-    engine.trigger("zsetting.present[a]")
-    machine.free()
-    await asyncio.sleep(1)
+    async with bench.running(state("a"), workers=2) as engine:
+        bench.forget()
+        machine.hold("a")
+        machine.touch("a")
+        await bench.elapse(1)
+        engine.trigger("zsetting.present[a]")
+        machine.free()
+        await bench.elapse(1)
 
-    assert [outcome.cause for outcome in bench.outcomes("a")] == ["drift", "command"]
-    await engine.stop()
+        assert [outcome.cause for outcome in bench.outcomes("a")] == ["drift", "command"]
 
 
-@in_virtual_time
 async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each one in a long chain is looked at in the search for what blocks, but a few times only."""
     machine, size = bench.machine, 400
-    engine = bench.engine(workers=4)
     chain = [state("early")] + [state(f"n{i}", **({"require": [f"n{i - 1}"]} if i else {})) for i in range(size)]
-    await engine.swap(compilation(*chain), "start")
-    await engine.settle()
-    bench.forget()
-    machine.hold("early")
-    machine.touch("early")
-    await asyncio.sleep(1)
-    looks = 0
-    plain = Vertex.settled.fget
+    async with bench.running(*chain, workers=4) as engine:
+        bench.forget()
+        machine.hold("early")
+        machine.touch("early")
+        await bench.elapse(1)
+        looks = 0
+        plain = Vertex.settled.fget
 
-    def counted(vertex: Vertex) -> bool:
-        nonlocal looks
-        looks += 1
-        return plain(vertex)
+        def counted(vertex: Vertex) -> bool:
+            nonlocal looks
+            looks += 1
+            return plain(vertex)
 
-    monkeypatch.setattr(Vertex, "settled", property(counted))
-    engine.recheck()
-    await asyncio.sleep(1)
+        monkeypatch.setattr(Vertex, "settled", property(counted))
+        engine.recheck()
+        await bench.elapse(1)
 
-    assert machine.log.count(f"check n{size - 1}") == 1
-    assert looks < 20 * size
-    machine.free()
-    await engine.stop()
+        assert machine.log.count(f"check n{size - 1}") == 1
+        assert looks < 20 * size
+        machine.free()
 
 
-@in_virtual_time
 async def test_a_run_that_is_cancelled_before_it_does_anything_tells_nobody(bench: Bench) -> None:
     """What the run before it has changed was told, and is not told again."""
     machine = bench.machine
-    engine = bench.engine()
-    await engine.swap(compilation(state("a", prereq=["c"]), state("b", watch=["a"]), state("c")), "start")
-    await engine.settle()
-    bench.forget()
-    machine.hold("c")
-    machine.touch("a")  # to look at it takes a look at its prereq's target, which hangs
-    await asyncio.sleep(1)
-    machine.unwatchable.add("a")
-    machine.touch("a")
-    await asyncio.sleep(0.1)
-    machine.unwatchable.clear()
-    machine.free()
-    await asyncio.sleep(10)
+    async with bench.running(state("a", prereq=["c"]), state("b", watch=["a"]), state("c")):
+        bench.forget()
+        machine.hold("c")
+        machine.touch("a")  # to look at it takes a look at its prereq's target, which hangs
+        await bench.elapse(1)
+        machine.unwatchable.add("a")
+        machine.touch("a")
+        await bench.elapse(0.1)
+        machine.unwatchable.clear()
+        machine.free()
+        await bench.elapse(10)
 
-    assert bench.notices("watch-failed")
-    assert "refresh b" not in machine.log
-    await engine.stop()
+        assert bench.notices("watch-failed")
+        assert "refresh b" not in machine.log

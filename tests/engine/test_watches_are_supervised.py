@@ -6,7 +6,8 @@ import asyncio
 
 import pytest
 
-from engine_bench import KINDS, Action, Bench, Setting, compilation, simulate, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Action, Setting
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
 
@@ -17,21 +18,13 @@ class Watching(Action, kind="zwatchingaction.run"):
     watch = Setting.watch
 
 
-KINDS[Watching.kind] = Watching
-
-
-def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: Bench) -> None:
+async def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: Bench) -> None:
     """The wish of the operator is not lost with it."""
-
-    async def scenario() -> None:
-        engine = bench.engine()
-        await engine.swap(compilation(state("a", "zwatchingaction.run")), "start")
-        await engine.settle()
+    async with bench.running(state("a", "zwatchingaction.run")) as engine:
         bench.forget()
         bench.machine.hold("apply a")
         engine.trigger("zwatchingaction.run[a]")
-        while not bench.machine.log:
-            await asyncio.sleep(0)
+        await bench.turns(lambda: bench.machine.log)
         bench.machine.unwatchable.add("a")
         bench.machine.touch("a")
         await bench.until(lambda _: bool(bench.notices("watch-failed")))
@@ -40,18 +33,12 @@ def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: Bench)
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.result is True)
 
         assert bench.machine.log == ["run a", "run a"]
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> None:
+async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> None:
     """It is not looked at before its watch is armed."""
-
-    async def scenario() -> None:
-        bench.machine.unwatchable.add("a")
-        engine = bench.engine()
-        await engine.swap(compilation(state("a"), state("b")), "start")
+    bench.machine.unwatchable.add("a")
+    async with bench.starting(state("a"), state("b")) as engine:
         record = await engine.settle()
 
         assert [(o.result, o.comment) for o in record.outcomes] == [
@@ -62,23 +49,15 @@ def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> N
         bench.machine.unwatchable.clear()
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed and "[a]" in e.outcome.identity)
         assert bench.machine.settings["a"] == "right"
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> None:
+async def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> None:
     """What was under way is joined first; it costs no retry."""
-
-    async def scenario() -> None:
-        engine = bench.engine()
-        await engine.swap(compilation(state("a")), "start")
-        await engine.settle()
+    async with bench.running(state("a")):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
         bench.machine.drift("a")
-        while not bench.machine.log:
-            await asyncio.sleep(0)
+        await bench.turns(lambda: bench.machine.log)
         bench.machine.unwatchable.add("a")
         bench.machine.touch("a")
         await bench.until(lambda _: bool(bench.notices("watch-failed")))
@@ -88,19 +67,12 @@ def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> Non
         await bench.until(lambda e: isinstance(e, Ran) and e.outcome.changed)
 
         assert bench.machine.settings == {"a": "right"}
-        await engine.stop()
-
-    simulate(scenario)
 
 
 @pytest.mark.parametrize("end", ["armed again", "left"])
-def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) -> None:
+async def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) -> None:
     """Nobody would notice a drift, so nobody says that all is right, until the watch is armed again or its resource has left."""
-
-    async def scenario() -> None:
-        engine = bench.engine()
-        await engine.swap(compilation(state("a"), state("b")), "start")
-        await engine.settle()
+    async with bench.running(state("a"), state("b")) as engine:
         assert engine.converged
         bench.machine.unwatchable.add("a")
         bench.machine.touch("a")
@@ -115,7 +87,7 @@ def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) ->
         )
         assert [(wait["code"], "no watch here any more" in wait["text"]) for wait in why["waits"]] == [("watch", True)]
         assert other["state"] == "ok"
-        await asyncio.sleep(600)
+        await bench.elapse(600)
         assert not engine.converged
         bench.machine.unwatchable.clear()
         if end == "left":
@@ -126,21 +98,12 @@ def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) ->
 
         assert engine.converged
         assert not engine.view.unwatched
-        await engine.stop()
-
-    simulate(scenario)
 
 
-def test_watch_restarts_are_spaced_with_backoff(bench: Bench) -> None:
+async def test_watch_restarts_are_spaced_with_backoff(bench: Bench) -> None:
     """Not a busy loop."""
-
-    async def scenario() -> None:
-        bench.machine.unwatchable.add("a")
-        engine = bench.engine()
-        await engine.swap(compilation(state("a")), "start")
-        await asyncio.sleep(600)
+    bench.machine.unwatchable.add("a")
+    async with bench.starting(state("a")):
+        await bench.elapse(600)
 
         assert 10 < len(bench.notices("watch-failed")) < 25
-        await engine.stop()
-
-    simulate(scenario)

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-import engine_bench
-from engine_bench import Bench, Machine, Setting, compilation, in_virtual_time, state
+from engine_bench import Bench, compilation, state
+from fake_machine import Machine, Setting
 from holdfast import Context, Watch
 from holdfast.agent.engine.model.events import Notice
 from holdfast.resources.watches import CallbackWatch
@@ -53,9 +53,8 @@ class Called(Setting, kind="zcalled.present"):
 
 
 @pytest.fixture(autouse=True)
-def kind(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """It may be declared."""
-    monkeypatch.setitem(engine_bench.KINDS, "zcalled.present", Called)
+def _closed() -> Iterator[None]:
+    """Each test leaves no open lines."""
     yield
     OPEN.clear()
 
@@ -65,55 +64,44 @@ def called(name: str, **spec: Any) -> tuple[Any, ...]:
     return state(name, "zcalled.present", **spec)
 
 
-@in_virtual_time
 async def test_a_call_is_an_event(bench: Bench, machine: Machine) -> None:
     """Drift is repaired; calls that come together are one look; and no task is left once the watch is armed."""
-    engine = bench.engine()
-    await engine.swap(compilation(called("a"), called("b")))
-    await engine.settle()
-    await asyncio.sleep(0)
-    assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("watch ")]
-    bench.forget()
-    machine.settings["a"] = "drifted"
-    for _ in range(5):
-        OPEN["a"]()
-    await asyncio.sleep(1)
+    async with bench.running(called("a"), called("b")):
+        await asyncio.sleep(0)
+        assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("watch ")]
+        bench.forget()
+        machine.settings["a"] = "drifted"
+        for _ in range(5):
+            OPEN["a"]()
+        await bench.elapse(1)
 
-    assert machine.settings["a"] == "right"
-    assert machine.log == ["check a", "apply a", "check a"]
-    await engine.stop()
+        assert machine.settings["a"] == "right"
+        assert machine.log == ["check a", "apply a", "check a"]
     assert OPEN == {}
 
 
-@in_virtual_time
 async def test_what_leaves_is_not_heard_any_more(bench: Bench, machine: Machine) -> None:
     """Also a call that comes just before."""
-    engine = bench.engine()
-    await engine.swap(compilation(called("a"), called("b")))
-    await engine.settle()
-    bench.forget()
-    OPEN["b"]()
-    await engine.swap(compilation(called("a")))
-    await asyncio.sleep(1)
+    async with bench.running(called("a"), called("b")) as engine:
+        bench.forget()
+        OPEN["b"]()
+        await engine.swap(compilation(called("a")))
+        await bench.elapse(1)
 
-    assert OPEN.keys() == {"a"}
-    assert machine.log == []
-    await engine.stop()
+        assert OPEN.keys() == {"a"}
+        assert machine.log == []
 
 
-@in_virtual_time
 async def test_one_that_cannot_be_armed_is_tried_again(bench: Bench, machine: Machine) -> None:
     """It counts as unwatched until then."""
     machine.unwatchable.add("a")
-    engine = bench.engine()
-    await engine.swap(compilation(called("a")))
-    failed = await bench.until(lambda event: isinstance(event, Notice) and event.code == "watch-failed")
-    assert isinstance(failed, Notice)
-    assert "no room for a watch" in failed.text
-    assert [row["state"] for row in engine.status()] == ["failed"]
-    machine.unwatchable.clear()
-    await asyncio.sleep(60)
+    async with bench.starting(called("a")) as engine:
+        failed = await bench.until(lambda event: isinstance(event, Notice) and event.code == "watch-failed")
+        assert isinstance(failed, Notice)
+        assert "no room for a watch" in failed.text
+        assert [row["state"] for row in engine.status()] == ["failed"]
+        machine.unwatchable.clear()
+        await bench.elapse(60)
 
-    assert OPEN.keys() == {"a"}
-    assert [row["state"] for row in engine.status()] == ["ok"]
-    await engine.stop()
+        assert OPEN.keys() == {"a"}
+        assert [row["state"] for row in engine.status()] == ["ok"]

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 import time
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, Machine, compilation, in_virtual_time, state
+from engine_bench import Bench, State, compilation, state
+from fake_machine import Machine
 from holdfast import Permanent
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
@@ -22,16 +23,15 @@ OWED = ("conf", "svc", "watch")
 THINGS = {"conf": "a file", "svc": "a service"}
 
 
-async def owing(bench: Bench, *states: tuple[Any, ...], broken: str = "refresh svc") -> Engine:
-    """An engine that has changed `conf` and could not tell `svc`; nothing is broken any more."""
+@asynccontextmanager
+async def owing(bench: Bench, *states: State, broken: str = "refresh svc") -> AsyncIterator[Engine]:
+    """Yield an engine that has changed `conf` and could not refresh `svc`, which is possible from now on."""
     bench.machine.settings["svc"] = "right"
     bench.machine.broken[broken] = Permanent("not now")
-    engine = bench.engine()
-    await engine.swap(compilation(*(states or (CONF, SERVICE))), "start")
-    await engine.settle()
-    bench.machine.broken.clear()
-    bench.forget()
-    return engine
+    async with bench.running(*(states or (CONF, SERVICE))) as engine:
+        bench.machine.broken.clear()
+        bench.forget()
+        yield engine
 
 
 async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
@@ -55,154 +55,127 @@ async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
         ),
     ],
 )
-@in_virtual_time
 async def test_a_refresh_survives_what_changes_only_how_it_is_written(
     bench: Bench, states: tuple[tuple[Any, ...], ...]
 ) -> None:
     """The two ends manage the same things as before, and the one is refreshed for the other; once."""
-    engine = await owing(bench)
-    await given(engine, *states)
+    async with owing(bench) as engine:
+        await given(engine, *states)
 
-    assert bench.machine.log.count("refresh svc") == 1
-    assert not bench.notices("owed-dropped")
-    await given(engine, CONF, SERVICE)
-    assert bench.machine.log.count("refresh svc") == 1
-    await engine.stop()
+        assert bench.machine.log.count("refresh svc") == 1
+        assert not bench.notices("owed-dropped")
+        await given(engine, CONF, SERVICE)
+        assert bench.machine.log.count("refresh svc") == 1
 
 
 @pytest.mark.parametrize("rest", [(CONF,), (state("svc"),), ()], ids=["the service", "the file", "both"])
-@in_virtual_time
 async def test_a_refresh_waits_for_an_end_that_is_commented_out(
     bench: Bench, rest: tuple[tuple[Any, ...], ...]
 ) -> None:
     """Also when the agent is started again meanwhile."""
-    engine = await owing(bench)
-    await given(engine, *rest)
-    assert "refresh svc" not in bench.machine.log
-    await given(engine, *rest)
-    await given(engine, CONF, SERVICE)
+    async with owing(bench) as engine:
+        await given(engine, *rest)
+        assert "refresh svc" not in bench.machine.log
+        await given(engine, *rest)
+        await given(engine, CONF, SERVICE)
 
-    assert bench.machine.log.count("refresh svc") == 1
-    assert not bench.notices("owed-dropped")
-    await engine.stop()
+        assert bench.machine.log.count("refresh svc") == 1
+        assert not bench.notices("owed-dropped")
 
 
-@in_virtual_time
 async def test_what_was_not_owed_is_not_owed_after_an_absence(bench: Bench) -> None:
     """Declared again, the edge has missed nothing."""
-    engine = bench.engine()
-    await engine.swap(compilation(CONF, SERVICE), "start")
-    await engine.settle()
-    await given(engine, CONF, state("other", watch=["conf"]))
-    bench.machine.drift("conf")
-    await asyncio.sleep(1)
-    bench.forget()
-    await given(engine, CONF, SERVICE, state("other", watch=["conf"]))
+    async with bench.running(CONF, SERVICE) as engine:
+        await given(engine, CONF, state("other", watch=["conf"]))
+        bench.machine.drift("conf")
+        await bench.elapse(1)
+        bench.forget()
+        await given(engine, CONF, SERVICE, state("other", watch=["conf"]))
 
-    assert "refresh svc" not in bench.machine.log
-    await engine.stop()
+        assert "refresh svc" not in bench.machine.log
 
 
-@in_virtual_time
 async def test_a_refresh_that_nobody_wants_any_more_is_dropped_and_told_once(bench: Bench) -> None:
     """The edge was removed while both ends stayed; written again, it has missed nothing."""
-    engine = await owing(bench)
-    await given(engine, CONF, state("svc", require=["conf"]))
-    await given(engine, CONF, SERVICE)
+    async with owing(bench) as engine:
+        await given(engine, CONF, state("svc", require=["conf"]))
+        await given(engine, CONF, SERVICE)
 
-    assert "refresh svc" not in bench.machine.log
-    (notice,) = bench.notices("owed-dropped")
-    assert notice.identity == "zsetting.present[svc]"
-    assert "zsetting.present[conf]" in notice.text
-    await engine.stop()
+        assert "refresh svc" not in bench.machine.log
+        (notice,) = bench.notices("owed-dropped")
+        assert notice.identity == "zsetting.present[svc]"
+        assert "zsetting.present[conf]" in notice.text
 
 
-@in_virtual_time
 async def test_a_corrected_command_is_told_what_the_wrong_one_was_owed(bench: Bench) -> None:
     """Its name is another one, its ID is not, and no state manages what it managed before."""
-    engine = await owing(bench, CONF, state("hook", "zaction.run", name="reolad", onchanges=["conf"]), broken="reolad")
-    await given(engine, CONF, state("hook", "zaction.run", name="reload", onchanges=["conf"]))
+    async with owing(
+        bench, CONF, state("hook", "zaction.run", name="reolad", onchanges=["conf"]), broken="reolad"
+    ) as engine:
+        await given(engine, CONF, state("hook", "zaction.run", name="reload", onchanges=["conf"]))
 
-    assert bench.machine.log.count("run reload") == 1
-    await engine.stop()
+        assert bench.machine.log.count("run reload") == 1
 
 
-@in_virtual_time
 async def test_an_action_with_another_id_is_the_same_action(bench: Bench) -> None:
     """It is not run again; another one beside it, which does the same under another ID, is."""
-    engine = bench.engine()
-    await engine.swap(compilation(state("one", "zaction.run", name="hello")), "start")
-    await engine.settle()
-    await given(engine, state("two", "zaction.run", name="hello"))
-    assert bench.machine.log.count("run hello") == 1
-    await given(engine, state("two", "zaction.run", name="hello"), state("three", "zaction.run", name="hello"))
-    assert bench.machine.log.count("run hello") == 2
-    await given(engine, state("zero", "zaction.run", name="hello"), state("two", "zaction.run", name="hello"))
-    assert bench.machine.log.count("run hello") == 2
-    await engine.stop()
+    async with bench.running(state("one", "zaction.run", name="hello")) as engine:
+        await given(engine, state("two", "zaction.run", name="hello"))
+        assert bench.machine.log.count("run hello") == 1
+        await given(engine, state("two", "zaction.run", name="hello"), state("three", "zaction.run", name="hello"))
+        assert bench.machine.log.count("run hello") == 2
+        await given(engine, state("zero", "zaction.run", name="hello"), state("two", "zaction.run", name="hello"))
+        assert bench.machine.log.count("run hello") == 2
 
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
-@in_virtual_time
 async def test_a_false_guard_keeps_a_refresh(bench: Bench, tmp_path: Path, way: str) -> None:
     """It is owed until a guard lets it be made; the pass ends all the same."""
     mark = tmp_path / "mark"
     mark.touch()
-    engine = bench.engine()
     bench.machine.settings["svc"] = "right"
     states = CONF, state("svc", meta={"creates": [str(mark)]}, **{way: ["conf"]})
-    await engine.swap(compilation(*states), "start")
-    await engine.settle()
-    assert "refresh svc" not in bench.machine.log
-    mark.unlink()
-    engine.recheck()
-    await engine.settle()
-    assert bench.machine.log.count("refresh svc") == 1
-    engine.recheck()
-    await engine.settle()
-    assert bench.machine.log.count("refresh svc") == 1
-    await engine.stop()
+    async with bench.running(*states) as engine:
+        assert "refresh svc" not in bench.machine.log
+        mark.unlink()
+        engine.recheck()
+        await engine.settle()
+        assert bench.machine.log.count("refresh svc") == 1
+        engine.recheck()
+        await engine.settle()
+        assert bench.machine.log.count("refresh svc") == 1
 
 
-@in_virtual_time
 async def test_a_false_guard_answers_onchanges(bench: Bench, tmp_path: Path) -> None:
     """Whether to run was asked, and the answer was no."""
     mark = tmp_path / "mark"
     mark.touch()
-    engine = bench.engine()
-    await engine.swap(
-        compilation(CONF, state("hook", "zaction.run", meta={"creates": [str(mark)]}, onchanges=["conf"])), "start"
-    )
-    await engine.settle()
-    mark.unlink()
-    engine.recheck()
-    await engine.settle()
+    async with bench.running(
+        CONF, state("hook", "zaction.run", meta={"creates": [str(mark)]}, onchanges=["conf"])
+    ) as engine:
+        mark.unlink()
+        engine.recheck()
+        await engine.settle()
 
-    assert "run hook" not in bench.machine.log
-    await engine.stop()
+        assert "run hook" not in bench.machine.log
 
 
-@in_virtual_time
 async def test_a_change_of_one_that_has_just_left_is_owed(bench: Bench) -> None:
     """Its run was under way when the states changed, and ended after that; it is back under another ID."""
-    engine = bench.engine()
-    await engine.swap(compilation(CONF, SERVICE), "start")
-    await engine.settle()
-    bench.machine.hold("apply conf")
-    bench.machine.drift("conf")
-    await asyncio.sleep(1)
-    bench.forget()
-    await engine.swap(compilation(state("svc")))
-    bench.machine.free()
-    await engine.settle()
-    await asyncio.sleep(1)
-    await given(engine, state("settings", name="conf"), state("svc", watch=["settings"]))
+    async with bench.running(CONF, SERVICE) as engine:
+        bench.machine.hold("apply conf")
+        bench.machine.drift("conf")
+        await bench.elapse(1)
+        bench.forget()
+        await engine.swap(compilation(state("svc")))
+        bench.machine.free()
+        await engine.settle()
+        await bench.elapse(1)
+        await given(engine, state("settings", name="conf"), state("svc", watch=["settings"]))
 
-    assert bench.machine.log.count("refresh svc") == 1
-    await engine.stop()
+        assert bench.machine.log.count("refresh svc") == 1
 
 
-@in_virtual_time
 async def test_a_journal_of_an_older_version_is_taken_over(machine: Machine, tmp_path: Path) -> None:
     """What it owes is delivered, what it has delivered and done is not repeated; after that, IDs may change."""
     path = tmp_path / "journal.db"
@@ -214,19 +187,16 @@ async def test_a_journal_of_an_older_version_is_taken_over(machine: Machine, tmp
     hook = state("hook", "zaction.run", onchanges=["conf"])
     once = state("once", "zaction.run")
     machine.broken["hook"] = Permanent("not now")
-    engine = bench.engine()
-    await engine.swap(compilation(CONF, SERVICE, hook, once, state("told", watch=["conf"])), "start")
-    await engine.settle()
-    assert [line for line in machine.log if "check" not in line] == ["refresh svc", "run hook"]
-    machine.broken.clear()
-    bench.forget()
-    hook, once = (
-        state("hook 2", "zaction.run", name="hook", onchanges=["conf"]),
-        state("once 2", "zaction.run", name="once"),
-    )
-    await given(engine, CONF, SERVICE, hook, once, state("told", watch=["conf"]))
-    assert [line for line in machine.log if "check" not in line] == ["run hook"]
-    await engine.stop()
+    async with bench.running(CONF, SERVICE, hook, once, state("told", watch=["conf"])) as engine:
+        assert [line for line in machine.log if "check" not in line] == ["refresh svc", "run hook"]
+        machine.broken.clear()
+        bench.forget()
+        hook, once = (
+            state("hook 2", "zaction.run", name="hook", onchanges=["conf"]),
+            state("once 2", "zaction.run", name="once"),
+        )
+        await given(engine, CONF, SERVICE, hook, once, state("told", watch=["conf"]))
+        assert [line for line in machine.log if "check" not in line] == ["run hook"]
 
 
 class Calendar:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, compilation, in_virtual_time, state
+from engine_bench import Bench, State, compilation, state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import explain
@@ -30,105 +31,87 @@ def steps(engine: Engine, name: str) -> dict[str, float | None]:
     return {step["what"]: step["in"] for step in why(engine, name)["next"]}
 
 
-async def turns(number: int = 30) -> None:
-    """Let whatever can go on go on."""
-    for _ in range(number):
-        await asyncio.sleep(0)
+@asynccontextmanager
+async def started(bench: Bench, *states: State, **options: Any) -> AsyncIterator[Engine]:
+    """Yield an engine that has done what it could in its first pass; stop it at the end."""
+    async with bench.starting(*states, **options) as engine:
+        await bench.elapse()
+        yield engine
 
 
-async def started(bench: Bench, *states: tuple[Any, ...], **options: Any) -> Engine:
-    """An engine that has been given these states, and has done what it could."""
-    engine = bench.engine(**options)
-    await engine.swap(compilation(*states), "start")
-    await turns()
-    return engine
-
-
-@in_virtual_time
 async def test_one_that_is_right_waits_for_nothing(bench: Bench) -> None:
     """It says when it ran, where it stands, and that its watch is what it goes by."""
-    engine = await started(bench, state("a"), recheck=900, recheck_splay=0)
-    await engine.settle()
-    told = why(engine, "a")
+    async with started(bench, state("a"), recheck=900, recheck_splay=0) as engine:
+        await engine.settle()
+        told = why(engine, "a")
 
-    assert (told["state"], told["waits"], told["blocked_by"]) == ("ok", [], [])
-    assert (told["file"], told["line"], told["last"]["cause"]) == ("test.sls", 1, "start")
-    assert steps(engine, "a") == {"event": None, "recheck": 900.0}
-    await engine.stop()
+        assert (told["state"], told["waits"], told["blocked_by"]) == ("ok", [], [])
+        assert (told["file"], told["line"], told["last"]["cause"]) == ("test.sls", 1, "start")
+        assert steps(engine, "a") == {"event": None, "recheck": 900.0}
 
 
-@in_virtual_time
 async def test_unsettled_upstreams_are_named_however_far_above(bench: Bench) -> None:
     """Those that wait for nobody themselves stand first: they are what everything waits for."""
-    engine = await started(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]))
-    await engine.settle()
-    bench.machine.hold("a")
-    for name in "cba":
-        bench.machine.drift(name)
-    await turns()
+    async with started(bench, state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
+        await engine.settle()
+        bench.machine.hold("a")
+        for name in "cba":
+            bench.machine.drift(name)
+        await bench.elapse()
 
-    assert waits(engine, "c") == {"requisites": ["a", "b"]}
-    assert why(engine, "c")["next"][0] == {"what": "run", "in": None, "cause": "drift"}
-    assert why(engine, "a")["state"] == "running"
-    bench.machine.free()
-    await engine.settle()
-    await engine.stop()
+        assert waits(engine, "c") == {"requisites": ["a", "b"]}
+        assert why(engine, "c")["next"][0] == {"what": "run", "in": None, "cause": "drift"}
+        assert why(engine, "a")["state"] == "running"
+        bench.machine.free()
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_definition_order_is_a_reason_for_the_new_alone(bench: Bench) -> None:
     """On the first pass each waits for all before it."""
     bench.machine.hold("a")
-    engine = await started(bench, state("a"), state("b"), workers=4)
-
-    assert waits(engine, "b") == {"order": ["a"]}
-    bench.machine.free()
-    await engine.settle()
-    await engine.stop()
+    async with started(bench, state("a"), state("b"), workers=4) as engine:
+        assert waits(engine, "b") == {"order": ["a"]}
+        bench.machine.free()
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_a_semaphore_names_who_is_inside(bench: Bench) -> None:
     """And how many places there are."""
     meta = {"sema": ["disk"]}
-    engine = await started(bench, state("a", meta=meta), state("b", meta=meta), workers=4)
-    await engine.settle()
-    bench.machine.hold("a")
-    bench.machine.drift("a")
-    bench.machine.drift("b")
-    await turns()
+    async with started(bench, state("a", meta=meta), state("b", meta=meta), workers=4) as engine:
+        await engine.settle()
+        bench.machine.hold("a")
+        bench.machine.drift("a")
+        bench.machine.drift("b")
+        await bench.elapse()
 
-    assert waits(engine, "b") == {"semaphore": ["a"]}
-    assert "'disk'" in why(engine, "b")["waits"][0]["text"]
-    bench.machine.free()
-    await engine.settle()
-    await engine.stop()
+        assert waits(engine, "b") == {"semaphore": ["a"]}
+        assert "'disk'" in why(engine, "b")["waits"][0]["text"]
+        bench.machine.free()
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_busy_workers_are_named(bench: Bench) -> None:
     """Nothing else keeps it."""
-    engine = await started(bench, state("a"), state("b"), workers=1)
-    await engine.settle()
-    bench.machine.hold("a")
-    bench.machine.drift("a")
-    bench.machine.drift("b")
-    await turns()
+    async with started(bench, state("a"), state("b"), workers=1) as engine:
+        await engine.settle()
+        bench.machine.hold("a")
+        bench.machine.drift("a")
+        bench.machine.drift("b")
+        await bench.elapse()
 
-    assert waits(engine, "b") == {"workers": ["a"]}
-    bench.machine.free()
-    await engine.settle()
-    await engine.stop()
+        assert waits(engine, "b") == {"workers": ["a"]}
+        bench.machine.free()
+        await engine.settle()
 
 
-@in_virtual_time
 async def test_pause_and_watches_that_are_not_armed(bench: Bench) -> None:
     """Both at once, if need be."""
     bench.machine.hold("watch a")
     engine = bench.engine()
     engine.pause()
     await engine.swap(compilation(state("a")), "start")
-    await turns()
+    await bench.elapse()
 
     assert [*waits(engine, "a")] == ["paused", "watch"]
     engine.resume()
@@ -137,90 +120,79 @@ async def test_pause_and_watches_that_are_not_armed(bench: Bench) -> None:
     await engine.stop()
 
 
-@in_virtual_time
 async def test_a_rate_limit_tells_how_long(bench: Bench) -> None:
     """The event is not lost, and its time is known."""
-    engine = await started(bench, state("a", meta={"limit": 0.1, "burst": 1}))
-    await engine.settle()
-    bench.machine.drift("a")
-    await bench.until(lambda event: isinstance(event, PassEnded) and event.record.cause == "drift")
-    bench.machine.drift("a")
-    await turns()
+    async with started(bench, state("a", meta={"limit": 0.1, "burst": 1})) as engine:
+        await engine.settle()
+        bench.machine.drift("a")
+        await bench.until(lambda event: isinstance(event, PassEnded) and event.record.cause == "drift")
+        bench.machine.drift("a")
+        await bench.elapse()
 
-    assert [*waits(engine, "a")] == ["rate-limit"]
-    assert steps(engine, "a")["rate-limit"] == pytest.approx(10, abs=0.2)
-    await engine.stop()
+        assert [*waits(engine, "a")] == ["rate-limit"]
+        assert steps(engine, "a")["rate-limit"] == pytest.approx(10, abs=0.2)
 
 
-@in_virtual_time
 async def test_flapping_tells_when_it_is_looked_at_again(bench: Bench) -> None:
     """And that somebody fights us."""
-    engine = await started(bench, state("a"), flap_limit=2)
-    await engine.settle()
-    for _ in range(4):
-        bench.machine.drift("a")
-        await turns()
+    async with started(bench, state("a"), flap_limit=2) as engine:
+        await engine.settle()
+        for _ in range(4):
+            bench.machine.drift("a")
+            await bench.elapse()
 
-    assert [*waits(engine, "a")] == ["flapping"]
-    assert why(engine, "a")["state"] == "flapping"
-    assert "flapping" in steps(engine, "a")
-    await engine.stop()
+        assert [*waits(engine, "a")] == ["flapping"]
+        assert why(engine, "a")["state"] == "flapping"
+        assert "flapping" in steps(engine, "a")
 
 
-@in_virtual_time
 async def test_one_between_two_attempts_says_what_failed_and_when_it_goes_on(bench: Bench) -> None:
     """It has no outcome yet, and still there is something to tell."""
     bench.machine.broken["a"] = Permanent("disk on fire")
-    engine = await started(bench, state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}}))
-    told = why(engine, "a")
+    async with started(bench, state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}})) as engine:
+        told = why(engine, "a")
 
-    assert [(wait["code"], wait["text"]) for wait in told["waits"]] == [
-        ("retry", "attempt 1 of 3 failed: disk on fire; the next one in 20.0 s")
-    ]
-    assert steps(engine, "a") == {"retry": pytest.approx(20, abs=0.1), "event": None}
-    (row,) = engine.status()
-    assert (row["state"], row["comment"], row["next"]) == ("waiting", "disk on fire", pytest.approx(20, abs=0.1))
-    await engine.stop()
+        assert [(wait["code"], wait["text"]) for wait in told["waits"]] == [
+            ("retry", "attempt 1 of 3 failed: disk on fire; the next one in 20.0 s")
+        ]
+        assert steps(engine, "a") == {"retry": pytest.approx(20, abs=0.1), "event": None}
+        (row,) = engine.status()
+        assert (row["state"], row["comment"], row["next"]) == ("waiting", "disk on fire", pytest.approx(20, abs=0.1))
 
 
-@in_virtual_time
 async def test_a_failure_far_above_is_named_with_its_own_words(bench: Bench) -> None:
     """Not those who are blocked themselves; and who failed says when it is tried again."""
     bench.machine.broken["a"] = Permanent("disk on fire")
     retry = {"retry": {"attempts": -1, "interval": 20, "splay": 0}}
-    engine = await started(bench, state("a", meta=retry), state("b", require=["a"]), state("c", require=["b"]))
-    await engine.settle()
-    told = why(engine, "c")
+    async with started(bench, state("a", meta=retry), state("b", require=["a"]), state("c", require=["b"])) as engine:
+        await engine.settle()
+        told = why(engine, "c")
 
-    assert told["state"] == "blocked"
-    assert told["blocked_by"] == [{"identity": "zsetting.present[a]", "state": "failed", "comment": "disk on fire"}]
-    assert told["last"]["because"] == ["zsetting.present[b]"]
-    assert steps(engine, "a")["retry"] == pytest.approx(20, abs=0.2)
-    await engine.stop()
+        assert told["state"] == "blocked"
+        assert told["blocked_by"] == [{"identity": "zsetting.present[a]", "state": "failed", "comment": "disk on fire"}]
+        assert told["last"]["because"] == ["zsetting.present[b]"]
+        assert steps(engine, "a")["retry"] == pytest.approx(20, abs=0.2)
 
 
-@in_virtual_time
 async def test_pending_refreshes_are_counted_by_edge(bench: Bench) -> None:
     """A refresh that fails stays pending, and what changes meanwhile is counted."""
-    engine = await started(bench, state("conf"), state("svc", watch=["conf"]))
-    await engine.settle()
-    bench.machine.broken["refresh svc"] = Permanent("no")
-    for _ in range(2):
-        bench.machine.drift("conf")
-        await turns(60)
-    needs, needed = why(engine, "svc")["needs"], why(engine, "conf")["needed_by"]
+    async with started(bench, state("conf"), state("svc", watch=["conf"])) as engine:
+        await engine.settle()
+        bench.machine.broken["refresh svc"] = Permanent("no")
+        for _ in range(2):
+            bench.machine.drift("conf")
+            await bench.elapse()
+        needs, needed = why(engine, "svc")["needs"], why(engine, "conf")["needed_by"]
 
-    assert [(each["requisite"], each["identity"], each["pending"]) for each in needs] == [
-        ("watch", "zsetting.present[conf]", 2)
-    ]
-    assert [(each["requisite"], each["identity"], each["state"]) for each in needed] == [
-        ("watch", "zsetting.present[svc]", "failed")
-    ]
-    assert why(engine, "svc")["last"]["by"] == ["zsetting.present[conf]"]
-    await engine.stop()
+        assert [(each["requisite"], each["identity"], each["pending"]) for each in needs] == [
+            ("watch", "zsetting.present[conf]", 2)
+        ]
+        assert [(each["requisite"], each["identity"], each["state"]) for each in needed] == [
+            ("watch", "zsetting.present[svc]", "failed")
+        ]
+        assert why(engine, "svc")["last"]["by"] == ["zsetting.present[conf]"]
 
 
-@in_virtual_time
 async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
     """Also those whose requisite orders nothing, and those that come before it."""
     states = (
@@ -230,25 +202,22 @@ async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
         state("two", onchanges=["a"]),
         state("three", listen=["a"]),
     )
-    engine = await started(bench, *states)
-    await engine.settle()
-    needed = [(each["requisite"], each["identity"][17:-1]) for each in why(engine, "a")["needed_by"]]
+    async with started(bench, *states) as engine:
+        await engine.settle()
+        needed = [(each["requisite"], each["identity"][17:-1]) for each in why(engine, "a")["needed_by"]]
 
-    assert needed == [("prereq", "before"), ("require", "one"), ("onchanges", "two"), ("listen", "three")]
-    await engine.stop()
+        assert needed == [("prereq", "before"), ("require", "one"), ("onchanges", "two"), ("listen", "three")]
 
 
-@in_virtual_time
 async def test_an_event_that_is_held_off_counts_from_its_receipt(bench: Bench) -> None:
     """The time that a run waited begins when the engine was told, not when it was allowed to act."""
-    engine = await started(bench, state("a", meta={"limit": 0.1, "burst": 1}))
-    await engine.settle()
-    bench.machine.drift("a")
-    await turns()
-    bench.forget()
-    bench.machine.drift("a")
-    await bench.until(lambda event: isinstance(event, PassEnded))
-    waited = [event.waited for event in bench.events if type(event).__name__ == "Started"]
+    async with started(bench, state("a", meta={"limit": 0.1, "burst": 1})) as engine:
+        await engine.settle()
+        bench.machine.drift("a")
+        await bench.elapse()
+        bench.forget()
+        bench.machine.drift("a")
+        await bench.until(lambda event: isinstance(event, PassEnded))
+        waited = [event.waited for event in bench.events if type(event).__name__ == "Started"]
 
-    assert waited == [pytest.approx(10, abs=0.2)]
-    await engine.stop()
+        assert waited == [pytest.approx(10, abs=0.2)]

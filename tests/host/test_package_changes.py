@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from engine_bench import in_virtual_time
 from holdfast.agent.health import Health
 from holdfast.agent.host.package_changes import CONDITION, FRESH, PATIENCE, PackageChanges
 from holdfast.resources.errors import Permanent
@@ -48,8 +47,9 @@ def conditions(health: Health) -> dict[str, str]:
     return {condition.code: condition.text for condition in health.conditions}
 
 
-@in_virtual_time
-async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_process_ends() -> None:
+async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_process_ends(
+    virtual_time: None,
+) -> None:
     """Other resources are not affected."""
     pkg, health = Manager(), Health()
     package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
@@ -80,8 +80,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_
     task.cancel()
 
 
-@in_virtual_time
-async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
+async def test_after_ten_minutes_repairs_go_on_and_health_says_so(virtual_time: None) -> None:
     """The next process that uses the package manager gets ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
     package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
@@ -104,8 +103,7 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so() -> None:
     task.cancel()
 
 
-@in_virtual_time
-async def test_a_package_to_be_installed_waits_for_the_lock_without_a_worker() -> None:
+async def test_a_package_to_be_installed_waits_for_the_lock_without_a_worker(virtual_time: None) -> None:
     """The lock delays only packages that must be installed or removed, not those that are as declared."""
     pkg = Manager()
     package_changes = PackageChanges(lambda _: pkg, Health(), held=lambda: True)
@@ -117,8 +115,7 @@ async def test_a_package_to_be_installed_waits_for_the_lock_without_a_worker() -
     assert await package_changes.obstacle(Managed.declare("/etc/toy.conf", contents="x")) is None
 
 
-@in_virtual_time
-async def test_without_a_package_manager_nothing_is_left_alone() -> None:
+async def test_without_a_package_manager_nothing_is_left_alone(virtual_time: None) -> None:
     """The package manager is looked up only once."""
     asked = []
 
@@ -132,8 +129,7 @@ async def test_without_a_package_manager_nothing_is_left_alone() -> None:
     assert asked == ["pkg"]
 
 
-@in_virtual_time
-async def test_no_provider_is_loaded_while_no_lock_is_held() -> None:
+async def test_no_provider_is_loaded_while_no_lock_is_held(virtual_time: None) -> None:
     """An agent without packages loads no provider until a lock is held."""
     pkg, asked, held = Manager(), [], []
     pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
@@ -153,8 +149,7 @@ async def test_no_provider_is_loaded_while_no_lock_is_held() -> None:
     assert asked == ["pkg"]
 
 
-@in_virtual_time
-async def test_the_locks_are_checked_once_for_runs_in_quick_succession() -> None:
+async def test_the_locks_are_checked_once_for_runs_in_quick_succession(virtual_time: None) -> None:
     """Many runs in a row need one check; a lock that is taken meanwhile is noticed `FRESH` seconds later."""
     looks: list[float] = []
     pkg, held = Manager(), []

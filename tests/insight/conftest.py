@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from engine_bench import Action, Machine, Setting
+from fake_machine import Machine
 from watched_bench import Watched
 
 
 @pytest.fixture
-def bench() -> Watched:
+def bench(machine: Machine) -> Watched:
     """Return an engine without resources."""
-    machine = Machine()
-    Setting.machine = Action.machine = machine
     return Watched(machine)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from engine_bench import in_virtual_time, simulate, state
+from engine_bench import state
 from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.insight import process
 from holdfast.agent.insight.metrics import BUCKETS, Histogram
 from holdfast.agent.insight.metrics import family as lines_of
+from virtual_time import simulate
 from watched_bench import AGENT, Watched
 
 Figures = dict[tuple[str, ...], float]
@@ -41,71 +42,69 @@ def figures(bench: Watched, engine: Engine) -> Figures:
     return read(bench.insight.text(engine.view))
 
 
-@in_virtual_time
 async def test_runs_changes_and_failures_are_counted_by_kind(bench: Watched) -> None:
     """A failure is not a change, and a check is a run."""
     bench.machine.broken["b"] = Permanent("no")
-    engine = await bench.converged(state("a"), state("b"), state("c", require=["b"]), state("d", kind="zaction.run"))
-    bench.machine.touch("a")
-    await asyncio.sleep(1)
-    found = figures(bench, engine)
+    async with bench.running(
+        state("a"), state("b"), state("c", require=["b"]), state("d", kind="zaction.run")
+    ) as engine:
+        bench.machine.touch("a")
+        await bench.elapse(1)
+        found = figures(bench, engine)
 
-    assert found["holdfast_runs_total", "zsetting.present"] == 3
-    assert found["holdfast_changes_total", "zsetting.present"] == 1
-    assert found["holdfast_failures_total", "zsetting.present"] == 1
-    assert found["holdfast_failures_total", "zaction.run"] == 0
-    assert found["holdfast_resources", "zsetting.present", "blocked"] == 1
-    assert found["holdfast_watches", "zsetting.present"] == 3
-    await engine.stop()
+        assert found["holdfast_runs_total", "zsetting.present"] == 3
+        assert found["holdfast_changes_total", "zsetting.present"] == 1
+        assert found["holdfast_failures_total", "zsetting.present"] == 1
+        assert found["holdfast_failures_total", "zaction.run"] == 0
+        assert found["holdfast_resources", "zsetting.present", "blocked"] == 1
+        assert found["holdfast_watches", "zsetting.present"] == 3
 
 
-@in_virtual_time
 async def test_repair_latency_starts_at_the_event(bench: Watched) -> None:
     """It includes waits for other resources; a change without drift is not a repair."""
-    engine = await bench.converged(state("a"), state("b", require=["a"]))
-    assert ("holdfast_drift_repair_seconds_count", "zsetting.present") not in figures(bench, engine)
-    bench.machine.hold("a")
-    for name in "ab":
-        bench.machine.drift(name)
-    await asyncio.sleep(2)
-    bench.machine.free()
-    await engine.settle()
-    found = figures(bench, engine)
+    async with bench.running(state("a"), state("b", require=["a"])) as engine:
+        assert ("holdfast_drift_repair_seconds_count", "zsetting.present") not in figures(bench, engine)
+        bench.machine.hold("a")
+        for name in "ab":
+            bench.machine.drift(name)
+        await bench.elapse(2)
+        bench.machine.free()
+        await engine.settle()
+        found = figures(bench, engine)
 
-    assert found["holdfast_drift_repair_seconds_count", "zsetting.present"] == 2
-    assert found["holdfast_drift_repair_seconds_sum", "zsetting.present"] == 4
-    assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "1"] == 0
-    assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "2.5"] == 2
-    assert found["holdfast_pass_duration_seconds_count", "drift"] == 1
-    await engine.stop()
+        assert found["holdfast_drift_repair_seconds_count", "zsetting.present"] == 2
+        assert found["holdfast_drift_repair_seconds_sum", "zsetting.present"] == 4
+        assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "1"] == 0
+        assert found["holdfast_drift_repair_seconds_bucket", "zsetting.present", "2.5"] == 2
+        assert found["holdfast_pass_duration_seconds_count", "drift"] == 1
 
 
-@in_virtual_time
 async def test_gauges_show_the_present(bench: Watched) -> None:
     """Dirty resources, pending refreshes and flapping resources return to zero."""
-    engine = await bench.converged(state("conf"), state("svc", watch=["conf"]), flap_limit=1)
-    bench.machine.broken["refresh svc"] = Permanent("no")
-    for _ in range(2):
-        bench.machine.drift("conf")
-        await asyncio.sleep(0.1)
-    engine.pause()
-    bench.machine.touch("svc")
-    await asyncio.sleep(0)
-    found = figures(bench, engine)
+    async with bench.running(state("conf"), state("svc", watch=["conf"]), flap_limit=1) as engine:
+        bench.machine.broken["refresh svc"] = Permanent("no")
+        for _ in range(2):
+            bench.machine.drift("conf")
+            await bench.elapse(0.1)
+        engine.pause()
+        bench.machine.touch("svc")
+        await asyncio.sleep(0)
+        found = figures(bench, engine)
 
-    assert found["holdfast_pending_refreshes", "zsetting.present"] == 1
-    assert found["holdfast_flapping", "zsetting.present"] == 1
-    assert found["holdfast_flaps_total", "zsetting.present"] == 1
-    del bench.machine.broken["refresh svc"]
-    engine.resume()
-    await asyncio.sleep(1000)
-    after = figures(bench, engine)
-    assert [after[f"holdfast_{name}", "zsetting.present"] for name in ("pending_refreshes", "flapping", "dirty")] == [
-        0,
-        0,
-        0,
-    ]
-    await engine.stop()
+        assert found["holdfast_pending_refreshes", "zsetting.present"] == 1
+        assert found["holdfast_flapping", "zsetting.present"] == 1
+        assert found["holdfast_flaps_total", "zsetting.present"] == 1
+        del bench.machine.broken["refresh svc"]
+        engine.resume()
+        await bench.elapse(1000)
+        after = figures(bench, engine)
+        assert [
+            after[f"holdfast_{name}", "zsetting.present"] for name in ("pending_refreshes", "flapping", "dirty")
+        ] == [
+            0,
+            0,
+            0,
+        ]
 
 
 def test_metrics_of_the_agent_itself(bench: Watched) -> None:
@@ -181,11 +180,10 @@ def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
     texts: list[str] = []
 
     async def scenario() -> None:
-        engine = await bench.converged(state("a"), state("b"))
-        bench.machine.drift("a")
-        await asyncio.sleep(1)
-        texts.append(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}) + process.text())
-        await engine.stop()
+        async with bench.running(state("a"), state("b")) as engine:
+            bench.machine.drift("a")
+            await bench.elapse(1)
+            texts.append(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}) + process.text())
 
     simulate(scenario)
     assert complaints(texts[0]) == []
@@ -197,13 +195,11 @@ def test_the_text_passes_the_rules_of_promtool(bench: Watched) -> None:
         assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-@in_virtual_time
 async def test_pauses_reloads_and_passes_have_timestamps(bench: Watched) -> None:
     """A pause has its reason and end, but no names of resources; a reload and a pass have their time."""
-    engine = await bench.converged(state("a"))
-    found = read(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}))
-    last = bench.passes()[-1]
-    await engine.stop()
+    async with bench.running(state("a")) as engine:
+        found = read(bench.insight.metrics.text(engine.view, {**AGENT, "pauses": PAUSES}))
+        last = bench.passes()[-1]
 
     assert found["holdfast_pause_end_timestamp_seconds", "upgrade", "everything"] == float("inf")
     assert found["holdfast_pause_end_timestamp_seconds", 'a "b"', "some"] == 12.5

@@ -41,6 +41,8 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
         tmp_path,
         "-p",
         "no:cacheprovider",
+        "-o",
+        f"pythonpath={ROOT / 'src'} {ROOT / 'tests/support'}",
         "-rP",
         tmp_path,
     ]

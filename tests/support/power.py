@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from engine_bench import Bench, Machine
+from engine_bench import Bench
+from fake_machine import Machine
 from holdfast.agent.engine.deliver.database import Statement
 from holdfast.agent.engine.deliver.journal import Journal
-from holdfast.agent.engine.engine import Engine
 
 
 class Disk:
@@ -69,7 +69,6 @@ class DurableBench(Bench):
         """It waits for the disk."""
         return Journal(self.disk.path, blocking=self.disk)
 
-    def after_power_cut(self, **options: object) -> Engine:
-        """A new engine, with what is left of the journal."""
+    def cut_power(self) -> None:
+        """Give the next engine what a loss of power at this moment leaves of the journal."""
         self.disk = Disk(self.disk.cut())
-        return self.engine(**options)

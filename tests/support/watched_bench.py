@@ -1,12 +1,11 @@
-"""An engine on the fake machine, with an insight that listens to it, both by the clock of the loop."""
+"""An engine bench with an insight that records the engine's events; both use the clock of the loop."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
-from engine_bench import Bench, Machine, compilation
-from holdfast.agent.engine.engine import Engine
+from engine_bench import Bench
+from fake_machine import Machine
 from holdfast.agent.engine.model.events import Event
 from holdfast.agent.insight.insight import Insight
 
@@ -21,23 +20,17 @@ AGENT = {
     "status": "converged",
     "health": [],
 }
-"""What an agent says of itself."""
+"""What the agent reports about itself."""
 
 
 class Watched(Bench):
-    """A bench whose engine somebody looks into."""
+    """A bench with an insight."""
 
     def __init__(self, machine: Machine) -> None:
         super().__init__(machine)
         self.insight = Insight(lambda: AGENT, lambda: asyncio.get_running_loop().time())
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Take an event of the engine; the insight comes first."""
         self.insight.tell(event)
-        super()._emit(event)
-
-    async def converged(self, *states: tuple[Any, ...], **options: Any) -> Engine:
-        """An engine that has done its first pass on these states."""
-        engine = self.engine(**options)
-        await engine.swap(compilation(*states), "start")
-        await engine.settle()
-        return engine
+        super().emit(event)

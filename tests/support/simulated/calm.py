@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from engine_bench import Setting
+from fake_machine import Setting
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.vertex import Vertex
 from simulated.rules import Rules

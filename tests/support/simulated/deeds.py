@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from engine_bench import Action
+from fake_machine import Action
 from holdfast.agent.engine.decide.decisions import CLOCK
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome

@@ -7,7 +7,8 @@ import hashlib
 import random
 from collections.abc import Callable, Iterable
 
-from engine_bench import Action, Bench, Setting, VirtualLoop, compilation
+from engine_bench import Bench, compilation
+from fake_machine import Action, Setting
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Cause, Event
@@ -16,6 +17,7 @@ from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
 from simulated.rules import Rules
 from simulated.world import Full, World
+from virtual_time import VirtualLoop
 
 ERRORS: dict[str, Callable[[], Exception]] = {
     "no": lambda: Permanent("no"),
@@ -66,8 +68,8 @@ class Life(Bench):
         """Live it; what went wrong."""
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
-        self.loop = VirtualLoop()
-        with self.loop.world_clock(self.machine.clock), asyncio.Runner(loop_factory=lambda: self.loop) as runner:
+        self.loop = VirtualLoop(self.machine.clock)
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
                 runner.run(self._bounded())
             except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
@@ -290,7 +292,8 @@ class Life(Bench):
 
     # -- what is told ------------------------------------------------------------------------------------------
 
-    def _emit(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
+        """Take an event of the engine, and compare it with the rules."""
         self.events.append(event)
         self._rules.told(event)
 

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from engine_bench import Action, Placed
+from fake_machine import Action, Placed
 from holdfast.agent.engine.deliver.journal import Adoption
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.edge_keys import Edge

@@ -8,7 +8,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from engine_bench import KINDS, Action, Borrowed, Machine, Setting
+from fake_machine import Action, Borrowed, Machine, Setting
 from holdfast import Backed, Context, Delta, Groupable, Permanent, Recvable, Sendable, Watch
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.resources.context import announced
@@ -229,6 +229,3 @@ class Lent(Borrowed, kind="zlent.present"):
         declaration = await super().inverse(ctx)
         self.machine.lent[self.name] = self.machine.settings.get(self.name)
         return declaration
-
-
-KINDS |= {kind.kind: kind for kind in (Speaker, Hearer, Caller, Lined, Bundle, Lent)}
