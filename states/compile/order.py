@@ -34,11 +34,7 @@ More of them have the same cause, and would take unbounded time and space.
 
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
     """Number the chunks (with Salt's arithmetic); returns warnings for orders without a meaning."""
-    cap = 1
-    for chunk in chunks:
-        given = chunk.given
-        if isinstance(given, int) and given >= cap:
-            cap = min(given, HUGE) + CAP_STEP
+    cap = _cap(chunks)
     warnings = []
     for chunk in chunks:
         given = chunk.given
@@ -55,6 +51,16 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
             message = f"the order {given!r} is not valid: the state runs after the numbered states"
             warnings.append(item.spot.problem("order-word", message, hint))
     return warnings
+
+
+def _cap(chunks: Sequence[Chunk]) -> int:
+    """The number for chunks without one: greater than all that are given."""
+    cap = 1
+    for chunk in chunks:
+        given = chunk.given
+        if isinstance(given, int) and given >= cap:
+            cap = min(given, HUGE) + CAP_STEP
+    return cap
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:

@@ -5,7 +5,7 @@ Only errors that do not depend on variables are reported: nothing below an `if`,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from jinja2 import nodes
@@ -69,17 +69,23 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
     """Problems of unknown filters, tests and calls."""
     asked = asked_calls(template)
     for node in unconditional_nodes(template):
-        if isinstance(node, (nodes.Filter, nodes.Test)):
-            what, known = ("filter", jinja().filters) if isinstance(node, nodes.Filter) else ("test", jinja().tests)
-            if node.name not in known and node.name not in asked_words(template, what):
-                near = nearest(node.name, known)
-                hint = f"did you mean {near}?" if near else ""
-                yield template.problem(
-                    node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint
-                )
+        if isinstance(node, nodes.Filter):
+            yield from _unknown_word(template, node, "filter", jinja().filters)
+        elif isinstance(node, nodes.Test):
+            yield from _unknown_word(template, node, "test", jinja().tests)
         elif isinstance(node, nodes.Call) and (name := called(node.node)) and name not in TABLE and name not in asked:
             error = NoSuchCall(name, TABLE, tree)
             yield template.problem(node.lineno, name, "template-call", str(error), error.hint)
+
+
+def _unknown_word(
+    template: Template, node: nodes.Filter | nodes.Test, what: str, known: Mapping[str, object]
+) -> Iterator[Problem]:
+    """The problem of a filter or test that does not exist, unless the template tests for its existence."""
+    if node.name not in known and node.name not in asked_words(template, what):
+        near = nearest(node.name, known)
+        hint = f"did you mean {near}?" if near else ""
+        yield template.problem(node.lineno, node.name, "source-syntax", f"there is no {what} {node.name!r}", hint)
 
 
 def unconditional_nodes(template: Template) -> Iterator[nodes.Node]:

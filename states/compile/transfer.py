@@ -112,10 +112,7 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     adapter: TypeAdapter[Any] = TypeAdapter(
         Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
     )
-    try:
-        taken = set(_types(adapter.json_schema()))
-    except Exception:  # noqa: BLE001 - pydantic has many errors for what has no schema; then a value decides
-        taken = set()
+    taken = _taken(adapter)
     if not taken or JSON.get(sent) in taken or (sent is int and "number" in taken):
         return True
     try:
@@ -125,6 +122,14 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     except ValidationError as error:
         return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may be valid
     return True
+
+
+def _taken(adapter: TypeAdapter[Any]) -> set[str]:
+    """The JSON types that an argument accepts; empty if they are not known."""
+    try:
+        return set(_types(adapter.json_schema()))
+    except Exception:  # noqa: BLE001 - pydantic has many errors for a type without a schema; then a value decides
+        return set()
 
 
 def _types(schema: Any) -> Iterable[str]:

@@ -111,25 +111,23 @@ class Arguments:
         found: dict[str, Name] = {}
         for index, entry in enumerate(value):
             here = value.marks[index] if value.marks else mark
-            name, own = next(iter(entry.items())) if isinstance(entry, Map) and len(entry) == 1 else (entry, Seq())
-            if not isinstance(name, str) or not isinstance(own, Seq):
-                self.unit.problem(
-                    here,
-                    "names-shape",
-                    f"an entry of names must be text, but this is {shown(entry)}",
-                    "quote it, or write 'name:' with a list of its own arguments",
-                )
+            name = self._name(entry, here)
+            if name is None:
                 continue
-            made = Name(name, self._own(own, here), entry, here)
-            if name in found and plain(found[name].raw) != plain(entry):
-                self.unit.problem(
-                    here,
-                    "names-repeated",
-                    f"the name {name!r} is listed twice, with different arguments",
-                    "remove one of them",
-                )
-            found.setdefault(name, made)
+            first = found.setdefault(name.name, name)
+            if first is not name and plain(first.raw) != plain(entry):
+                message = f"the name {name.name!r} is listed twice, with different arguments"
+                self.unit.problem(here, "names-repeated", message, "remove one of them")
         return list(found.values())
+
+    def _name(self, entry: Any, mark: Mark | None) -> Name | None:
+        """Convert one entry of `names`; None if it is invalid."""
+        name, own = next(iter(entry.items())) if isinstance(entry, Map) and len(entry) == 1 else (entry, Seq())
+        if isinstance(name, str) and isinstance(own, Seq):
+            return Name(name, self._own(own, mark), entry, mark)
+        message = f"an entry of names must be text, but this is {shown(entry)}"
+        self.unit.problem(mark, "names-shape", message, "quote it, or write 'name:' with a list of its own arguments")
+        return None
 
     def _own(self, arguments: Seq, mark: Mark | None) -> list[Item]:
         """Convert the arguments of one of the `names`, which exclude arguments of the whole state."""

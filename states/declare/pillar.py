@@ -173,15 +173,9 @@ class _PillarRun:
 
     def _includes(self, document: Document, items: Any, sls: str, path: Path) -> Iterator[_Include]:
         """The includes of one file: names, or `name: {key: a:b, defaults: {...}}`."""
-        for index, item in enumerate(items if isinstance(items, Seq) else [None]):
-            mark = items.marks[index] if isinstance(items, Seq) and items.marks else None
-            name, asked = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else (item, None)
-            options = asked if isinstance(asked, Map) else Map()
-            if not isinstance(asked, str) and isinstance(items, Seq):
-                item = name  # noqa: PLW2901 - without its options
+        for written, options in _with_options(items) if isinstance(items, Seq) else ((items, Map()),):
             if not self._allowed(options, document):
                 continue
-            written = Seq([item], [mark] if mark is not None else []) if isinstance(items, Seq) else items
             unit = normalise(document, Map({"include": written}), sls, self.request.env)
             self.problems += unit.problems
             for found in self.names.included(unit.includes, path):
@@ -205,6 +199,14 @@ class _PillarRun:
                 document.problem(options.marks.get(wrong), "include-shape", message, "write 'key: a:b', 'defaults:'")
             )
         return wrong is None
+
+
+def _with_options(items: Seq) -> Iterator[tuple[Seq, Map]]:
+    """Each item of an include, as a list without its options; and the options."""
+    for item, mark in zip(items, items.marks or [None] * len(items), strict=True):
+        name, asked = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else (item, None)
+        written = item if isinstance(asked, str) else name
+        yield Seq([written], [] if mark is None else [mark]), asked if isinstance(asked, Map) else Map()
 
 
 def _below(key: tuple[str, ...], data: dict[str, Any]) -> dict[str, Any]:

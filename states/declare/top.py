@@ -122,13 +122,7 @@ class _Top:
 
     def _apply(self, target: str, items: Seq, mark: Mark | None) -> None:
         """Add the names of one target, if it matches this host."""
-        options = {
-            key: value
-            for item in items
-            if isinstance(item, Map) and len(item) == 1
-            for key, value in item.items()
-            if key in OPTIONS
-        }
+        options = _options(items)
         kind = options.get("match", "compound")
         order = options.get("order", 0)
         references = list(self._references(items, mark, optional=options.get("ignore_missing") is True))
@@ -163,3 +157,9 @@ class _Top:
 
     def _problem(self, mark: Mark | None, message: str, hint: str) -> None:
         self.problems.append(self.document.problem(mark, "top-shape", message, hint))
+
+
+def _options(items: Seq) -> dict[str, Any]:
+    """The options among the items of a target: `match: glob`, `order: 1`, `ignore_missing: true`."""
+    pairs = (pair for item in items if isinstance(item, Map) and len(item) == 1 for pair in item.items())
+    return {key: value for key, value in pairs if key in OPTIONS}

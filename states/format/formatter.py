@@ -172,30 +172,33 @@ def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
     """The sections of a file, laid out if possible."""
     parts = [Section()]
     for line in lines:
-        if (
-            line.kind is Kind.DATA
-            and line.text[:1] not in (" ", "\t")
-            and line.text[:2] not in ("- ", "-")
-            and line.text.strip(BLANKS) != "-"
-        ):
+        if _begins_section(line):
             parts.append(Section())
         parts[-1].lines.append(line)
     for part in parts:
         _divide(part)
-    knot = tangled(lines)
-    crossing = next((part.lines[0] for part in parts if part.lines and not _is_closed(part)), None)
-    all_kept = None
-    if knot is not None:
-        all_kept = LayoutKept("in this file a tag with '-' joins lines", knot)
-    elif crossing is not None:
-        all_kept = LayoutKept("in this file a block of Jinja reaches from one declaration into another", crossing)
-    elif (deep := _deep(parts)) is not None:
-        all_kept = LayoutKept(
-            "in this file what stands between declarations could become a part of a text before it", deep
-        )
+    all_kept = _reason_for_all(parts, lines)
     for part in parts:
         _look(part, all_kept)
     return parts
+
+
+def _begins_section(line: LayoutLine) -> bool:
+    """Whether a line is the first one of a declaration: data in the first column, not an item of a list."""
+    text = line.text
+    return line.kind is Kind.DATA and not text.startswith((" ", "\t", "- ")) and text.strip(BLANKS) != "-"
+
+
+def _reason_for_all(parts: Sequence[Section], lines: Sequence[LayoutLine]) -> LayoutKept | None:
+    """The reason to keep the layout of the whole file; None if there is none."""
+    if (line := tangled(lines)) is not None:
+        return LayoutKept("in this file a tag with '-' joins lines", line)
+    crossing = next((part.lines[0] for part in parts if part.lines and not _is_closed(part)), None)
+    if crossing is not None:
+        return LayoutKept("in this file a block of Jinja reaches from one declaration into another", crossing)
+    if (line := _deep(parts)) is not None:
+        return LayoutKept("in this file what stands between declarations could become a part of a text before it", line)
+    return None
 
 
 def _deep(parts: Sequence[Section]) -> LayoutLine | None:
@@ -265,8 +268,9 @@ def _joined(parts: Sequence[Section], text: str) -> str:
     out: list[str] = []
     counts = any(_KEEPS_BLANKS.search(line.masked) for part in parts for line in part.lines)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
-        verbatim = counts or part.kept is not None or (following is not None and following.kept is not None)
-        out += [*part.texts, *([line.text for line in part.gap] if verbatim else _gap(part, following))]
+        beside_kept = part.kept is not None or (following is not None and following.kept is not None)
+        gap = [line.text for line in part.gap] if counts or beside_kept else _gap(part, following)
+        out += [*part.texts, *gap]
     joined = "".join(f"{line}\n" for line in out)
     ends = any(_KEEPS_END.search(line.masked) for part in parts for line in part.lines)
     whole = text.endswith("\n") or (parts[-1].kept is None and not ends)

@@ -158,17 +158,19 @@ class _Layout:
             stack.pop()
         if stack and stack[-1].depth == mark.depth and mark.kind != "leaf":
             return stack[-1].new
-        if before >= 0:
-            new = before + STEP
-        elif not stack:
-            new = 0
-        elif stack[-1].kind == "key" and mark.kind == "-":
-            new = max(stack[-1].line + STEP, stack[-1].new)
-        else:
-            new = stack[-1].new + STEP
+        new = before + STEP if before >= 0 else self._below(mark)
         if mark.kind != "leaf":
             stack.append(_Level(mark.column, mark.kind, new))
         return new
+
+    def _below(self, mark: LayoutMark) -> int:
+        """The new column of a mark that begins its line, one level below the innermost open list or mapping."""
+        if not self.stack:
+            return 0
+        level = self.stack[-1]
+        if level.kind == "key" and mark.kind == "-":
+            return max(level.line + STEP, level.new)
+        return level.new + STEP
 
     def _line(self, number: int, indent: int) -> str:
         """A line with its new indentation, and one space where a gap was."""

@@ -148,14 +148,20 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]
     if isinstance(token, ValueToken) and begins:
         raise LayoutKept("a colon without a key before it", lines[mark.line])
     _note_gap(found, before, token)
-    if isinstance(token, BlockEntryToken):
-        marks.append(LayoutMark(mark.column, "-"))
-    elif isinstance(token, KeyToken):
-        marks.append(LayoutMark(mark.column, "key"))
-    elif isinstance(token, _NODES) and begins and not marks:
-        marks.append(LayoutMark(mark.column, "leaf"))
+    kind = _kind(token)
+    if kind and (kind != "leaf" or (begins and not marks)):
+        marks.append(LayoutMark(mark.column, kind))
     if not marks:
         del found.marks[mark.line]
+
+
+def _kind(token: Any) -> str:
+    """The kind of the mark of a token; empty if it has none."""
+    if isinstance(token, BlockEntryToken):
+        return "-"
+    if isinstance(token, KeyToken):
+        return "key"
+    return "leaf" if isinstance(token, _NODES) else ""
 
 
 def _note_gap(found: Structure, before: Any, token: Any) -> None:

@@ -39,9 +39,9 @@ def _run(
     if not view.options.get("template_commands"):
         hint = "use a grain or the pillar, or a state with a guard; or allow it in agent.yaml: template_commands: true"
         raise Forbidden(f"templates may not run commands: {cmd}", hint)
-    given = env if isinstance(env, Mapping) else {key: value for part in env or () for key, value in part.items()}
     argv = cmd if isinstance(cmd, list) else [shell, "-c", cmd] if python_shell else shlex.split(cmd)
-    named = {"LC_ALL": "C", **{key: str(value) for key, value in given.items()}}
+    given = [env] if isinstance(env, Mapping) else env or []
+    named = {"LC_ALL": "C", **{key: str(value) for part in given for key, value in part.items()}}
     if runas:
         argv, options = _as_user(runas, argv, cwd, named)
     else:

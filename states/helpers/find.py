@@ -10,7 +10,7 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -45,7 +45,7 @@ TIMEOUT = 30.0
 
 @looking("file.find")
 def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
-    """All paths below one (a glob may match several) that satisfy the options, sorted.
+    """All paths below a path, or below each match of a glob, that satisfy the options, sorted.
 
     Raises `ValueError` for unknown options.
     """
@@ -56,13 +56,24 @@ def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
     letters = str(options.get("type", "")).replace(",", "")
     words = [word for word in str(options.get("print", "path")).split(",") if word in PRINTED]
     least, most = int(options.get("mindepth", 0)), options.get("maxdepth")
-    found = []
-    for root in hostfiles.matching(os.path.expanduser(path)):  # noqa: PTH111 - text in, text out
-        for depth, place in _at_and_below(root, None if most is None else int(most)):
-            each, name = place.path, os.path.basename(place.path)  # noqa: PTH119 - the same
-            if depth >= least and all(test(name, pattern) for test, pattern in tests) and _is(place, letters):
-                found.append([PRINTED[word](each) for word in words] if len(words) > 1 else PRINTED[words[0]](each))
-    return sorted(found)
+    places = (
+        place
+        for root in hostfiles.matching(os.path.expanduser(path))  # noqa: PTH111 - text in, text out
+        for depth, place in _at_and_below(root, None if most is None else int(most))
+        if depth >= least
+    )
+    return sorted(_printed(place.path, words) for place in places if _fits(place, tests, letters))
+
+
+def _fits(place: paths.Place, tests: Sequence[tuple[Callable[[str, str], bool], str]], letters: str) -> bool:
+    """Whether the name of a path passes all tests, and the path is of one of the types."""
+    name = os.path.basename(place.path)  # noqa: PTH119 - text in, text out
+    return all(test(name, pattern) for test, pattern in tests) and _is(place, letters)
+
+
+def _printed(path: str, words: Sequence[str]) -> Any:
+    """The properties of a path that these words of `print` name; without a list if there is one word."""
+    return [PRINTED[word](path) for word in words] if len(words) > 1 else PRINTED[words[0]](path)
 
 
 def _at_and_below(root: str, most: int | None) -> Iterator[tuple[int, paths.Place]]:

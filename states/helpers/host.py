@@ -212,33 +212,34 @@ looking("pkg.list_pkgs")(lambda view, **_: installed())
 
 def version_cmp(one: str, two: str, ignore_epoch: bool = False) -> int:
     """-1, 0 or 1: which of two versions of Debian packages is the newer."""
-    pair = [_version(text, ignore_epoch) for text in (one, two)]
-    return (pair[0] > pair[1]) - (pair[0] < pair[1])
+    return _order(_version(one, ignore_epoch), _version(two, ignore_epoch))
+
+
+def _order(one: Any, two: Any) -> int:
+    """-1, 0 or 1: which of two values is greater."""
+    return int(one > two) - int(one < two)
 
 
 def _version(text: str, ignore_epoch: bool) -> tuple[int, Any, Any]:
-    epoch, colon, rest = str(text).partition(":")
-    upstream, _, revision = (
-        (rest if colon else epoch).rpartition("-")
-        if "-" in (rest if colon else epoch)
-        else (rest if colon else epoch, "", "0")
-    )
+    epoch, colon, rest = str(text).partition(":") if ":" in str(text) else ("", "", str(text))
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "0")
     return (0 if ignore_epoch or not colon else int(epoch or 0), _PARTS(upstream), _PARTS(revision))
 
 
 def _compare(one: str, two: str) -> int:
     """Debian's order of one part of a version: words and numbers in turn, `~` before everything."""
     while one or two:
-        words = [re.match(r"\D*", text)[0] for text in (one, two)]  # type: ignore[index] # matches always
-        weights = [[_weight(char) for char in word] + [0] for word in words]
-        if weights[0] != weights[1]:
-            return -1 if weights[0] < weights[1] else 1
-        one, two = one[len(words[0]) :], two[len(words[1]) :]
-        numbers = [re.match(r"\d*", text)[0] for text in (one, two)]  # type: ignore[index] # matches always
-        if int(numbers[0] or 0) != int(numbers[1] or 0):
-            return -1 if int(numbers[0] or 0) < int(numbers[1] or 0) else 1
-        one, two = one[len(numbers[0]) :], two[len(numbers[1]) :]
+        (word, number, one), (other_word, other_number, two) = _split(one), _split(two)
+        if order := _order((word, number), (other_word, other_number)):
+            return order
     return 0
+
+
+def _split(text: str) -> tuple[list[int], int, str]:
+    """The first word of a text, as weights of its letters, the number after it, and the rest."""
+    found = re.match(r"(\D*)(\d*)", text)
+    word, digits = found.groups() if found else ("", "")  # the pattern matches always
+    return [*map(_weight, word), 0], int(digits or 0), text[len(word) + len(digits) :]
 
 
 def _weight(char: str) -> int:

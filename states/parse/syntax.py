@@ -39,16 +39,12 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     line = lines[mark.line] if mark is not None else ""
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
-    begun = (
-        lines[error.context_mark.line]
-        if error.context_mark is not None and error.context_mark.line < len(lines)
-        else ""
-    )
-    hint = (
-        INDENT if KIND.fullmatch(begun.rstrip()) else next((hint for part, hint in HINTS.items() if part in said), "")
-    )
-    if error.context and error.context_mark is not None and begun:
-        said += f" ({error.context} that began in line {document.location(error.context_mark).line})"
+    opened = error.context_mark
+    begun = lines[opened.line] if opened is not None and opened.line < len(lines) else ""
+    known = next((hint for part, hint in HINTS.items() if part in said), "")
+    hint = INDENT if KIND.fullmatch(begun.rstrip()) else known
+    if error.context and begun:
+        said += f" ({error.context} that began in line {document.location(opened).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
 
 

@@ -27,6 +27,11 @@ class Tag(NamedTuple):
     assigns: bool
     """The tag is a `set` that contains its value."""
 
+    @property
+    def opens(self) -> bool:
+        """Whether the tag opens a block."""
+        return (self.word in BLOCKS and not self.assigns) or self.word in LOADS
+
 
 def unclosed_tag(
     environment: jinja2.Environment, text: str, error: jinja2.TemplateSyntaxError
@@ -36,12 +41,9 @@ def unclosed_tag(
     open_tags: list[Tag] = []
     for tag in _tags(environment, text):
         if tag.word in ("{{", "{%", "{#"):
-            return (
-                (tag.line, f"this {tag.word} is not closed")
-                if tag.line < error.lineno or "end of template" in said
-                else None
-            )
-        if (tag.word in BLOCKS and not tag.assigns) or tag.word in LOADS:
+            is_cause = tag.line < error.lineno or "end of template" in said
+            return (tag.line, f"this {tag.word} is not closed") if is_cause else None
+        if tag.opens:
             open_tags.append(tag)
         elif tag.word.startswith("end") and open_tags:
             if tag.word != _end_of(open_tags[-1].word):
@@ -49,11 +51,15 @@ def unclosed_tag(
             open_tags.pop()
     if not open_tags or INNERMOST.search(said) is None:
         return None
-    last = open_tags[-1]
+    return _not_closed(open_tags[-1], said, error.lineno)
+
+
+def _not_closed(tag: Tag, said: str, line: int) -> tuple[int, str]:
+    """The line at which to report a tag that is not closed, and a message; `said` is Jinja's error in `line`."""
     if wrong := WRONG.search(said):
-        opened = f"{{% {last.word} %}} of line {last.line} is open, and ends with {{% {_end_of(last.word)} %}}"
-        return error.lineno, f"{{% {wrong[1]} %}} closes nothing here: {opened}"
-    return last.line, f"{{% {last.word} %}} is not closed: {{% {_end_of(last.word)} %}} is missing"
+        opened = f"{{% {tag.word} %}} of line {tag.line} is open, and ends with {{% {_end_of(tag.word)} %}}"
+        return line, f"{{% {wrong[1]} %}} closes nothing here: {opened}"
+    return tag.line, f"{{% {tag.word} %}} is not closed: {{% {_end_of(tag.word)} %}} is missing"
 
 
 def _end_of(word: str) -> str:

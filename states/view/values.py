@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 MISSING: Any = object()
@@ -25,15 +25,17 @@ def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> An
 
 def _step(data: Any, part: Any) -> Any:
     """The value one level down; MISSING if there is none."""
-    number = int(part) if isinstance(part, int) or (isinstance(part, str) and part.lstrip("-").isdecimal()) else None
+    key = int(part) if isinstance(part, str) and part.lstrip("-").isdecimal() else part
     if isinstance(data, Mapping):
-        return data[part] if part in data else MISSING if number is None else data.get(number, MISSING)
-    if not isinstance(data, (list, tuple)):
-        return MISSING
-    word = part if number is None else number
-    inner = next((item[word] for item in data if isinstance(item, Mapping) and word in item), MISSING)
-    if inner is MISSING and number is not None and -len(data) <= number < len(data):
-        return data[number]
+        return data[part] if part in data else data.get(key, MISSING)
+    return _item(data, key) if isinstance(data, (list, tuple)) else MISSING
+
+
+def _item(items: Sequence[Any], key: Any) -> Any:
+    """The value of a key in the mappings of a list, or the item at a position; MISSING if there is neither."""
+    inner = next((item[key] for item in items if isinstance(item, Mapping) and key in item), MISSING)
+    if inner is MISSING and isinstance(key, int) and -len(items) <= key < len(items):
+        return items[key]
     return inner
 
 
@@ -45,15 +47,18 @@ def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart")
     takes the later one.
     """
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
-        return (
-            [*base, *(item for item in over if item not in base)]
-            if lists and isinstance(base, list) and isinstance(over, list)
-            else over
-        )
-    result = copy.copy(base) if isinstance(base, dict) else dict(base)
+        return _joined(base, over) if lists else over
     if strategy == "list":
         return {key: [value, over[key]] if key in over else value for key, value in base.items()}
+    result = copy.copy(base) if isinstance(base, dict) else dict(base)
     for key, value in over.items():
         whole = key not in result or strategy in {"overwrite", "aggregate"}
         result[key] = value if whole else merge(result[key], value, lists=lists)
     return result
+
+
+def _joined(base: Any, over: Any) -> Any:
+    """One list of the items of two lists, each once; `over` if one of the two is not a list."""
+    if not (isinstance(base, list) and isinstance(over, list)):
+        return over
+    return [*base, *(item for item in over if item not in base)]

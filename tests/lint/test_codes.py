@@ -19,7 +19,7 @@ RAISERS = [
     ROOT / "agent/settings.py",
     ROOT / "agent/facts.py",
 ]
-RAISERS += [ROOT / "agent/paths.py", ROOT / "agent/cli/options.py", ROOT / "agent/cli/check.py"]
+RAISERS += [ROOT / "agent/paths.py", ROOT / "agent/cli/options.py", ROOT / "agent/verbs/check.py"]
 NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed"}
 """What is written like a code, and is none."""
 
