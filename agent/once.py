@@ -91,14 +91,14 @@ async def _converge(
                         await _swap(host, engine, settings, compiled, whole=whole, only=only)
                         declared = {call.identity for call in compiled.compilation.calls}
                         if settings.engine.noop:
-                            _tell_what_is_owed(journal, declared if only is None else only, emit)
+                            _report_pending(journal, declared if only is None else only, emit)
                         record = await engine.settle()
                         await host.flushes.done()
                         if host.flushes.trouble:
                             _tell_of_flushes(host.flushes.trouble, emit)
                             return replace(record, converged=False, broken_off=True)
                         if only is not None and not settings.engine.noop:
-                            _tell_what_is_owed(journal, declared.difference(only), emit)
+                            _report_pending(journal, declared.difference(only), emit)
                         return replace(record, converged=False, broken_off=True) if agent and agent.gone else record
                 except TimeoutError:
                     return None
@@ -152,12 +152,12 @@ def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
         emit(Notice("warning", condition.code, "", condition.text))
 
 
-def _tell_what_is_owed(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
+def _report_pending(journal: Journal, identities: Collection[str], emit: Callable[[Event], None]) -> None:
     """Report each delivery that is due to one of these states."""
     for upstream, downstream, kind in journal.owed():
         if downstream in identities:
             what = "refreshed" if kind in REFRESHING else "run"
-            text = f"is to be {what}, for {upstream} has {'failed' if kind in ON_FAILURE else 'changed'}"
+            text = f"will be {what}, because {upstream} has {'failed' if kind in ON_FAILURE else 'changed'}"
             emit(Notice("info", "owed", downstream, text))
 
 

@@ -51,7 +51,7 @@ def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
         "Made by": f"holdfast {version()} plan",
     }
     rows = list(_rows(compiled, run.outcomes, redactor))
-    notes = [redactor(f"Owed for an earlier change: {each.identity} {each.text}") for each in run.owed]
+    notes = [redactor(f"Pending after an earlier change: {each.identity} {each.text}") for each in run.owed]
     return "".join(page(f"Plan for {grains['id']}", redactor(facts), rows, notes))
 
 

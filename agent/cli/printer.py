@@ -83,7 +83,7 @@ class Printer:
     def _owe(self, notice: Notice) -> None:
         self.owed.append(notice)
         if self._show and not self._quiet:
-            self._say(f"owed: {notice.identity} {notice.text}")
+            self._say(f"pending: {notice.identity} {notice.text}")
 
     def _warn(self, notice: Notice) -> None:
         """Print a notice: for people a sentence; with a traceback, or for programs, a line of the log."""

@@ -78,10 +78,10 @@ def test_what_the_rest_is_owed_is_told_and_delivered_by_the_next_run(tree):
     """The file is right by then, and the restart comes all the same."""
     done = tree("apply", "--only", "d/conf", check=0)
 
-    assert "owed: cmd.wait[service] is to be refreshed" in done.stdout
-    assert "owed: cmd.wait[listener] is to be refreshed" in done.stdout
+    assert "pending: cmd.wait[service] will be refreshed" in done.stdout
+    assert "pending: cmd.wait[listener] will be refreshed" in done.stdout
     assert not (tree.host / "restarts").exists()
-    assert "owed: " not in tree("plan", "--only", "aside", check=2).stdout
+    assert "pending: " not in tree("plan", "--only", "aside", check=2).stdout
     tree("apply", check=0)
     assert (tree.host / "restarts").read_text() == "restart\n"
     assert (tree.host / "heard").read_text() == "heard\n"

@@ -95,14 +95,14 @@ def test_what_apply_could_not_deliver_the_agent_does(tree):
         paused(tree, agent)
         (tree.host / "go").unlink()
         assert tree("apply", "web", check=1).stderr == ""
-        told = f"owed: cmd.wait[restart] is to be refreshed, for file.managed[{tree.host}/conf] has changed"
+        told = f"pending: cmd.wait[restart] will be refreshed, because file.managed[{tree.host}/conf] has changed"
         assert told in tree("plan").stdout
         assert tree.json("plan")["owed"][0]["identity"] == "cmd.wait[restart]"
         (tree.host / "go").touch()
         tree("resume")
         agent.wait(lambda: restarts(tree) == 2, "the restart")
         tree("trigger", "cmd.wait[restart]")  # whatever is to come has come then
-    assert "owed" not in tree("plan").stdout
+    assert "pending" not in tree("plan").stdout
     assert restarts(tree) == 2
 
 
