@@ -81,7 +81,7 @@ class FakeProviderHost:
             known.insert(0, given.get(table) or {})
 
     def _answer(self, table: str, line: str) -> Any:
-        """Return the answer to a command or call, after it has changed the host. Raises `Permanent` if there is none."""
+        """Return the answer to a command or call, after changing the host. Raises `Permanent` if there is none."""
         for answers in self._answers[table]:
             for pattern, answer in answers.items():
                 if fits(pattern, line):
@@ -94,7 +94,10 @@ class FakeProviderHost:
     # -- what providers use --------------------------------------------------------------------------------------
 
     async def run(self, *argv: str, check: bool = True, stdin: str | None = None, **_: Any) -> Completed:
-        """Answer a command from the table. Raises `Permanent` for an unknown command, and with `check` for a failure."""
+        """Answer a command from the table.
+
+        Raises `Permanent` for an unknown command and, with `check`, for a failure.
+        """
         line = " ".join(argv)
         self.calls.append(line if stdin is None else f"{line} <<< {stdin.rstrip()}")
         answer = self._answer("commands", line)

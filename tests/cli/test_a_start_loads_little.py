@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 SRC = Path(__file__).resolve().parents[2] / "src"
-RUN = "import sys; from holdfast.agent.cli.main import main\ntry: main(sys.argv[1:])\nfinally: print(*sorted(sys.modules), file=sys.stderr)"
+RUN = (
+    "import sys; from holdfast.agent.cli.main import main\ntry: main(sys.argv[1:])\n"
+    "finally: print(*sorted(sys.modules), file=sys.stderr)"
+)
 
 
 def loaded(tmp_path: Path, text: str) -> set[str]:
@@ -98,7 +101,7 @@ def test_what_was_said_before_an_error_is_written(tmp_path: Path) -> None:
 
 
 def test_all_that_was_said_is_written_before_the_end(tmp_path: Path) -> None:
-    """The process leaves at once, but nothing of a long report is lost in a pipe, and a device that is full is an error."""
+    """The process exits at once, but a pipe gets all of a long report, and a full device is an error."""
     (tmp_path / "a.sls").write_text("".join(f"s{number}:\n  test.nop: []\n" for number in range(2000)))
     words = [sys.executable, "-m", "holdfast", "plan", "--states", str(tmp_path), "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(SRC)}

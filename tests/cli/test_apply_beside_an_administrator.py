@@ -20,7 +20,10 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.resources import package_locks
 from holdfast_process import Tree
 
-HOLD = "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); sys.stdin.read()"
+HOLD = (
+    "import fcntl, sys; f = open(sys.argv[1], 'w'); fcntl.lockf(f, fcntl.LOCK_EX); print('held', flush=True); "
+    "sys.stdin.read()"
+)
 
 
 class Apt:
@@ -99,7 +102,8 @@ def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
     assert (tree.host / "theirs").read_text() == "x\n"
     waits, warning = told.err.splitlines()
     assert re.fullmatch(
-        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its package",
+        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its "
+        r"package",
         waits,
     )
     assert warning.endswith("uses the package manager: packages that it may change are left alone meanwhile")

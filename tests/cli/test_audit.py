@@ -61,7 +61,8 @@ def tree(tmp_path):
     tree.pillar("app:\n  password: correct-horse\n")
     tree.sls(
         "site",
-        '"HOST/a<script>alert(1)<b>\'":\n  file.managed:\n    - contents: |\n        </pre><script>alert(2)</script> & correct-horse\n'
+        '"HOST/a<script>alert(1)<b>\'":\n  file.managed:\n    - contents: |\n'
+        "        </pre><script>alert(2)</script> & correct-horse\n"
         "HOST/moded:\n  file.managed:\n    - mode: '0600'\n"
         "HOST/right:\n  file.directory: []\n"
         "/etc/ssh/sshd_config.d/holdfast-test.conf:\n  file.managed:\n    - makedirs: true\n"

@@ -62,7 +62,7 @@ def test_warnings_alone_are_0_and_with_strict_1(tree):
 
 
 def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
-    """By the command line or the settings, or both: warnings, which tell what comes of it. A pattern that matches nothing is told."""
+    """On the command line or in the settings, or both: warnings that say the effect, also for unused patterns."""
     tree.sls("nginx/conf", "HOST/odd:\n  file.directory:\n    - colour: red\n")
     assert "name their SLS in `lenient`" in tree("check", check=3).stdout
     done = tree("check", "--lenient", "nginx*", check=0)

@@ -48,7 +48,8 @@ def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
     tree.file()
     code = (
         "import sys, atexit;"
-        "atexit.register(lambda: print([m for m in ('watchdog', 'dbus_fast', 'rich.console', 'aiohttp') if m in sys.modules]));"
+        "atexit.register(lambda: print([m for m in ('watchdog', 'dbus_fast', 'rich.console', "
+        "'aiohttp') if m in sys.modules]));"
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
     )
     words = [COMMAND[0], "-c", code, "apply", "--config", str(tree.config)]
@@ -63,7 +64,8 @@ def test_asking_a_running_agent_imports_next_to_nothing(verb, tmp_path):
     tree = Tree(tmp_path)
     code = (
         "import sys, atexit;"
-        "atexit.register(lambda: print([m for m in ('pydantic', 'jinja2', 'asyncio', 'structlog', 'rich') if m in sys.modules]));"
+        "atexit.register(lambda: print([m for m in ('pydantic', 'jinja2', 'asyncio', 'structlog', "
+        "'rich') if m in sys.modules]));"
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
     )
     words = [

@@ -120,7 +120,7 @@ def told_by_run(directory):
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory):
-    """A running agent with odd resources, an installed program to ask it, and the root directory that `holdfast install` has filled."""
+    """A running agent with unusual resources, an installed program, and the root of `holdfast install`."""
     tmp_path = tmp_path_factory.mktemp("told")
     program = tmp_path / "bin/holdfast"
     tree = Tree(tmp_path / "tree")

@@ -89,7 +89,7 @@ def test_webserver_compiles_for_each_family(tmp_path):
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.iterdir()))
 def test_nothing_is_to_be_said_against_an_example(example, tmp_path):
-    """Users copy them: they compile on a host of either family, in the form that `fmt` gives, and lint has no warning."""
+    """Users copy the examples: they compile for both families, in the form of `fmt`, without a warning of lint."""
     tree = tmp_path / example
     shutil.copytree(EXAMPLES / example, tree)
     (tree / "pillar").mkdir(exist_ok=True)

@@ -103,8 +103,10 @@ def test_another_user_is_not_permitted(tmp_path: Path) -> None:
         for parent in (tmp_path, *tmp_path.parents[:3]):
             parent.chmod(parent.stat().st_mode | 0o011)
         code = (
-            "import os, sys\nfrom holdfast.agent.cli.main import main\nfrom holdfast.agent.cli import resource_table, exits\n"
-            "import holdfast.agent.paths, holdfast.agent.settings, holdfast.agent.control.client, holdfast.agent.cli.terminal\n"
+            "import os, sys\nfrom holdfast.agent.cli.main import main\n"
+            "from holdfast.agent.cli import resource_table, exits\n"
+            "import holdfast.agent.paths, holdfast.agent.settings, holdfast.agent.control.client, "
+            "holdfast.agent.cli.terminal\n"
             "os.setgid(12345); os.setuid(12345)\nmain(sys.argv[1:])"
         )
         done = subprocess.run(

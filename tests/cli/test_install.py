@@ -1,4 +1,4 @@
-"""`install` and `uninstall` on a root directory of their own: complete, repeatable, and never at the cost of what is somebody's."""
+"""`install` and `uninstall` in a root directory of their own: complete, repeatable, and careful with others' files."""
 
 import hashlib
 import shutil
@@ -123,7 +123,10 @@ def test_pages_of_a_package_are_its_own(root):
     info.mkdir(parents=True)
     (info / "format").write_text("1\n")
     (info / "holdfast.list").write_text(f"/.\n/{PAGES[3].path}\n")
-    status = "Package: holdfast\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: x\nDescription: x\n"
+    status = (
+        "Package: holdfast\nStatus: install ok installed\nArchitecture: all\nVersion: 1\nMaintainer: x\n"
+        "Description: x\n"
+    )
     (root / "var/lib/dpkg/status").write_text(status)
     lines = list(uninstall(root))
 
@@ -208,7 +211,7 @@ def test_uninstall_of_nothing_is_no_error(root):
 
 
 def test_an_interpreter_that_others_can_change_is_refused(tmp_path, monkeypatch):
-    """Also where the environment is root's, and only a link in it leads there: root would run what somebody else puts in its place."""
+    """Also if the environment is root's and only a link in it leads there: root would run another user's code."""
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/python3").touch()
     (tmp_path / "ours").mkdir()

@@ -1,4 +1,4 @@
-"""What `status`, `why` and `watch` put on the terminal: complete in a file, cut to the line and coloured on a terminal, never obeyed by it."""
+"""The output of `status`, `why` and `watch`: complete in a file, cut and coloured on a terminal, and safe to show."""
 
 import re
 import time

@@ -1,4 +1,4 @@
-"""Whatever names and contents users choose, no control character and no change of direction reaches a terminal or the journal."""
+"""Names and contents of users: no control character or change of direction reaches a terminal or the journal."""
 
 from __future__ import annotations
 
@@ -56,20 +56,28 @@ ENTRY = {
     "changes": {EVIL: [EVIL]},
 }
 ROW = {
-    "identity": EVIL, "state": "failed", "comment": EVIL, "name": "x", "sls": EVIL, "pending_refresh": True, "next": 1.0,
-    "last_change": {"at": 1.0, "cause": "drift", "comment": EVIL},
+    "identity": EVIL, "state": "failed", "comment": EVIL, "name": "x", "sls": EVIL, "pending_refresh": True,
+    "next": 1.0, "last_change": {"at": 1.0, "cause": "drift", "comment": EVIL},
 }  # fmt: skip
 HEALTH = [{"severity": "error", "text": EVIL, "code": "x"}]
 FACTS = {
-    "identity": EVIL, "state": "failed", "file": EVIL, "line": 1, "sls": EVIL, "position": 0, "reason_for_place": EVIL, "running": False,
-    "running_for": None, "last": {"at": 1.0, "ran": True, "attempts": 2, "duration": 1.0, "cause": "drift", "by": [EVIL], "comment": EVIL},
-    "last_change": {"at": 1.0, "cause": "drift"}, "waits": [{"text": EVIL, "who": [{"identity": EVIL, "state": "ok"}], "more": 1}],
+    "identity": EVIL, "state": "failed", "file": EVIL, "line": 1, "sls": EVIL, "position": 0,
+    "reason_for_place": EVIL, "running": False, "running_for": None, "last": {
+        "at": 1.0, "ran": True, "attempts": 2, "duration": 1.0, "cause": "drift", "by": [EVIL], "comment": EVIL,
+    },
+    "last_change": {"at": 1.0, "cause": "drift"}, "waits": [
+        {"text": EVIL, "who": [{"identity": EVIL, "state": "ok"}], "more": 1},
+    ],
     "blocked_by": [{"identity": EVIL, "state": "ok", "comment": EVIL}], "next": [{"what": "end"}],
-    "history": [{"at": 1.0, "duration": 1.0, "cause": "drift", "times": 2, "first": 1.0, "comment": EVIL, "what": "failed"}],
+    "history": [
+        {"at": 1.0, "duration": 1.0, "cause": "drift", "times": 2, "first": 1.0, "comment": EVIL, "what": "failed"},
+    ],
     "needs": [{"identity": EVIL, "state": "ok", "requisite": "require", "pending": 0}], "needed_by": [],
 }  # fmt: skip
 FRAME = {
-    "id": EVIL, "counts": {"resources": 1, "failed": 1}, "converged": False, "noop": False, "status": EVIL, "health": HEALTH,
+    "id": EVIL, "counts": {
+        "resources": 1, "failed": 1,
+    }, "converged": False, "noop": False, "status": EVIL, "health": HEALTH,
     "pass": {"number": 1, "cause": "start", "running": False, "text": EVIL, "at": 1.0},
     "rows": [{"identity": EVIL, "state": "failed", "comment": EVIL}],
     "recent": [{"at": 1.0, "what": "failed", "identity": EVIL, "times": 1, "duration": 1.0, "cause": "drift"}],

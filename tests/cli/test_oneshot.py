@@ -46,7 +46,8 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
     place = f"{tree.etc}/states/early.sls:4:3"
 
     assert tree(verb).stderr == (
-        f"warning: {who} needs the directory {tree.host}/d, but {provider} ({place}) comes after it: on an empty machine it fails; "
+        f"warning: {who} needs the directory {tree.host}/d, "
+        f"but {provider} ({place}) comes after it: on an empty machine it fails; "
         f"require 'file: {tree.host}/d', or move the state down\n"
     )
 
@@ -75,7 +76,8 @@ def test_secrets_of_the_pillar_are_not_told(tree):
     tree.sls(
         "app",
         "HOST/app.conf:\n  file.managed:\n    - contents: |\n        {{ pillar.app.port }} {{ pillar.app.password }}\n"
-        "tell:\n  cmd.run:\n    - name: cat HOST/app.conf\nfail:\n  cmd.run:\n    - name: cat HOST/app.conf >&2; exit 1\n",
+        "tell:\n  cmd.run:\n    - name: cat HOST/app.conf\nfail:\n  cmd.run:\n"
+        "    - name: cat HOST/app.conf >&2; exit 1\n",
     )
 
     told = [tree(verb, *form) for verb in ("plan", "apply") for form in ((), ("--format", "json"))]
@@ -256,7 +258,10 @@ def test_names_choose_what_is_applied(tree):
     assert [path.name for path in tree.host.iterdir()] == ["two"]
 
 
-SLOW = "fast:\n  test.nop: []\n\nslow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n\nlast:\n  test.nop:\n    - require: [slow]\n"
+SLOW = (
+    "fast:\n  test.nop: []\n\nslow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; exec sleep 1000\n\nlast:\n"
+    "  test.nop:\n    - require: [slow]\n"
+)
 
 
 def test_out_of_time_is_4(tree):
@@ -364,7 +369,8 @@ def test_a_refresh_survives_a_failed_run(tree):
     tree.sls(
         "watch",
         "HOST/conf:\n  file.managed:\n    - contents: x\n\n"
-        "restart:\n  cmd.wait:\n    - name: test -e HOST/go && echo done >> HOST/restarts\n    - watch:\n      - file: HOST/conf\n",
+        "restart:\n  cmd.wait:\n    - name: test -e HOST/go && echo done >> HOST/restarts\n    - watch:\n"
+        "      - file: HOST/conf\n",
     )
     tree("apply", check=1)
     (tree.host / "go").touch()
@@ -408,7 +414,8 @@ def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path
     to = tree.host / "to"
     tree.sls(
         "a",
-        f"copy: {{file.copy: [name: {to}, source: {tree.host}/from]}}\nrun: {{cmd.run: [name: 'true', onchanges: [file: copy]]}}\n",
+        f"copy: {{file.copy: [name: {to}, source: {tree.host}/from]}}\n"
+        f"run: {{cmd.run: [name: 'true', onchanges: [file: copy]]}}\n",
     )
 
     done = tree("plan", check=2)

@@ -1,4 +1,4 @@
-"""`apply --only` and `plan --only`: a part of the states with what it requires, and nothing that the rest is owed is forgotten."""
+"""`apply --only` and `plan --only`: a part of the states with its requisites; pending refreshes of others remain."""
 
 from contextlib import closing
 

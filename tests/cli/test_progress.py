@@ -30,7 +30,8 @@ def tree(tmp_path):
     tree.sls(
         "site",
         "HOST/file:\n  file.managed:\n    - contents: x\n"
-        "slow:\n  cmd.run:\n    - name: >-\n        echo first; printf '\\033[31m'correct-'horse\\033[0m\\007'; printf '10%%\\r99%%\\n';\n"
+        "slow:\n  cmd.run:\n    - name: >-\n        echo first; printf '\\033[31m'correct-'horse\\033[0m\\007'; "
+        "printf '10%%\\r99%%\\n';\n"
         "        touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done; echo last\n",
     )
     return tree
@@ -87,7 +88,7 @@ def test_a_pipe_and_a_dumb_terminal_get_lines_alone(tree):
 
 @pytest.mark.parametrize("how", ["ctrl-c", "gone"])
 def test_what_ends_the_run_ends_its_commands(tree, how):
-    """Ctrl-C, and a terminal that goes away: in order, with what was under way named where there is still somebody to read it."""
+    """Ctrl-C, and a terminal that disappears: the run ends in order, and names what was running if it can."""
     tree.sls("site", "slow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; echo up; exec sleep 1000\n")
     terminal = apply(tree)
     terminal.until("    up\r\n")
@@ -213,7 +214,8 @@ def test_a_plan_shows_mode_and_owner_of_what_would_be_created(tree):
     """Declared ones, and those that it gets anyway."""
     tree.sls(
         "site",
-        "HOST/a:\n  file.managed:\n    - mode: '0640'\n    - group: daemon\nHOST/b:\n  file.directory: []\nHOST/c:\n  file.append:\n    - text: x\n",
+        "HOST/a:\n  file.managed:\n    - mode: '0640'\n    - group: daemon\nHOST/b:\n  file.directory: []\nHOST/c:\n"
+        "  file.append:\n    - text: x\n",
     )
     told = tree("plan").stdout
 

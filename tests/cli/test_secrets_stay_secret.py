@@ -33,7 +33,9 @@ harmless: plain
 STATES = """\
 named:
   cmd.run:
-    - name: echo {{ pillar.secrets.deep.pin }} {{ ('user:' ~ pillar.secrets.deep.pin) | base64_encode }} {{ pillar.db.url }} > HOST/named
+    - name: >-
+        echo {{ pillar.secrets.deep.pin }} {{ ('user:' ~ pillar.secrets.deep.pin) | base64_encode }}
+        {{ pillar.db.url }} > HOST/named
 fails:
   cmd.run:
     - name: echo {{ pillar.api_tokens[0] }} Password=dsn-password; exit 3
@@ -123,7 +125,7 @@ def test_errors_of_settings_show_no_secret(tree):
 
 
 def test_a_running_agent_shows_no_secret(tree):
-    """Log, status, why, graph, trace, metrics and live view: all that leaves by the control socket, and the log itself."""
+    """Log, status, why, graph, trace, metrics and live view: all output of the control socket, and the log."""
     socket = tree.root / "state/control.sock"
     with Agent(tree) as agent:
         agent.wait((tree.host / "token-number-one").exists, "the last state")

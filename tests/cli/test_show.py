@@ -148,7 +148,8 @@ def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
     """
     tree.sls(
         "web",
-        "x:\n  zzz.on\ny:\n  test.nop\nw:\n  yyy.off:\n    - require: [zzz: x]\nz:\n  file.absent:\n    - name: /z\n    - colour: red\n",
+        "x:\n  zzz.on\ny:\n  test.nop\nw:\n  yyy.off:\n    - require: [zzz: x]\nz:\n  file.absent:\n    - name: /z\n"
+        "    - colour: red\n",
     )
 
     for stage in ("low", "high"):

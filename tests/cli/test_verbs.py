@@ -80,7 +80,7 @@ def test_importing_all_verbs_loads_nothing_heavy() -> None:
 
 
 def test_one_module_is_enough_for_a_verb(tmp_path: Path) -> None:
-    """The verb in CONTRIBUTING.md, put into a copy of the package: help, manual page, completion and the agent know it."""
+    """The verb of CONTRIBUTING.md, in a copy of the package: help, manual, completion and agent know it."""
     text = (SRC.parent / "CONTRIBUTING.md").read_text()
     (block,) = re.findall(r"^```python\n(\"\"\"`uptime`.*?)^```$", text, re.DOTALL | re.MULTILINE)
     copy = tmp_path / "copy/holdfast"

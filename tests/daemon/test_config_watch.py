@@ -232,7 +232,7 @@ async def test_update_watches_something_else(root, tmp_path):
 
 
 async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch):
-    """An update, a look, and watchdog's own walk when it begins to watch or ends: none of them runs in the loop's thread."""
+    """An update, a poll, and watchdog's own walk at its start or end: none runs in the thread of the loop."""
     (tmp_path / "elsewhere").mkdir()
     walkers = {}
 
@@ -383,7 +383,7 @@ async def test_a_lack_of_descriptors_while_it_watches(root, monkeypatch):
 
 
 async def test_what_no_event_told_is_watched_from_then_on(root):
-    """Where watchdog lost a directory, the look at the interval finds the change, and the next one is told by an event."""
+    """If watchdog lost a directory, the next poll finds the change, and later changes are events again."""
     async with Watching(usual(root), rescan=1) as watching:
         watching.deafen()
         (root / "states/web.sls").write_text("")

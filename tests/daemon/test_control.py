@@ -149,7 +149,7 @@ async def test_rows_arrive_whole_and_covered(control, logs, size, head):
 
 
 async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
-    """While its rows are made, redacted and sent, the loop goes on: no more than ten are made at once when they take long."""
+    """While its rows are made, redacted and sent, the loop continues: slow rows are made ten at a time."""
     path, agent = control
     monkeypatch.setattr(answers, "SLICE", 0.0)
     turns, made = 0, Counter()

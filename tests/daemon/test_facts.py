@@ -21,7 +21,10 @@ RELEASES = {
         ("Ubuntu", "Debian", "Ubuntu", "22.04", 22, "jammy", "Ubuntu-22.04"),
     ),
     "rocky": (
-        'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.3"\nPRETTY_NAME="Rocky Linux 9.3 (Blue Onyx)"\n',
+        (
+            'NAME="Rocky Linux"\nID="rocky"\nID_LIKE="rhel centos fedora"\nVERSION_ID="9.3"\n'
+            'PRETTY_NAME="Rocky Linux 9.3 (Blue Onyx)"\n'
+        ),
         ("Rocky", "RedHat", "Rocky Linux", "9.3", 9, "Rocky Linux 9.3 (Blue Onyx)", "Rocky Linux-9"),
     ),
     "alpine": (

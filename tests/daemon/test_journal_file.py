@@ -1,4 +1,4 @@
-"""The journal's file in a real directory: locked, full, read-only, removed, replaced and damaged while the agent runs."""
+"""The file of the journal: locked, full, read-only, removed, replaced and damaged while the agent runs."""
 
 import asyncio
 import os

@@ -61,7 +61,7 @@ def test_why_names_the_culprit_and_the_line(tree):
 
 
 def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
-    """Nobody wants to type brackets, which shells take for patterns; `why` shows all that have it, `trigger` takes no chances."""
+    """Names without brackets, which are patterns in shells: `why` shows all matches, `trigger` demands one."""
     tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\n")
     with Agent(tree):
         assert tree("why", "below", check=0).stdout.startswith("test.nop[below]  blocked\n")
@@ -80,7 +80,8 @@ def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
     """A file is spoken of by its name; whole parts of the path count, and an absolute path is whole already."""
     tree.sls(
         "more",
-        "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\necho bin/true conf: {cmd.run: []}\n",
+        "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\n"
+        "echo bin/true conf: {cmd.run: []}\n",
     )
     with Agent(tree):
         assert tree("why", "app.conf", check=0).stdout.startswith(f"file.exists[{tree.host}/etc/app.conf]")

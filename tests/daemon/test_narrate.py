@@ -183,7 +183,7 @@ def test_diffs_of_several_files_are_shown_once():
 
 
 def test_that_something_was_done_is_said_once():
-    """`nginx: True` below `refreshed service.running[nginx]`, or a command below the sentence that has it, is no news."""
+    """`nginx: True` below `refreshed service.running[nginx]`, or a command below its own sentence, adds nothing."""
     service = Outcome(
         "service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started"
     )

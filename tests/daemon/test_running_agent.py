@@ -60,7 +60,8 @@ def test_states_that_undo_each_other_are_told_by_name(tree):
     (tree.etc / "states" / "source").write_text("one\n")
     tree.sls(
         "fight",
-        "HOST/f:\n  file.managed:\n    - source: salt://source\n\ntwo:\n  file.append:\n    - name: HOST/f\n    - text: two\n",
+        "HOST/f:\n  file.managed:\n    - source: salt://source\n\ntwo:\n  file.append:\n    - name: HOST/f\n"
+        "    - text: two\n",
     )
     with Agent(tree) as agent:
         agent.wait_log("(drift, perhaps undone by file.append[two])")
@@ -145,7 +146,7 @@ def test_a_template_that_reads_the_pillar_follows_it(tree):
 
 
 def test_a_failing_new_command_runs_once_though_pillar_and_states_change_together(tree):
-    """As every `git pull` may change them: a template that reads the pillar follows it, in the same swap, and nothing runs twice."""
+    """A change of both, as by `git pull`: the template follows the pillar in the same swap, and nothing runs twice."""
     tree.settings("watch: {settle: 0.5}\n")
     (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}\n")
     (tree.etc / "pillar/words.sls").write_text("greeting: hi\n")
@@ -284,7 +285,7 @@ def test_a_new_directory_of_states_is_watched_though_what_it_holds_is_broken(tre
 
 
 def test_before_the_first_states_are_read_nothing_is_converged(tree):
-    """Though nothing is dirty, running or failed: whoever waits for the host to be right after a start must not go on."""
+    """Although nothing is dirty, running or failed: a script that waits for convergence must not continue."""
     (tree.root / "state").mkdir(mode=0o700)
     kinds = tree.etc / "resources"
     kinds.mkdir(mode=0o755)

@@ -269,7 +269,7 @@ def test_a_user_who_asks_without_end_does_not_hold_up_the_guard(state):
 
 
 async def test_control_socket_is_private_without_the_umask(state, monkeypatch):
-    """The umask is that of the whole process: a thread that makes a directory at that moment would make one that nobody can enter."""
+    """The umask belongs to the process: a thread that creates a directory then would make it inaccessible."""
     before = os.umask(0)
     try:
         with monkeypatch.context() as patch:
@@ -302,7 +302,10 @@ async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(
 
 
 def test_while_the_journal_is_locked_only_what_others_watch_waits(tree):
-    """For real: what nobody watches is repaired at once, `status` and `plan` answer, and when the lock is gone the rest is repaired and told. SQLite waits for a second."""
+    """The real agent: unwatched resources are repaired at once, and `status` and `plan` answer.
+
+    When the lock is gone, the others are repaired and reported. SQLite waits for a second.
+    """
     told = tree.host / "told"
     tree.sls(
         "site",
@@ -339,11 +342,15 @@ HOST/conf:
 
 
 def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
-    """For real, within the ten seconds that are promised (the guard looks each five): it repairs, it can be asked, and a refresh is not lost by a kill."""
+    """The real agent recovers within the promised ten seconds (the check runs every five).
+
+    It repairs, answers requests, and loses no refresh when it is killed.
+    """
     hook = tree.host / "hook"
     tree.sls(
         "site",
-        f"HOST/conf:\n  file.managed:\n    - contents: right\n'echo told >> {hook}':\n  cmd.run:\n    - onchanges: [{{file: HOST/conf}}]\n",
+        f"HOST/conf:\n  file.managed:\n    - contents: right\n'echo told >> {hook}':\n  cmd.run:\n"
+        f"    - onchanges: [{{file: HOST/conf}}]\n",
     )
     with Agent(tree) as agent:
         shutil.rmtree(tree.root / "state")

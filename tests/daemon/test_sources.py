@@ -1,4 +1,7 @@
-"""Sources as they change under a running agent: new content is a change of the states, and drift is repaired with what they were compiled from."""
+"""Sources that change while the agent runs.
+
+New content is a change of the states, and drift is repaired with the content with which the states were compiled.
+"""
 
 import json
 import shutil
@@ -79,9 +82,11 @@ KINDS = {
         "{}\n",
     ),
     "import": (
-        "HOST/out: {file.managed: [{contents: \"{{% import 'files/lib' as lib %}}{{{{ lib.x }}}}\"}, {template: jinja}]}\n".replace(
-            "{{%", "{{ '{%' }}"
+        (
+            "HOST/out: {file.managed: [{template: jinja}, "
+            "{contents: \"{{% import 'files/lib' as lib %}}{{{{ lib.x }}}}\"}]}\n"
         )
+        .replace("{{%", "{{ '{%' }}")
         .replace("%}}", "{{ '%}' }}")
         .replace("{{{{", "{{ '{{' }}")
         .replace("}}}}", "{{ '}}' }}"),

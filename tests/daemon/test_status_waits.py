@@ -55,7 +55,10 @@ def test_it_ends_with_the_pass(tree: Tree) -> None:
 
 
 def test_an_agent_that_hangs_is_not_waited_for(tree: Tree) -> None:
-    """What is asked within a time ends then, and says that nobody answers; an agent that is stopped accepts connections all the same. Costs that time."""
+    """A request with a timeout ends in time and says that no agent answers.
+
+    A stopped agent still accepts connections. The test takes the time of the timeout.
+    """
     (tree.host / "go").touch()
     with Agent(tree) as agent:
         agent.signal(signal.SIGSTOP)

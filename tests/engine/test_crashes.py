@@ -39,7 +39,8 @@ def test_nothing_is_lost_when_the_agent_dies_in_some_moments_of_many_lives(block
     for seed, found in zip(seeds, processes.map(crashes, seeds, chunksize=2), strict=True):
         if found:
             pytest.fail(
-                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(doomed(seed), deaths)}\n"
+                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n"
+                f"{as_a_test(doomed(seed), deaths)}\n"
             )
 
 

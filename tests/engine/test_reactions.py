@@ -1,6 +1,7 @@
 """Commands that react: `watch_files` and `watch_cmd` make them due again.
 
-Really run, on this host; some take seconds, for a watching command has to run a moment to count as armed, and is restarted after a second.
+Really run, on this host; some take seconds, for a watching command has to run a moment to count as armed, and is
+restarted after a second.
 """
 
 from __future__ import annotations

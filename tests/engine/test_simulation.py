@@ -1,7 +1,7 @@
 """Lives of the engine in virtual time: random states and troubles, with what must hold checked after each step of the loop.
 
-A seed is a life, the same each time. `SEEDS` says how many are lived: on CI twenty thousand, else a thousand. One that fails is made
-as small as it gets and printed as what is to be added to `test_lives_that_failed.py`.
+A seed is a life, the same each time. `SEEDS` says how many are lived: on CI twenty thousand, else a thousand. One
+that fails is made as small as it gets and printed as what is to be added to `test_lives_that_failed.py`.
 """
 
 from __future__ import annotations

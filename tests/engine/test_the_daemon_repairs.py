@@ -357,7 +357,10 @@ async def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(benc
             pytest.approx(wait, rel=0.21) for wait in (1, 2, 4, 8, 16, 32, 54, 54)
         ]
         assert [notice.text for notice in bench.notices("flapping")] == [
-            "flapping: failed more than 3 times in a row, each time after an event of its watch. From now on repairs are spaced, up to 60 s apart"
+            (
+                "flapping: failed more than 3 times in a row, each time after an event of its watch. "
+                "From now on repairs are spaced, up to 60 s apart"
+            )
         ]
         bench.machine.broken.clear()
         engine.trigger("zsetting.present[a]")

@@ -1,4 +1,4 @@
-"""What the compiler hands on is kept for as long as the agent runs: it takes little memory, and is the same in all else."""
+"""Compiled resources are kept while the agent runs: they take little memory, and behave like all others."""
 
 import sys
 

@@ -31,7 +31,7 @@ TELLING = {
     "touch": [{}],
     "uncomment": [],
 }
-"""Functions of `file` that put something at their path, with arguments by which they make it; without any, they never do."""
+"""Functions of `file` that create something at their path -> arguments with which they do; others never do."""
 SILENT = {"absent", "exists", "missing", "pruned", "rename"}
 """Those that make nothing."""
 OWNED = {"copy", "directory", "managed", "recurse", "symlink"}

@@ -1,4 +1,4 @@
-"""What something costs, as a ratio within one run: seconds are another thing on each machine, and on a busy one from minute to minute."""
+"""The cost of code as a ratio within one run, because seconds differ between machines and from minute to minute."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRIES = 5
 
 
 def unit() -> None:
-    """A piece of everyday Python: dictionaries, lists, strings, calls. 25 ms of CPU time on the machine it was written on."""
+    """Typical Python: dictionaries, lists, strings, calls. Takes 25 ms of CPU time on the author's machine."""
     found: dict[str, list[int]] = {}
     for number in range(100_000):
         found.setdefault(str(number % 1000), []).append(number)
@@ -21,7 +21,7 @@ def unit() -> None:
 
 
 def effort(work: Callable[[], object], limit: float, than: Callable[[], object] = unit) -> float:
-    """CPU time of `work` divided by that of `than`: of the first try that stays below `limit`, or else the least of all tries."""
+    """CPU time of `work` divided by that of `than`: the first result below `limit`, or the least of all tries."""
     found = float("inf")
     for _ in range(TRIES):
         found = min(found, _seconds(work) / _seconds(than))
@@ -31,7 +31,7 @@ def effort(work: Callable[[], object], limit: float, than: Callable[[], object] 
 
 
 async def longest_pause(work: Callable[[], Awaitable[object]], limit: float) -> float:
-    """Seconds for which the event loop did not go round while `work` ran: in its first try that stays below `limit`, or else in the best of all.
+    """Seconds for which the event loop is blocked while `work` runs: first try below `limit`, or the best.
 
     That this process waits for a CPU is no pause.
     """

@@ -27,7 +27,10 @@ class Machine:
     broken: dict[str, Exception] = field(default_factory=dict)
     """Name -> what `apply` raises; `look NAME` -> what `probe` raises; `refresh NAME` -> what `refresh` raises."""
     gates: dict[str, asyncio.Event] = field(default_factory=dict)
-    """Name -> event that `probe` waits for; `apply NAME`, `refresh NAME`: after the change; `watch NAME`: before arming."""
+    """Name -> event that `probe` waits for.
+
+    `apply NAME`, `refresh NAME`: after the change; `watch NAME`: before arming.
+    """
     unwatchable: set[str] = field(default_factory=set)
     """Names whose watch fails."""
     watchers: dict[str, asyncio.Queue[None]] = field(default_factory=dict)
@@ -37,7 +40,10 @@ class Machine:
     log: list[str] = field(default_factory=list)
     """Calls of kinds in order: `check NAME`, `apply NAME`, `refresh NAME`, ..."""
     done: list[str] = field(default_factory=list)
-    """Effects in order: `look NAME` when a probe starts, `change NAME`, `refresh NAME`, `run NAME` when it has happened."""
+    """Effects in order.
+
+    `look NAME` when a probe starts; `change NAME`, `refresh NAME`, `run NAME` when it has happened.
+    """
     now: int = 0
     """Number of current probes."""
     most: int = 0

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def callbacks() -> Iterator[list[float]]:
-    """CPU seconds of each callback of the event loop that runs meanwhile. What others do on the same cores does not count."""
+    """CPU seconds of each callback of the event loop in this time; other processes on the cores do not count."""
     taken: list[float] = []
     run = asyncio.events.Handle._run
 

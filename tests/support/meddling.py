@@ -1,4 +1,4 @@
-"""A user who acts right before a system call of the path modules: the seam is the name `os` by which they call the system."""
+"""A user acts just before a system call of the path modules, which is intercepted through their name `os`."""
 
 from __future__ import annotations
 

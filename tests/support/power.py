@@ -13,7 +13,7 @@ from holdfast.agent.engine.deliver.journal import Journal
 
 
 class Disk:
-    """Writes the journal at `path` for it; what it held after the last batch that was flushed is what would be left of it."""
+    """Writes the journal at `path`; a loss of power leaves the content after the last batch that was flushed."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -1,6 +1,7 @@
-"""Random trees of states for hypothesis: states in files, with orders, arguments, names and requisites; and how they are written.
+"""Random trees of states for hypothesis, with orders, arguments, names and requisites; and how they are written.
 
-A tree is good: its requisites lead to states that exist and form no loop. It knows the file and line of each thing that it writes.
+A tree is good: its requisites lead to states that exist and form no loop. It knows the file and line of each thing
+that it writes.
 """
 
 from __future__ import annotations
@@ -175,7 +176,7 @@ def compiled(files: Mapping[str, str], *sls: str, **more: Any) -> Compilation:
 
 
 def essence(compilation: Compilation, *, numbers: bool = True) -> list[Any]:
-    """All of a compilation that does not depend on where its directory is; without `numbers` the order as such, not its arithmetic."""
+    """A compilation without the parts that depend on its directory; without `numbers`, only their order."""
     low = [{key: value for key, value in call.low.items() if numbers or key != "order"} for call in compilation.calls]
     return [
         (call.identity, chunk, dict(call.requisites), call.reason if numbers else "")

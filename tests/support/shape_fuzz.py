@@ -1,7 +1,9 @@
-"""Documents of every shape: agent.yaml, grains, pillar, top file, state file, requests. Made from the schemas of the models, with strange values.
+"""Documents of every shape: agent.yaml, grains, pillar, top file, state file, requests.
 
-The answer to each must be a result or an error of ours with a place, never another exception: `Shapes` makes the documents, and `Examiner`
-hands them to what reads them.
+They are made from the schemas of the models, with strange values.
+
+The answer to each must be a result or an error of ours with a place, never another exception: `Shapes` makes the
+documents, and `Examiner` hands them to what reads them.
 """
 
 from __future__ import annotations

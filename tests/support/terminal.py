@@ -55,7 +55,7 @@ class Terminal:
 
 
 def screen(written: bytes) -> list[str]:
-    """The lines that stand on a screen of any height, each without blanks at its end; those that begin with what was erased are not there."""
+    """The lines on a screen of any height, without blanks at their ends and without erased lines."""
     lines, row, column = [""], 0, 0
     for found in MOVES.finditer(written.decode(errors="replace")):
         text, number, command = found[0], found[1], found[2]

@@ -1,8 +1,8 @@
 """Trees of state files and what must hold for each of them, however strange: `corpus`, `mutate`, `examine`, `shrink`.
 
-A tree is a mapping of file names to bytes. Those of the corpus are good; a mutation makes one a little or very wrong. The
-answer of the compiler to any of them must be a compilation or its own problems, each at a line that exists; and a compiler that has
-seen other trees before must answer like a new one.
+A tree is a mapping of file names to bytes. Those of the corpus are good; a mutation makes one a little or very wrong.
+The answer of the compiler to any of them must be a compilation or its own problems, each at a line that exists; and a
+compiler that has seen other trees before must answer like a new one.
 """
 
 from __future__ import annotations
@@ -40,14 +40,20 @@ GRAINS = {"os": "Debian", "id": "web1", "os_family": "Debian", "ipv4": ["127.0.0
 PILLAR = {"k": "v", "users": {"joe": {"uid": 1000}}, "list": ["a", "b"]}
 
 _WORDS = """
-    : - # ! & * | > % @ ` ' " ? , [ ] { } << ~ = \\ \t \r --- ... {{ }} {% %} {# #} {{x}} *x &x *a &a !!int !!binary !!python/name:os.system !!set !!map
+        : - # ! & * | > % @ ` ' " ? , [ ] { } << ~ = \\ \t \r --- ... {{ }} {% %} {# #} {{x}} *x &x *a &a !!int
+    !!binary !!python/name:os.system !!set !!map
     0 -1 0x_ 0b 0o7 0644 1:30 1:0:0.5 .inf -.inf .nan 1e999 null true yes ~ 2001-01-01 99999999999999999999 _ 1_000
-    include exclude extend use use_in require require_in require_any watch watch_in prereq prereq_in onchanges onfail onfail_all listen listen_in
-    order first last names name state fun __id__ sls id top base match compound lamp lamp.lit bell.rung crate.packed file.managed cmd.run test.nop
-    onlyif unless creates check_cmd retry timeout parallel failhard fire_event aggregate runas env no_log rerun delay limit
+        include exclude extend use use_in require require_in require_any watch watch_in prereq prereq_in onchanges
+    onfail onfail_all listen listen_in
+        order first last names name state fun __id__ sls id top base match compound lamp lamp.lit bell.rung
+    crate.packed file.managed cmd.run test.nop
+        onlyif unless creates check_cmd retry timeout parallel failhard fire_event aggregate runas env no_log rerun
+    delay limit
     a b one two web .one ..two ... * ? [a-z] [ a* sls:* #!json #!yaml #!py #!jinja|yaml #!/bin/sh
-    {%include"one.sls"%} {%import"one.sls"as%} {%extends"site.sls"%} {%macro%} {%endmacro%} {%for%} {%endfor%} {%if%} {%endif%} {%set%} {%raw%}
-    {{salt['pillar.get']('k')}} {{pillar}} {{grains|yaml}} {{salt}} {{opts}} {{none}} {{[]|json}} {{self}} {{sls}} {{raise('x')}} {{1/0}} {{'x'*9}}
+        {%include"one.sls"%} {%import"one.sls"as%} {%extends"site.sls"%} {%macro%} {%endmacro%} {%for%} {%endfor%}
+    {%if%} {%endif%} {%set%} {%raw%}
+        {{salt['pillar.get']('k')}} {{pillar}} {{grains|yaml}} {{salt}} {{opts}} {{none}} {{[]|json}} {{self}} {{sls}}
+    {{raise('x')}} {{1/0}} {{'x'*9}}
     {%load_yaml%} {%endload%} {%import_yaml"one.sls"as%} {%do%} {{x.y.z}} {{loop}} {{caller()}} {{super()}}
 """
 WORDS = _WORDS.split()
@@ -414,7 +420,7 @@ def in_time(seconds: float) -> Iterator[None]:
 
 
 def shrink(tree: Tree, fails: Callable[[Tree], bool]) -> Tree:
-    """A tree as small as can be that still fails: whole files, then ranges of lines, then of characters are left out."""
+    """A minimal tree that still fails: without whole files, then ranges of lines, then ranges of characters."""
     for name in sorted(tree):
         smaller = {other: content for other, content in tree.items() if other != name}
         if fails(smaller):

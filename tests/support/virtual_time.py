@@ -1,8 +1,8 @@
 """An event loop whose clock does not wait.
 
-A test whose fixtures include `virtual_time` runs in a `VirtualLoop` (see tests/conftest.py). `asyncio.sleep(3600)` takes
-no time there: whenever no callback is ready, the clock jumps to the next timer. The order of all callbacks is the same
-in each run. `time.time()` advances with the clock of the loop.
+A test whose fixtures include `virtual_time` runs in a `VirtualLoop` (see tests/conftest.py). `asyncio.sleep(3600)`
+takes no time there: whenever no callback is ready, the clock jumps to the next timer. The order of all callbacks is
+the same in each run. `time.time()` advances with the clock of the loop.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from holdfast.agent.engine.model.states import QUIET
 def miscounted(view: View, *, settled: bool) -> Iterator[str]:
     """Where the census, or the list of those who have not acted on something, is not as the vertices are.
 
-    Not `settled`: a swap is under way, or some that have left still run; what these have changed is told when they have ended.
+    Not `settled`: a swap is under way, or some that have left still run; what these have changed is told when they
+    have ended.
     """
     now, census = asyncio.get_running_loop().time(), view.census
     groups = dict(census.counts)

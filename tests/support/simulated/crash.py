@@ -1,7 +1,8 @@
 """Agents that die in the middle: what they leave behind, and what becomes of it.
 
-A life is photographed after each step of its loop in which the machine or the journal has changed: such a scene is what a crash in that very moment would
-leave, for nothing else survives. A scene is then the beginning of another life, with another agent, which may die in its turn.
+A life is photographed after each step of its loop in which the machine or the journal has changed: such a scene is
+what a crash in that very moment would leave, for nothing else survives. A scene is then the beginning of another
+life, with another agent, which may die in its turn.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from simulated.world import World
 CALM = {"drift", "swap", "pause", "recheck"}
 """Troubles in which nothing fails; a pause is a good moment for a restart."""
 MEMORY = "/dev/shm"
-"""Where the journals are: what a loss of power leaves of them says `power.Disk`, and a real disk only takes its time."""
+"""The directory of the journals, in memory: `power.Disk` models a loss of power, and a real disk is slow."""
 HARMLESS = {"noop", "unwatch", "full"}
 """Troubles of plans that have no place here: a look is no run, and what is not watched is told when it is."""
 
@@ -146,7 +147,7 @@ def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
 
 
 def repeats(seed: int) -> list[str]:
-    """What goes wrong, or happens once too often, in a life without failures but with drift, new states and restarts in good order."""
+    """Errors, and effects that happen once too often, in a life with drift and restarts but without failures."""
     chance, whole = random.Random(seed), planned(seed)
     troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
     states = [

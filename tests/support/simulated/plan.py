@@ -1,4 +1,7 @@
-"""What happens in a life: states, troubles, an end. A plan is plain data, so that it can be made from a seed, made smaller and written down."""
+"""The events of a life: states, troubles, an end.
+
+A plan is plain data: it is made from a seed, can be reduced, and can be written down.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ class Plan:
     """Every now and then all is looked at; without it somebody has to trigger what has failed for good."""
     ordering: str = "definition"
     stop: tuple[float, ...] | None = None
-    """None: all is mended, and must be right in the end. Else: it is stopped in the middle, and hurried after so many seconds, if any are given."""
+    """None: the life ends when all troubles are over, and must have converged.
+
+    Otherwise it is stopped in the middle, and hurried after this number of seconds, if one is given.
+    """
     seed: int = 0
     """Of what the engine itself does at random."""
 
@@ -137,9 +143,9 @@ def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
 
 
 def other_state(chance: random.Random, states: list[State]) -> list[State]:
-    """The same states, but that one of them, which there must be, is something else; it has its requisites, and its place among those that send.
+    """The same states, except that one of them (there must be one) declares something else.
 
-    Those of one setting stay as they are.
+    It keeps its requisites, and its place among the senders. States of one setting stay unchanged.
     """
     several = {name for one in states if LATER in one[3] for name in (one[0], *one[3][LATER])}
     single = [index for index, one in enumerate(states) if one[0] not in several]
@@ -230,7 +236,7 @@ def random_kind(
     return kind, spec
 
 
-def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912 - an arm for each kind of trouble
+def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912
     """What happens, each after a little while."""
     for _ in range(chance.randrange(5, 45)):
         name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))

@@ -1,4 +1,4 @@
-"""What must hold at every moment of a life, checked against the machine and the declared requisites, not by what the engine believes."""
+"""Invariants of a life, checked against the machine and the declared requisites, not against the engine's data."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ from simulated.world import FULL, Lined, World
 GATES = ("require", "watch", "recv")
 """Requisites that forbid a run when what they name has failed."""
 MOST_REPAIRS = 12
-"""Within a window of twenty seconds: the five that are free, the one that is one too many, and those that come at growing intervals.
+"""Repairs in a window of twenty seconds: the five free ones, the one too many, and those at growing intervals.
 
-This and the rate limit are about drift of a resource itself: one that has a prereq, or is one, runs for the sake of another, too.
+This and the rate limit are about drift of a resource itself: one that has a prereq, or is one, runs for the sake of
+another, too.
 """
 
 TICK = 1e-6
@@ -183,7 +184,10 @@ class Rules:
         )
 
     def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
-        """A bucket lets through what is in it and what flows in, and one more that had waited for its turn; and never makes wait longer than one takes."""
+        """A bucket passes its content, its inflow, and one that has waited its turn.
+
+        It never delays longer than one takes.
+        """
         rate, burst = vertex.call.meta.limit or 0.0, vertex.call.meta.burst or self._engine.options.burst
         starts = self._starts.setdefault(vertex, [])
         starts.append(now)
@@ -195,7 +199,7 @@ class Rules:
             yield "has debts"
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
-        """Whatever must be settled before it, near or far: its requisites, those that have it as their prereq, and automatic edges."""
+        """What must be settled before it, near or far: its requisites, owners of prereqs, and automatic edges."""
         if self._graph is not self._engine._graph:
             self._graph, self._known = self._engine._graph, {}
         if vertex not in self._known:
@@ -232,7 +236,7 @@ class Rules:
         return self._engine.options.noop if noop is None else noop
 
     def _count_units(self) -> None:
-        """A batch takes one worker, and one place in each semaphore that its members name; what takes long takes none."""
+        """A batch takes one worker, and one place in each semaphore of its members; slow resources take none."""
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
         at_work = {

@@ -1,4 +1,4 @@
-"""What was really done to a machine, against what the states of that time said: who should have been told, and was not."""
+"""The changes of a machine, compared with the states of that time: who should have been notified and was not."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ class Chapter:
     """How much was done before."""
     states: list[State]
     in_force: int | None = None
-    """How much was done when they had taken the place of those before; None: the agent has died first, or has not come so far."""
+    """The number of changes when the swap was complete.
+
+    None: the agent died before, or has not come so far.
+    """
 
 
 def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
@@ -42,7 +45,7 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Refreshes for which nothing has happened since the one before, and runs of actions that are there for changes alone.
+    """Refreshes without a new cause, and runs of actions that only follow changes.
 
     Those that wait for changes in two ways are told twice.
     """
@@ -70,7 +73,11 @@ def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Iterator[Edge]:
-    """Edges that carry this: of the states in force when its run began, of those before (they may have been at work still), and of all that came."""
+    """Edges that carry this change.
+
+    Those of the states in force when the run began, of earlier states, which may still have been running, and of all
+    later states.
+    """
     what, name = done[place].split()
     began = next((number for number in range(place, -1, -1) if done[number] == f"look {name}"), 0)
     number = max(

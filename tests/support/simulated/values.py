@@ -1,4 +1,4 @@
-"""What is sent and received: nobody hears what was not said, everybody hears what was said last, and what is new is called new."""
+"""Sent and received values: only sent values arrive, the last one arrives everywhere, and new ones count as new."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class Values:
         self._published: dict[str, list[str | None]] = {
             identity: [sent["said"]] for identity, sent in engine._journal._sent.items() if "said" in sent
         }
-        """Identity -> what its good runs have sent, the last last; None where it was forgotten. What was before this agent, its journal says."""
+        """Identity -> values that its successful runs sent, in order; None where a value was forgotten.
+
+        Earlier values are in the journal of the previous agent.
+        """
         self._used = dict(engine._journal._received)
         """(identity, argument) -> digest of what it last ran well with."""
 

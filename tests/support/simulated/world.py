@@ -1,4 +1,4 @@
-"""The machine of the lives: what the bench has, and values that are sent, a line that is cut, things done in one go, things that are given back."""
+"""The machine of the lives: the fake machine, sent values, a line that can be cut, batches, and reversals."""
 
 from __future__ import annotations
 
