@@ -64,7 +64,7 @@ def _size(value: Any) -> int:
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
-        return sum(_size(key) + _size(each) for key, each in value.items())
+        return sum(map(_size, value)) + sum(map(_size, value.values()))
     if isinstance(value, (list, tuple)):
         return sum(map(_size, value))
     return 8

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from threading import Lock
 from types import ModuleType
-from typing import Any
+from typing import Any, ClassVar
 
 _lock = Lock()
 _prepare: list[Callable[[ModuleType], None]] = []
@@ -17,19 +17,29 @@ _prepare: list[Callable[[ModuleType], None]] = []
 def prepared_by(prepare: Callable[[ModuleType], None]) -> None:
     """Configure structlog with this function before the next line is logged, or now if structlog is imported."""
     _prepare[:] = [prepare]
+    LazyLogger.configuration += 1
     if "structlog" in sys.modules:
         _structlog()
 
 
 class LazyLogger:
-    """A logger with structlog's methods. It is looked up for each line, because settings may change the output."""
+    """A logger with structlog's methods. It is made when something is first logged after a change of the settings."""
+
+    configuration: ClassVar[int] = 0
+    """Counts the calls of `prepared_by`."""
 
     def __init__(self, name: str, **bound: Any) -> None:
         self._name, self._bound = name, bound
+        self._logger: Any = None
+        self._made_for = -1
+        """The value of `configuration` when the logger was made."""
 
     def __getattr__(self, method: str) -> Any:
         """`info`, `error` and so on."""
-        return getattr(_structlog().get_logger(self._name, **self._bound), method)
+        if self._made_for != (current := self.configuration):
+            self._logger = _structlog().get_logger(self._name, **self._bound).bind()
+            self._made_for = current
+        return getattr(self._logger, method)
 
 
 def _structlog() -> Any:

@@ -140,14 +140,18 @@ def demand_unit(value: str) -> str:
 
 
 def parse_path(value: object) -> object:
-    """Return an absolute path, normalised as text (no `.`, `..`, doubled or trailing slash); `~` is not expanded."""
+    """Return an absolute path, normalised as text (no `.`, `..`, doubled or trailing slash); `~` is not expanded.
+
+    A normalised path is returned as the same object, so that a resource shares the text with its state.
+    """
     if not isinstance(value, str):
         return value
     if not value.startswith("/"):
         raise ValueError(f"{value!r} is not an absolute path: it must begin with /")
     if "\0" in value:
         raise ValueError("a path cannot contain a NUL character")
-    return os.path.normpath(value.replace("//", "/"))
+    normal = os.path.normpath(value.replace("//", "/"))
+    return value if value == normal else normal
 
 
 def plain_numbers(value: object) -> object:

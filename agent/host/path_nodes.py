@@ -122,6 +122,11 @@ class PathNode:
             self.children = {name: child}
         return child
 
+    def share(self, path: str) -> None:
+        """Use this text for the path of a new node, if it is equal: the resource that is watched there has it, too."""
+        if self.path == path:
+            self.path = self.real = path
+
     def drop(self, name: str) -> None:
         """Remove the child node of that name, if there is one."""
         if isinstance(self.children, dict):

@@ -122,6 +122,8 @@ class PathTree:
                 child = node.grow(name)
                 fresh = fresh or (node if first else child)
             node = child
+        if fresh is node:
+            node.share(path)
         return node, fresh or node
 
     def showing(self, real: str) -> list[PathNode]:

@@ -17,6 +17,7 @@ from effort import effort
 from holdfast.agent import logs, nonblocking_output
 from holdfast.agent.console import Console, to_json
 from holdfast.agent.engine.model.events import Outcome, Ran
+from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.logs import Logs, choose, to_journal
 from holdfast.agent.nonblocking_output import JournalOutput, StreamOutput, encode_journal
 from holdfast.agent.settings import LogSettings
@@ -252,6 +253,18 @@ def test_level(pipe):
     structlog.get_logger("x").debug("loud")
 
     assert read(pipe[0]).splitlines()[0].endswith("loud")
+
+
+def test_new_settings_apply_to_existing_loggers(pipe):
+    """A logger that has written a line writes the next one in the new form and at the new level."""
+    log, logger = Logs(LogSettings(format="console"), pipe[1]), LazyLogger("x")
+    logger.info("first")
+    log.configure(LogSettings(format="json", level="debug"))
+    logger.debug("second")
+
+    first, second = read(pipe[0]).splitlines()
+    assert first.endswith("first")
+    assert json.loads(second)["message"] == "second"
 
 
 def test_libraries_and_tracebacks_come_through(pipe):
