@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -29,12 +30,18 @@ if TYPE_CHECKING:
     from holdfast.agent.cli.progress import Progress
 
 
+STDOUT = Path("-")
+"""`-o -`: standard output."""
+
+
 class OneShotRun:
     """One run of `apply` or `plan`. Compiles the states; raises `CompileError`, `UsageError`, and `HoldfastError`."""
 
     def __init__(self, options: OneShotOptions, *, noop: bool) -> None:
-        self._began, self._options = time.monotonic(), options
         _check_output(options)
+        if options.output == STDOUT:
+            options = options._replace(output=None)
+        self._began, self._options = time.monotonic(), options
         settings = options.source.settings()
         if not options.anyway:
             demand_no_other(settings, "plan" if noop else "apply")
@@ -166,7 +173,8 @@ def _check_output(options: OneShotOptions) -> None:
         return
     if options.form != "html":
         raise click.UsageError("-o requires --format html")
-    paths.at(str(options.output.absolute()))
+    if options.output != STDOUT:
+        paths.at(str(options.output.absolute()))
 
 
 def _selected(options: OneShotOptions, settings: Settings, compiled: Compiled) -> frozenset[str] | None:

@@ -15,9 +15,9 @@ from holdfast.agent.verbs import STATES, verb
 @click.option(
     "--output",
     "-o",
-    type=click.Path(path_type=Path, dir_okay=False),
+    type=click.Path(path_type=Path, dir_okay=False, allow_dash=True),
     metavar="FILE",
-    help="File for the HTML page; default stdout.",
+    help="File for the HTML page; default -, which is stdout.",
 )
 @one_shot("text", "json", "html")
 def plan(options: OneShotOptions) -> None:

@@ -138,7 +138,8 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
     assert "/no: No such file or directory" in tree(
         "plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1
     ).stderr.replace("\n", "")
-    assert "-o requires --format html" in tree("plan", "-o", report, check=64).stderr
+    for file in (report, "-"):
+        assert "-o requires --format html" in tree("plan", "-o", file, check=64).stderr
 
 
 def rows(number):
@@ -155,6 +156,15 @@ def rows(number):
         )
         for each in range(number)
     ]
+
+
+def test_a_dash_is_standard_output(tree, tmp_path):
+    """The page alone, as without `-o`; no file of that name is written."""
+    text = tree("plan", "--format", "html", "-o", "-", check=1, cwd=tmp_path).stdout
+
+    assert text.startswith("<!DOCTYPE html>")
+    assert text.rstrip().endswith("</html>")
+    assert not (tmp_path / "-").exists()
 
 
 def test_no_text_becomes_markup():
