@@ -31,8 +31,19 @@ LONGEST = (
     "tests/engine/test_simulation.py",
     "tests/salt/test_same_as_salt.py",
     "tests/engine/test_crashes.py",
+    "tests/resources/test_adversary.py",
+    "tests/lab/test_users_attack.py",
+    "tests/lab/test_packages.py",
+    "tests/lab/test_the_service.py",
+    "tests/daemon/test_running_agent.py",
+    "tests/lab/test_power.py",
+    "tests/lab/test_services.py",
+    "tests/daemon/test_sources.py",
+    "tests/states/test_properties.py",
 )
-"""Modules that several processes begin with: the run is over when the last module is."""
+"""Modules that run first in several processes: the run ends when the last module ends."""
+MEASURES = frozenset({"effort", "longest_pause", "callbacks"})
+"""Functions that measure time: the tests that call them are disturbed by others."""
 
 
 def pytest_xdist_auto_num_workers() -> int:
@@ -40,11 +51,26 @@ def pytest_xdist_auto_num_workers() -> int:
     return 2 * len(os.sched_getaffinity(0))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--timing`."""
+    text = "run tests that measure time with the others, not at all, or alone"
+    parser.addoption("--timing", choices=["with", "without", "alone"], default="with", help=text)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Where several processes take one module after the other, the longest ones come first."""
+    """Keep what `--timing` asks for. In several processes, put the longest modules first."""
+    if (timing := config.getoption("--timing")) != "with":
+        out = [item for item in items if measures_time(item) is not (timing == "alone")]
+        config.hook.pytest_deselected(items=out)
+        items[:] = [item for item in items if item not in set(out)]
     if hasattr(config, "workerinput"):
         places = {config.rootpath / module: place for place, module in enumerate(LONGEST)}
         items.sort(key=lambda item: places.get(item.path, len(places)))
+
+
+def measures_time(item: pytest.Item) -> bool:
+    """Return whether a test itself calls one of the functions that measure time."""
+    return isinstance(item, pytest.Function) and not MEASURES.isdisjoint(item.function.__code__.co_names)
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

@@ -6,19 +6,19 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from typing import Any
 
 import pytest
 
+from extent import SEEDS
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Store
 from simulated.crash import crashes, deaths, doomed, repeats
 from simulated.minimise import as_a_test
 
-LIVES = int(os.environ.get("SEEDS", "20000" if "CI" in os.environ else "1000")) // 20
+LIVES = SEEDS // 20
 BLOCKS = 10
 
 pytestmark = pytest.mark.timeout(900)

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine_bench import Bench, compilation, state
+from extent import CI
 from fake_machine import Action, Machine, Setting
 from holdfast import Permanent
 from holdfast.agent.engine.model.events import PassRecord, Ran
 from virtual_time import simulate
 
+EXAMPLES = 400 if CI else 100
 KINDS = ("require", "require_any", "watch", "onchanges", "onfail", "listen", "prereq")
 
 
@@ -52,7 +54,7 @@ def rows(record: PassRecord) -> list[tuple]:
     return [(o.identity, o.result, o.reason, o.because, o.changes, o.listener) for o in record.outcomes]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
 def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(graph: tuple) -> None:
     """One-shot: one row each (and one for each listener that was due); nothing runs twice; no order depends on chance."""
@@ -73,7 +75,7 @@ def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(grap
     assert sorted(plain) == sorted(call.identity for call in compilation(*states).calls)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
 def test_noop_never_touches_the_machine(graph: tuple) -> None:
     """Whatever the requisites."""

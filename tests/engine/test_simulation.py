@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from engine_bench import state
+from extent import SEEDS
 from fake_machine import Setting
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.journal import Journal
@@ -42,7 +43,6 @@ from simulated.life import digest, faults, faults_of
 from simulated.minimise import as_a_test, smallest
 from simulated.plan import Plan, planned
 
-SEEDS = int(os.environ.get("SEEDS", "20000" if "CI" in os.environ else "1000"))
 BLOCKS = 20
 
 pytestmark = pytest.mark.timeout(900)

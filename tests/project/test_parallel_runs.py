@@ -30,7 +30,7 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(MODULE)
     (tmp_path / "test_b.py").write_text(SKIPPED)
-    (options,) = re.findall(r"-m pytest (.*) \"\$@\"", (ROOT / "scripts/test").read_text())
+    (options,) = re.findall(r"-m pytest (--num.*) \"\$@\"", (ROOT / "scripts/test").read_text())
 
     command = [
         sys.executable,
@@ -55,6 +55,20 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
     assert "test_b.py::test_third: Skipped: something is missing" in done.stdout
     assert len(re.findall(r"^process", done.stdout, re.MULTILINE)) == 2
     assert len(set(re.findall(r"^process \d+", done.stdout, re.MULTILINE))) == 1
+
+
+def test_tests_that_measure_time_run_alone() -> None:
+    """With `--timing=alone` they are all that runs, with `--timing=without` all others run."""
+    module = "tests/lint/test_inspect.py"
+    found = {}
+    for timing in ("with", "without", "alone"):
+        command = [sys.executable, "-m", "pytest", module, "--collect-only", "-q", f"--timing={timing}"]
+        done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        found[timing] = {line for line in done.stdout.splitlines() if line.startswith(module)}
+
+    assert len(found["alone"]) == 1
+    assert found["alone"] | found["without"] == found["with"]
+    assert not found["alone"] & found["without"]
 
 
 def test_the_longest_modules_exist() -> None:
