@@ -20,21 +20,27 @@ def measured():
 
 
 def test_a_compiled_state_takes_little(tmp_path, measured):
-    """With all caches for the next compilation: 2.9 KiB; 4.3 KiB if each resource has its own field names."""
-    lines = [
-        f"/etc/some/place/f{number}:\n  file.managed:\n    - mode: '0644'\n    - contents: the same text\n"
-        for number in range(FILES)
-    ]
-    one, all_of_them = tmp_path / "one", tmp_path / "all"
-    for folder, text in ((one, lines[0]), (all_of_them, "".join(lines))):
-        folder.mkdir()
-        (folder / "files.sls").write_text(text)
-    compiler = Compiler()
-    compiler.compile(Request(states=one))
-    before = measured()
-    compilation = compiler.compile(Request(states=all_of_them))
-    assert len(compilation.calls) == FILES
-    assert measured() - before < 3000
+    """With all caches for the next compilation: 2.8 KiB; 1.4 KiB more if each resource has its own field names.
+
+    The difference between two compilations does not count what a process allocates once, whatever it ran before.
+    """
+
+    def used(files):
+        compiler, before = Compiler(), measured()
+        compilation = compiler.compile(Request(states=tmp_path / str(files)))
+        assert len(compilation.calls) == files
+        return measured() - before
+
+    for files in (FILES, 2 * FILES):
+        (tmp_path / str(files)).mkdir()
+        (tmp_path / str(files) / "files.sls").write_text(
+            "".join(
+                f"/etc/some/place/f{number}:\n  file.managed:\n    - mode: '0644'\n    - contents: the same text\n"
+                for number in range(files)
+            )
+        )
+    used(FILES)
+    assert used(2 * FILES) - used(FILES) < 3000
 
 
 async def test_a_watched_file_takes_little(tmp_path, measured):
