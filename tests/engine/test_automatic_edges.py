@@ -1,4 +1,4 @@
-"""Automatic edges in the daemon: who needs another waits for it and is looked at again because of it; but it gates nothing."""
+"""Automatic edges in the agent: they order vertices and wake them, but they gate nothing."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from holdfast.states.parse.marks import Document, Spot
 
 
 def placed(name: str, within: str = "", **spec: Any) -> tuple[Any, ...]:
-    """A setting that may need another."""
+    """Declare a setting that may depend on another one."""
     return state(name, "zplaced.present", within=within, **spec)
 
 
 async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machine: Machine) -> None:
-    """What drifts together is put right in the order of needs."""
+    """Resources that drift together are repaired in the order of their dependencies."""
     async with bench.running(placed("dir"), placed("file", "dir"), workers=4):
         bench.forget()
 
@@ -46,8 +46,11 @@ async def test_downstream_waits_while_upstream_is_unsettled(bench: Bench, machin
         assert not any(outcome.result is False for name in ("dir", "file") for outcome in bench.outcomes(name))
 
 
-async def test_what_belongs_to_one_who_was_made_anew_is_looked_at_again(bench: Bench, machine: Machine) -> None:
-    """He has another number now, of which no watch of theirs tells; others that only come after him are left alone, and so are all when he is right."""
+async def test_what_belongs_to_a_recreated_owner_is_checked_again(bench: Bench, machine: Machine) -> None:
+    """A recreated user has another number, which no watch of his files reports.
+
+    Resources that only run later are not checked, and none is if the owner is as declared.
+    """
     mine, required = placed("mine", owner="he"), state("required", "zplaced.present", owner="he", require=["he"])
     async with bench.running(placed("he"), mine, required, state("other", "zplaced.present", require=["he"])):
         bench.forget()
@@ -61,7 +64,7 @@ async def test_what_belongs_to_one_who_was_made_anew_is_looked_at_again(bench: B
 
 
 async def test_a_failed_upstream_does_not_gate(bench: Bench, machine: Machine) -> None:
-    """Nobody wrote that it must not run: it runs, and is right."""
+    """No state declares the dependency, so the downstream vertex runs and succeeds."""
     machine.settings["dir"] = "wrong"
     machine.broken["dir"] = Permanent("no")
     async with bench.running(placed("dir"), placed("file", "dir")):
@@ -69,8 +72,8 @@ async def test_a_failed_upstream_does_not_gate(bench: Bench, machine: Machine) -
         assert [(outcome.result, outcome.ran) for outcome in bench.outcomes("file")] == [(True, True)]
 
 
-async def test_what_failed_is_looked_at_again_when_its_upstream_recovers(bench: Bench, machine: Machine) -> None:
-    """Without a retry, an event of its own or a recheck."""
+async def test_a_failed_vertex_is_checked_again_when_its_upstream_recovers(bench: Bench, machine: Machine) -> None:
+    """It needs no retry, no event of its own and no recheck."""
     machine.broken["dir"] = Permanent("no")
     async with bench.running(placed("dir"), placed("file", "dir"), placed("other")) as engine:
         assert [outcome.comment for outcome in bench.outcomes("file")] == ["dir is missing"]
@@ -84,8 +87,8 @@ async def test_what_failed_is_looked_at_again_when_its_upstream_recovers(bench: 
         assert bench.outcomes("other") == []
 
 
-async def test_what_failed_is_looked_at_again_when_its_upstream_changes(bench: Bench, machine: Machine) -> None:
-    """The upstream was right all the time, as far as anybody knew; what is right already is left alone."""
+async def test_a_failed_vertex_is_checked_again_when_its_upstream_changes(bench: Bench, machine: Machine) -> None:
+    """The upstream vertex had not failed before. A vertex that is as declared is not checked."""
     async with bench.running(placed("dir"), placed("bad", "dir"), placed("good", "dir")):
         del machine.settings["dir"]
         machine.drift("bad")
@@ -100,8 +103,8 @@ async def test_what_failed_is_looked_at_again_when_its_upstream_changes(bench: B
         assert bench.outcomes("good") == []
 
 
-async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, machine: Machine) -> None:
-    """Told once, not at every swap."""
+async def test_an_edge_against_the_definition_order_is_dropped_with_one_warning(bench: Bench, machine: Machine) -> None:
+    """The warning is not repeated at each swap."""
     states = (placed("file", "dir"), placed("dir"))
     engine = bench.engine()
     for _ in range(3):
@@ -118,8 +121,8 @@ async def test_against_the_order_there_is_no_edge_and_one_warning(bench: Bench, 
 
 
 @pytest.mark.parametrize("where", ["settings", "state"])
-async def test_turned_off(bench: Bench, machine: Machine, where: str) -> None:
-    """Then nobody waits, and nobody is woken."""
+async def test_autoedge_false_removes_all_automatic_edges(bench: Bench, machine: Machine, where: str) -> None:
+    """Vertices do not wait for each other, and are not woken."""
     meta = {"autoedge": False} if where == "state" else {}
     machine.broken["dir"] = Permanent("no")
     async with bench.running(placed("dir"), placed("file", "dir", meta=meta), autoedge=where != "settings") as engine:
@@ -130,8 +133,8 @@ async def test_turned_off(bench: Bench, machine: Machine, where: str) -> None:
         assert [outcome.result for outcome in bench.outcomes("file")] == [False]
 
 
-async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, machine: Machine) -> None:
-    """A swap that changes nothing but automatic edges runs nobody who is the same."""
+async def test_a_new_or_removed_edge_runs_no_unchanged_vertex(bench: Bench, machine: Machine) -> None:
+    """The swap changes only automatic edges."""
     one, two = placed("dir"), placed("file", "dir")
     async with bench.running(two) as engine:
         machine.settings["dir"] = "right"
@@ -152,8 +155,8 @@ async def test_an_edge_that_appears_or_goes_leaves_the_rest_alone(bench: Bench, 
         assert engine._graph.by_identity["zplaced.present[file]"].links.upstream == ()
 
 
-async def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: Machine) -> None:
-    """Salt knows no automatic edges: what fails there fails here, and what runs there runs here, once."""
+async def test_one_shot_outcomes_do_not_depend_on_automatic_edges(bench: Bench, machine: Machine) -> None:
+    """Salt has none: what fails in Salt fails here, and each state runs once."""
     machine.broken["dir"] = Permanent("no")
     states = placed("a", "dir"), placed("dir"), placed("b", "dir"), placed("c", "a")
     results = []
@@ -170,7 +173,7 @@ async def test_one_shot_outcomes_are_those_without_edges(bench: Bench, machine: 
 
 
 def compiled(*states: tuple[str, str, dict[str, Any]]) -> Compilation:
-    """Calls of real kinds in order of execution."""
+    """Return calls of real kinds in order of execution."""
     calls = []
     for position, (kind, name, arguments) in enumerate(states):
         cls = registry.find(kind)
@@ -191,8 +194,8 @@ def compiled(*states: tuple[str, str, dict[str, Any]]) -> Compilation:
     return Compilation(tuple(calls))
 
 
-def test_a_directory_that_is_removed_is_put_right_before_the_files_in_it(tmp_path: Path) -> None:
-    """Fifty files and their directory vanish at once: nothing fails on the way back."""
+def test_a_removed_directory_is_restored_before_its_files(tmp_path: Path) -> None:
+    """A directory with fifty files is removed at once; no repair fails."""
     top = tmp_path / "top"
     files = [top / "inner" / f"f{number}" for number in range(50)]
     states: Sequence[tuple[str, str, dict[str, Any]]] = [
@@ -229,7 +232,7 @@ def test_a_directory_that_is_removed_is_put_right_before_the_files_in_it(tmp_pat
 
 
 class Packages:
-    """A package manager with one package, `nginx`, and the units that it ships."""
+    """A package manager with one package, `nginx`, and the units that the package contains."""
 
     def __init__(self) -> None:
         self.installed = False
@@ -238,15 +241,15 @@ class Packages:
         self.events: list[asyncio.Queue[None]] = []
 
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:
-        """The one, if it is there."""
+        """Return the package if it is installed."""
         return {"nginx": [Pkg(name="nginx", version="1", arch="all")]} if self.installed else {}
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Nothing is asked for at its newest."""
+        """Return nothing: no state wants the newest version."""
         return {}
 
     async def install(self, pkgs: Sequence[PkgSpec], refresh: bool | None = None, **_: Any) -> ChangeSet:
-        """Install it, unless that is broken."""
+        """Install the package, or raise what the test wants."""
         self.done.append("install")
         if self.broken:
             raise Permanent("no mirror can be reached")
@@ -272,14 +275,14 @@ class Packages:
 
 
 class Services(Packages):
-    """A service manager that can start what the package has brought."""
+    """A service manager that can start the service after the package is installed."""
 
     def __init__(self, packages: Packages) -> None:
         super().__init__()
         self.packages, self.done = packages, packages.done
 
     async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
-        """It runs while the package is there."""
+        """The service runs while the package is installed."""
         active = self.installed and self.packages.installed
         return {
             name: ServiceStatus(
@@ -289,7 +292,7 @@ class Services(Packages):
         }
 
     async def start(self, name: str, **_: Any) -> None:
-        """Start it, if there is a unit."""
+        """Start the service if its unit exists."""
         self.done.append("start")
         if not self.packages.installed:
             raise Permanent("there is no such unit")
@@ -303,7 +306,7 @@ class Services(Packages):
 async def with_packages(
     tmp_path: Path, service: str, scenario: Callable[[Engine, Packages, Services], Awaitable[None]]
 ) -> None:
-    """An engine that keeps a package and a service, all right, on this host but for those two."""
+    """Run a scenario with an engine that maintains a package and a service; both are fake, and as declared."""
     async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         packages = Packages()
         services = Services(packages)
@@ -318,8 +321,8 @@ async def with_packages(
 
 
 @pytest.mark.parametrize("service", ["nginx", "web"])
-def test_a_package_that_is_removed_is_installed_before_its_service_is_started(tmp_path: Path, service: str) -> None:
-    """Its service is that of its name, or what the package database says."""
+def test_a_removed_package_is_installed_before_its_service_starts(tmp_path: Path, service: str) -> None:
+    """The service has the name of the package, or the package database names it."""
 
     async def scenario(engine: Engine, packages: Packages, services: Services) -> None:
         packages.installed = services.installed = False
@@ -334,8 +337,8 @@ def test_a_package_that_is_removed_is_installed_before_its_service_is_started(tm
     asyncio.run(asyncio.wait_for(with_packages(tmp_path, service, scenario), 10))
 
 
-def test_a_failed_service_is_looked_at_again_when_its_package_is_back(tmp_path: Path) -> None:
-    """The package could not be installed, nor the service be started; then somebody mends the mirror."""
+def test_a_failed_service_is_started_when_its_package_is_installed_again(tmp_path: Path) -> None:
+    """The installation failed because of the mirror, and so did the service."""
 
     async def scenario(engine: Engine, packages: Packages, services: Services) -> None:
         packages.installed = services.installed = False
@@ -360,7 +363,7 @@ class Silent:
     """A host whose package database does not answer."""
 
     def interface(self, name: str) -> Any:
-        """Whatever is asked for."""
+        """Return this object as any interface."""
         return self
 
     async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
@@ -369,8 +372,8 @@ class Silent:
         return {}
 
 
-async def test_a_package_database_that_does_not_answer_holds_up_no_states(virtual_time: None) -> None:
-    """What it knows is not known then; what follows from the states alone is."""
+async def test_states_do_not_wait_for_a_package_database_that_does_not_answer(virtual_time: None) -> None:
+    """Its edges are unknown then; edges that follow from the states alone exist."""
     told: list[Notice] = []
     calls = compiled(("pkg.installed", "nginx", {}), ("service.running", "nginx", {})).calls
     edges = await AutoEdges(lambda _: cast("Context", Silent()), told.append).find(calls)

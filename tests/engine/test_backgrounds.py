@@ -1,4 +1,4 @@
-"""Background tasks: one for all resources of a kind, from the first that comes to the last that leaves."""
+"""Background tasks: all resources of a kind share one, from the first resource that arrives to the last that leaves."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from holdfast.agent.engine.model.events import Ran
 
 
 class Wired(Backed, Setting, kind="zwired.present"):
-    """A setting that is watched over a line which all of them share."""
+    """A setting that is watched over a line that all settings of its kind share."""
 
     @classmethod
     async def background(cls, services: Any) -> AsyncIterator[str]:
-        """The line."""
+        """Return the line."""
         machine = cls.machine
         machine.log.append("line up")
         try:
@@ -42,21 +42,21 @@ class Wired(Backed, Setting, kind="zwired.present"):
 
 
 class Mirrored(Wired, kind="zmirrored.present"):
-    """Another kind on the same line."""
+    """Another kind that uses the same line."""
 
 
 def wired(name: str, kind: str = "zwired.present", **spec: Any) -> tuple:
-    """A state on the line."""
+    """Declare a setting on the line."""
     return state(name, kind, **spec)
 
 
 def line(machine: Machine) -> list[str]:
-    """What became of the line, and who watches over it."""
+    """Return the events of the line."""
     return [entry for entry in machine.log if entry.startswith(("line", "watch"))]
 
 
-async def test_it_is_up_before_the_first_watch_and_one_for_all(bench: Bench, machine: Machine) -> None:
-    """Kinds that inherit it share it."""
+async def test_the_task_is_ready_before_the_first_watch_and_is_shared(bench: Bench, machine: Machine) -> None:
+    """Kinds that inherit it share it, too."""
     async with bench.running(wired("a"), wired("b", "zmirrored.present"), state("c")) as engine:
         assert line(machine) == ["line up", "watch a over the line", "watch b over the line"]
         assert machine.settings == dict.fromkeys("abc", "right")
@@ -68,8 +68,8 @@ async def test_it_is_up_before_the_first_watch_and_one_for_all(bench: Bench, mac
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_it_outlives_swaps_and_ends_with_its_last_resource(bench: Bench, machine: Machine) -> None:
-    """A resource that is replaced is no reason to begin anew."""
+async def test_the_task_survives_swaps_and_ends_with_its_last_resource(bench: Bench, machine: Machine) -> None:
+    """A replaced resource does not restart it."""
     async with bench.running(wired("a")) as engine:
         await engine.swap(compilation(wired("a", value="other"), wired("b")))
         await engine.settle()
@@ -82,8 +82,8 @@ async def test_it_outlives_swaps_and_ends_with_its_last_resource(bench: Bench, m
         assert machine.log.count("line down") == 1
 
 
-async def test_it_lives_as_long_as_one_that_has_left_still_runs(bench: Bench, machine: Machine) -> None:
-    """Its run may need it; and a kind that comes back meanwhile finds it."""
+async def test_the_task_lives_until_the_last_run_of_a_removed_resource_ends(bench: Bench, machine: Machine) -> None:
+    """The run may need it, and a kind that returns meanwhile uses it."""
     engine = bench.engine(stop_timeout=60)
     for back in (False, True):
         machine.hold("apply a")
@@ -105,8 +105,8 @@ async def test_it_lives_as_long_as_one_that_has_left_still_runs(bench: Bench, ma
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench, machine: Machine) -> None:
-    """What has drifted meanwhile is found."""
+async def test_watches_fail_with_the_task_and_return_with_it(bench: Bench, machine: Machine) -> None:
+    """Drift that happened meanwhile is found."""
     async with bench.running(wired("a"), state("b")) as engine:
         machine.hold("line")
 
@@ -128,8 +128,8 @@ async def test_when_it_fails_the_watches_fail_and_come_back_with_it(bench: Bench
         assert machine.settings["a"] == "right"
 
 
-async def test_one_that_does_not_come_up_holds_back_its_own_kind_only(bench: Bench, machine: Machine) -> None:
-    """It is tried again with growing delays."""
+async def test_a_task_that_does_not_get_ready_delays_only_its_own_kind(bench: Bench, machine: Machine) -> None:
+    """It is started again with growing delays."""
     machine.broken["line"] = Permanent("no carrier")
     async with bench.starting(wired("a"), state("b")):
         await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zsetting.present[b]")
@@ -141,8 +141,8 @@ async def test_one_that_does_not_come_up_holds_back_its_own_kind_only(bench: Ben
         assert machine.settings == {"a": "right", "b": "right"}
 
 
-async def test_one_that_fails_in_the_moment_in_which_it_is_ready_is_not_used(bench: Bench, machine: Machine) -> None:
-    """Nobody watches over what is gone."""
+async def test_a_task_that_fails_when_it_gets_ready_is_not_used(bench: Bench, machine: Machine) -> None:
+    """No watch relies on it."""
     machine.broken["end"] = Permanent("hung up")
     async with bench.starting(wired("a")):
         await bench.until(lambda event: isinstance(event, Ran) and event.outcome.identity == "zwired.present[a]")
@@ -154,8 +154,8 @@ async def test_one_that_fails_in_the_moment_in_which_it_is_ready_is_not_used(ben
         assert machine.settings == {"a": "right"}
 
 
-async def test_a_one_shot_run_says_that_it_does_not_come_up(bench: Bench, machine: Machine) -> None:
-    """And waits for it no longer than for any other watch."""
+async def test_a_one_shot_run_reports_that_the_task_did_not_get_ready(bench: Bench, machine: Machine) -> None:
+    """It waits for the task only as long as for a watch."""
     machine.broken["line"] = Permanent("no carrier")
     async with bench.starting(wired("a"), state("b"), watch=False) as engine:
         await engine.settle()
@@ -164,8 +164,8 @@ async def test_a_one_shot_run_says_that_it_does_not_come_up(bench: Bench, machin
     assert machine.settings == {"b": "right"}
 
 
-async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Machine) -> None:
-    """Without a watch."""
+async def test_a_one_shot_run_starts_the_task_and_ends_it(bench: Bench, machine: Machine) -> None:
+    """It starts no watch."""
     async with bench.starting(wired("a"), watch=False) as engine:
         await engine.settle()
 
@@ -173,10 +173,10 @@ async def test_a_one_shot_run_has_it_too_and_ends_it(bench: Bench, machine: Mach
     assert machine.settings == {"a": "right"}
 
 
-async def test_a_watch_that_fails_in_the_moment_in_which_it_is_ended_leaves_nothing_unasked(
+async def test_the_error_of_a_watch_that_fails_while_it_is_cancelled_is_retrieved(
     bench: Bench, machine: Machine
 ) -> None:
-    """Or the loop would log a traceback some day."""
+    """Otherwise the event loop would log a traceback later."""
     unasked: list[object] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: unasked.append(context))
     async with bench.running(wired("a")) as engine:

@@ -1,4 +1,4 @@
-"""Grouping: resources of one group that may run at the same time change the machine in one go, each with a result of its own."""
+"""Batches: resources of one group that may run together change the machine at once; each has its own result."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from holdfast.agent.engine.model.events import Ran
 
 
 def bundled(name: str, **spec: Any) -> tuple:
-    """A state of that kind."""
+    """Declare a state of this kind."""
     return state(name, "zbundled.present", **spec)
 
 
 def applied(machine: Machine) -> list[str]:
-    """What was done to the machine."""
+    """Return what was done to the machine."""
     return [line for line in machine.log if not line.startswith("check")]
 
 
 async def converge(bench: Bench, *states: tuple, **options: Any) -> None:
-    """One run."""
+    """Run the states once."""
     async with bench.starting(*states, watch=False, **options) as engine:
         await engine.settle()
 
 
-async def test_those_that_follow_each_other_are_one_batch(bench: Bench, machine: Machine) -> None:
-    """Each with its own look, before and after, and its own changes."""
+async def test_consecutive_states_of_a_group_are_one_batch(bench: Bench, machine: Machine) -> None:
+    """Each is checked before and after, and reports its own changes."""
     await converge(bench, *map(bundled, "abc"))
 
     assert applied(machine) == ["together a b c"]
@@ -39,8 +39,8 @@ async def test_those_that_follow_each_other_are_one_batch(bench: Bench, machine:
     ] * 3
 
 
-async def test_one_that_is_right_already_takes_no_part(bench: Bench, machine: Machine) -> None:
-    """And the others do not wait for it."""
+async def test_a_member_that_is_as_declared_leaves_the_batch(bench: Bench, machine: Machine) -> None:
+    """The others do not wait for it."""
     machine.settings["b"] = "right"
     await converge(bench, *map(bundled, "abc"))
 
@@ -48,23 +48,23 @@ async def test_one_that_is_right_already_takes_no_part(bench: Bench, machine: Ma
     assert bench.outcomes("b")[0].changes == {}
 
 
-async def test_one_alone_is_put_right_as_ever(bench: Bench, machine: Machine) -> None:
-    """A batch of one is none."""
+async def test_a_single_member_is_repaired_without_a_batch(bench: Bench, machine: Machine) -> None:
+    """A batch needs two members."""
     machine.settings |= {"a": "right", "c": "right"}
     await converge(bench, *map(bundled, "abc"))
 
     assert applied(machine) == ["apply b"]
 
 
-async def test_definition_order_stands_between_groups(bench: Bench, machine: Machine) -> None:
-    """What comes later than a state of another kind is done after it, as its author read it."""
+async def test_definition_order_separates_batches(bench: Bench, machine: Machine) -> None:
+    """A state after one of another kind runs after it."""
     await converge(bench, bundled("a"), bundled("b"), state("x"), bundled("c"), bundled("d"), workers=4)
 
     assert applied(machine) == ["together a b", "apply x", "together c d"]
 
 
-async def test_aggregate_brings_those_forward_that_nothing_holds_back(bench: Bench, machine: Machine) -> None:
-    """As in Salt; a requisite still holds."""
+async def test_aggregate_moves_states_forward_that_wait_for_nothing(bench: Bench, machine: Machine) -> None:
+    """As in Salt. Requisites still hold."""
     meta = {"aggregate": True}
     await converge(
         bench,
@@ -79,21 +79,21 @@ async def test_aggregate_brings_those_forward_that_nothing_holds_back(bench: Ben
 
 
 @pytest.mark.parametrize("meta", [{"autogroup": False}, {"aggregate": False}])
-async def test_a_state_can_stay_alone(bench: Bench, machine: Machine, meta: dict[str, Any]) -> None:
-    """When it says so."""
+async def test_a_state_can_refuse_batches(bench: Bench, machine: Machine, meta: dict[str, Any]) -> None:
+    """Its arguments say so."""
     await converge(bench, bundled("a"), bundled("b", meta=meta), bundled("c"))
     assert applied(machine) == ["apply a", "apply b", "apply c"]
 
 
-async def test_a_path_between_two_keeps_them_apart(bench: Bench, machine: Machine) -> None:
-    """The one must be settled before the other starts."""
+async def test_two_states_with_a_path_between_them_share_no_batch(bench: Bench, machine: Machine) -> None:
+    """The second must not start before the first is settled."""
     await converge(bench, bundled("a"), bundled("b", require=["a"]), bundled("c"), ordering="requisites", workers=4)
 
     assert applied(machine) == ["together a c", "apply b"]
 
 
-async def test_only_those_with_an_equal_key_are_together(bench: Bench, machine: Machine) -> None:
-    """And one without a key is alone."""
+async def test_only_states_with_the_same_key_share_a_batch(bench: Bench, machine: Machine) -> None:
+    """A state without a key runs alone."""
     await converge(
         bench,
         bundled("a"),
@@ -107,8 +107,8 @@ async def test_only_those_with_an_equal_key_are_together(bench: Bench, machine: 
     assert sorted(applied(machine)) == ["apply b", "apply d", "together a c"]
 
 
-async def test_what_cannot_be_done_together_is_done_one_by_one(bench: Bench, machine: Machine) -> None:
-    """The one that is broken fails alone."""
+async def test_members_of_a_failed_batch_run_one_by_one(bench: Bench, machine: Machine) -> None:
+    """Only the broken one fails."""
     machine.broken["b"] = Permanent("no")
     await converge(bench, *map(bundled, "abc"))
 
@@ -117,16 +117,16 @@ async def test_what_cannot_be_done_together_is_done_one_by_one(bench: Bench, mac
     assert bench.outcomes("b")[0].comment == "no"
 
 
-async def test_a_kind_that_loses_a_member_fails_all_and_hangs_none(bench: Bench, machine: Machine) -> None:
-    """Its mistake is said."""
+async def test_a_kind_that_returns_too_few_results_fails_all_members(bench: Bench, machine: Machine) -> None:
+    """The error names the mistake, and no member hangs."""
     await converge(bench, bundled("a"), bundled("forgetful"))
 
     assert [bench.outcomes(name)[0].result for name in ("a", "forgetful")] == [False, False]
     assert "internal error in zbundled.present" in bench.outcomes("a")[0].comment
 
 
-async def test_what_is_only_hindered_for_now_is_so_for_all(bench: Bench, machine: Machine) -> None:
-    """One by one they would wait for the same lock again and again."""
+async def test_a_temporary_failure_of_a_batch_is_one_of_all_members(bench: Bench, machine: Machine) -> None:
+    """One by one, they would wait for the same lock again and again."""
     machine.broken["b"] = Temporary("the lock is held")
     await converge(bench, *map(bundled, "abc"))
 
@@ -134,8 +134,8 @@ async def test_what_is_only_hindered_for_now_is_so_for_all(bench: Bench, machine
     assert [bench.outcomes(name)[0].comment for name in "abc"] == ["the lock is held"] * 3
 
 
-async def test_a_second_attempt_waits_for_nobody(bench: Bench, machine: Machine) -> None:
-    """It has left the batch, which goes on without it."""
+async def test_a_second_attempt_runs_outside_the_batch(bench: Bench, machine: Machine) -> None:
+    """The batch continues without this member."""
     machine.broken["look a"] = Temporary("busy")
     async with bench.starting(
         bundled("a", meta={"retry": {"attempts": 3, "interval": 10}}), bundled("b"), bundled("c"), watch=False
@@ -147,8 +147,8 @@ async def test_a_second_attempt_waits_for_nobody(bench: Bench, machine: Machine)
         assert applied(machine) == ["together b c", "apply a"]
 
 
-async def test_a_member_that_is_cancelled_leaves_the_others_to_it(bench: Bench, machine: Machine) -> None:
-    """The work goes on for those that remain when a swap takes one away."""
+async def test_a_batch_continues_for_the_others_when_a_member_is_cancelled(bench: Bench, machine: Machine) -> None:
+    """A swap removes one member during the work."""
     machine.hold("x")
     machine.hold("together")
     async with bench.starting(state("x"), *map(bundled, "abc"), stop_timeout=1) as engine:
@@ -165,8 +165,8 @@ async def test_a_member_that_is_cancelled_leaves_the_others_to_it(bench: Bench, 
         assert [bench.outcomes(name)[0].result for name in "bc"] == [True, True]
 
 
-async def test_one_with_a_deadline_of_its_own_waits_for_nobody(bench: Bench, machine: Machine) -> None:
-    """The slow look of another would use it up."""
+async def test_a_member_with_a_timeout_does_not_wait_for_the_batch(bench: Bench, machine: Machine) -> None:
+    """A slow check of another member would use up its time."""
     machine.hold("b")
     async with bench.starting(bundled("a", meta={"timeout": 5}), bundled("b"), bundled("c"), watch=False) as engine:
         await bench.elapse(10)
@@ -177,8 +177,8 @@ async def test_one_with_a_deadline_of_its_own_waits_for_nobody(bench: Bench, mac
         assert [bench.outcomes(name)[0].result for name in "abc"] == [True, True, True]
 
 
-async def test_work_that_nobody_waits_for_any_more_is_ended(bench: Bench, machine: Machine) -> None:
-    """When all its members were cancelled; nothing of it is left behind."""
+async def test_the_work_ends_when_all_members_are_cancelled(bench: Bench, machine: Machine) -> None:
+    """No task is left."""
     machine.hold("together")
     async with bench.starting(*map(bundled, "abc"), watch=False, stop_timeout=1):
         while "together a b c" not in machine.log:
@@ -188,14 +188,14 @@ async def test_work_that_nobody_waits_for_any_more_is_ended(bench: Bench, machin
     assert [task.get_name() for task in asyncio.all_tasks() if task.get_name() == "batch"] == []
 
 
-async def test_the_first_pass_of_the_daemon_is_one_batch_too(bench: Bench, machine: Machine) -> None:
-    """None starts before those that are armed in the same moment."""
+async def test_the_first_pass_of_an_agent_is_one_batch(bench: Bench, machine: Machine) -> None:
+    """No member starts before those that are armed at the same moment."""
     async with bench.running(*map(bundled, "abc"), workers=1):
         assert applied(machine) == ["together a b c"]
 
 
-async def test_a_storm_of_drift_is_repaired_in_one_go(bench: Bench, machine: Machine) -> None:
-    """In the daemon too: those that are dirty at the same time."""
+async def test_simultaneous_drift_is_repaired_in_one_batch(bench: Bench, machine: Machine) -> None:
+    """The same holds for the agent."""
     async with bench.running(state("x"), *map(bundled, "abc"), workers=1) as engine:
         bench.forget()
         machine.hold("x")

@@ -12,7 +12,7 @@ from fake_machine import Machine
 
 
 async def test_drift_is_repaired(bench: Bench, machine: Machine) -> None:
-    """The example in the documentation of the bench, except that time passes by itself."""
+    """The example in the documentation of the bench, with `until` in place of `elapse`."""
     async with bench.running(state("a"), state("b", watch=["a"])):
         bench.forget()
         machine.drift("a")
@@ -22,7 +22,7 @@ async def test_drift_is_repaired(bench: Bench, machine: Machine) -> None:
 
 
 async def test_time_passes_without_waiting(bench: Bench) -> None:
-    """The clock of the loop and the clock of the system advance together, and nobody waits for them."""
+    """The clock of the loop and the clock of the system advance together."""
     began, unix, real = asyncio.get_running_loop().time(), time.time(), time.monotonic()
     await bench.elapse(3600)
 
@@ -31,7 +31,7 @@ async def test_time_passes_without_waiting(bench: Bench) -> None:
 
 
 async def test_without_seconds_the_clock_stands_still(bench: Bench) -> None:
-    """Everything that can happen at the present time has happened then."""
+    """Everything that can happen at the present time has happened afterwards."""
     loop, seen = asyncio.get_running_loop(), []
 
     async def chain(length: int) -> None:

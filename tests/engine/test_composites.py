@@ -1,4 +1,4 @@
-"""Composites at work: parts run in order, what happens to them happens to the whole, and drift of one repairs that one."""
+"""Composites in the engine: parts run in order, and the composite has the result of its parts."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from holdfast.states.data import Compilation, Request
 
 
 class House(Composite, kind="zhouse.built"):
-    """Settings that are a house."""
+    """A composite of settings."""
 
     rooms: Texts = ()
     value: str = "right"
 
     def parts(self) -> Sequence[Part]:
-        """The walls, then rooms that need them."""
+        """Return the walls, then rooms that watch them."""
         walls = Part("walls", "zsetting.present", {"name": f"{self.name}-walls", "value": self.value})
         return (walls, *[Part(room, "zsetting.present", {}, {"watch": ("walls",)}) for room in self.rooms])
 
 
 class Street(Composite, kind="zstreet.built"):
-    """Two houses."""
+    """A composite of two composites."""
 
     def parts(self) -> Sequence[Part]:
-        """One after the other."""
+        """Return the two houses in order."""
         return (
             Part("first", "zhouse.built", {"rooms": ["hall"]}),
             Part("second", "zhouse.built", {}, {"require": ("first",)}),
@@ -44,7 +44,7 @@ Compile = Callable[[str], Compilation]
 
 @pytest.fixture
 def compiled(tmp_path: Path) -> Compile:
-    """Compile one state file."""
+    """Return a function that compiles one state file."""
     compiler = Compiler()
     tmp_path.chmod(0o755)
 
@@ -56,7 +56,7 @@ def compiled(tmp_path: Path) -> Compile:
 
 
 def done(machine: Machine) -> list[str]:
-    """What was changed."""
+    """Return what was changed."""
     return [line for line in machine.log if not line.startswith("check")]
 
 
@@ -71,7 +71,7 @@ async def once(bench: Bench, compilation: Compilation, **options: bool) -> None:
 
 
 def results(bench: Bench) -> dict[str, tuple[bool | None, str]]:
-    """Identity -> result and reason of the last outcome."""
+    """Return the result and reason of the last outcome of each identity."""
     found = {}
     for record in bench.passes():
         for outcome in record.outcomes:
@@ -79,10 +79,10 @@ def results(bench: Bench) -> dict[str, tuple[bool | None, str]]:
     return found
 
 
-async def test_parts_run_before_the_whole_which_has_changed_when_one_has(
+async def test_parts_run_before_the_composite_which_has_changed_if_one_has(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
-    """Whoever watches the whole is refreshed; with nothing to do, nothing is."""
+    """A state that watches the composite is refreshed; without a change it is not."""
     machine.settings["bell"] = "right"
     await once(bench, compiled(HOME + BELL))
     assert done(machine) == ["apply home-walls", "apply kitchen", "refresh bell"]
@@ -94,10 +94,10 @@ async def test_parts_run_before_the_whole_which_has_changed_when_one_has(
     assert [(outcome.result, outcome.changes) for outcome in bench.outcomes("home")] == [(True, {})]
 
 
-async def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(
+async def test_a_failed_part_fails_the_composite_and_blocks_its_dependents(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
-    """As with any state."""
+    """As with any other state."""
     machine.broken["kitchen"] = machine.broken["refresh kitchen"] = Permanent("no water")
     await once(bench, compiled(HOME + BELL))
 
@@ -106,8 +106,8 @@ async def test_a_part_that_fails_fails_the_whole_and_all_that_requires_it(
     assert found["zhouse.built[home]"] == found["zsetting.present[bell]"] == (False, "requisite_failed")
 
 
-async def test_what_the_whole_requires_each_part_requires(bench: Bench, machine: Machine, compiled: Compile) -> None:
-    """No part runs when that has failed."""
+async def test_each_part_has_the_requisites_of_the_composite(bench: Bench, machine: Machine, compiled: Compile) -> None:
+    """No part runs if the required state has failed."""
     machine.broken["ground"] = Permanent("swamp")
     await once(bench, compiled("ground: zsetting.present\n" + HOME + "    - require: [{zsetting: ground}]\n"))
 
@@ -115,10 +115,10 @@ async def test_what_the_whole_requires_each_part_requires(bench: Bench, machine:
     assert results(bench)["zsetting.present[home/walls]"] == (False, "requisite_failed")
 
 
-async def test_a_guard_of_the_whole_holds_for_each_part(
+async def test_a_guard_of_the_composite_applies_to_each_part(
     bench: Bench, machine: Machine, compiled: Compile, tmp_path: Path
 ) -> None:
-    """`creates` of a file that is there: nothing is built, and nothing failed."""
+    """With `creates` of an existing file, no part runs, and none fails."""
     await once(bench, compiled(HOME + f"    - creates: {tmp_path}/site.sls\n"))
 
     assert done(machine) == []
@@ -126,16 +126,20 @@ async def test_a_guard_of_the_whole_holds_for_each_part(
 
 
 @pytest.mark.parametrize("meta", ["    - noop: true\n", ""])
-async def test_noop_of_the_whole_or_the_agent(bench: Bench, machine: Machine, compiled: Compile, meta: str) -> None:
-    """Nothing is changed; the whole would be."""
+async def test_noop_of_the_composite_or_the_agent_changes_no_part(
+    bench: Bench, machine: Machine, compiled: Compile, meta: str
+) -> None:
+    """The composite reports that it would change."""
     await once(bench, compiled(HOME + meta), noop=not meta)
 
     assert not [line for line in done(machine) if not line.startswith("would")]
     assert results(bench)["zhouse.built[home]"] == (None, "")
 
 
-async def test_a_prereq_on_the_whole_looks_at_its_parts(bench: Bench, machine: Machine, compiled: Compile) -> None:
-    """Who must run before the whole changes runs before its first part; and not when there is nothing to change."""
+async def test_a_prereq_on_the_composite_runs_before_its_first_part(
+    bench: Bench, machine: Machine, compiled: Compile
+) -> None:
+    """It does not run if no part would change."""
     before = "guard:\n  zaction.run:\n    - prereq: [{zhouse: home}]\n"
     await once(bench, compiled(HOME + before))
     assert done(machine) == ["run guard", "apply home-walls", "apply kitchen"]
@@ -145,8 +149,8 @@ async def test_a_prereq_on_the_whole_looks_at_its_parts(bench: Bench, machine: M
     assert done(machine) == []
 
 
-async def test_composites_of_composites(bench: Bench, machine: Machine, compiled: Compile) -> None:
-    """All the way down, in order; a failure far inside goes all the way up."""
+async def test_composites_may_contain_composites(bench: Bench, machine: Machine, compiled: Compile) -> None:
+    """All parts run in order, and a failure of the innermost part fails the outermost composite."""
     machine.broken["hall"] = machine.broken["refresh hall"] = Permanent("no")
     await once(bench, compiled("main: zstreet.built\n"))
 
@@ -158,10 +162,10 @@ async def test_composites_of_composites(bench: Bench, machine: Machine, compiled
     assert found["zstreet.built[main]"] == (False, "requisite_failed")
 
 
-async def test_drift_of_one_part_repairs_that_part_and_is_a_change_of_the_whole(
+async def test_drift_of_a_part_repairs_that_part_and_changes_the_composite(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
-    """In the daemon: its siblings are left alone, but for those that watch it."""
+    """In the agent. Of the other parts, only those that watch this one are refreshed."""
     engine = bench.engine()
     await engine.swap(compiled(HOME + BELL), "start")
     await engine.settle()

@@ -1,4 +1,4 @@
-"""A graph in which only some vertices are exchanged is tied together as one that is made anew, at the cost of what was exchanged."""
+"""A graph of which some vertices are exchanged is connected like a new one, at the cost of the exchange."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIZE = 8
 
 
 def vertices(requisites: list[list[tuple[str, int]]]) -> list[Vertex]:
-    """One for each list: what it has as requisites, earlier ones, but for `prereq`, which names later ones."""
+    """Return one vertex for each list of requisites, which name earlier vertices; `prereq` names later ones."""
     states = []
     for position, wanted in enumerate(requisites):
         found: dict[str, list[str]] = {}
@@ -32,7 +32,7 @@ def vertices(requisites: list[list[tuple[str, int]]]) -> list[Vertex]:
 
 
 def shape(graph: Graph) -> list[Any]:
-    """All ties, by positions."""
+    """Return all edges, by positions."""
 
     def places(several: Any) -> list[int]:
         return [each.position for each in several]
@@ -59,10 +59,10 @@ GIVEN = st.lists(st.tuples(st.sampled_from(REQUISITES), st.integers(0, SIZE)), m
     st.sets(st.integers(0, SIZE - 1)),
     st.dictionaries(st.integers(1, SIZE - 1), st.just((0,)), max_size=3),
 )
-def test_an_exchange_ties_as_a_new_graph_does(
+def test_an_exchange_connects_as_a_new_graph_does(
     wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]
 ) -> None:
-    """Whatever the requisites, and whichever vertices are new: all are tied to the new ones, and none to the old."""
+    """Whatever the requisites and the new vertices are: no edge leads to an old vertex."""
     graph = connect(vertices(wanted), automatic)
     before = shape(graph)
     new = [Vertex(each.call, each.ctx) if each.position in which else each for each in graph]
@@ -83,8 +83,8 @@ def test_an_exchange_ties_as_a_new_graph_does(
     assert all(exchanged.by_identity[each.identity] is each for each in new)
 
 
-def test_what_is_tied_otherwise_is_no_exchange() -> None:
-    """Another requisite, another automatic edge, one more, or another order."""
+def test_other_edges_are_no_exchange() -> None:
+    """Another requisite, another automatic edge, one more vertex, or another order."""
     graph = connect(vertices([[], [("require", 0)], []]))
     same, calls = graph.vertices, [each.call for each in graph]
     assert tied_alike(graph, same, calls, {})
@@ -95,7 +95,7 @@ def test_what_is_tied_otherwise_is_no_exchange() -> None:
 
 
 def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
-    """One of two thousand that require each other: less than a third of tying all of them."""
+    """One of two thousand vertices that require each other takes less than a third of connecting all."""
     assert bench
     graph = connect(vertices([[("require", position - 1)] if position else [] for position in range(2000)]))
     new = [*graph.vertices]
@@ -103,8 +103,8 @@ def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
     assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connect(graph.vertices)) < 0.33
 
 
-async def test_a_swap_of_many_is_not_held_up_by_the_collector(bench: Bench) -> None:
-    """What it makes lives long: the collector does not walk it while it is made."""
+async def test_the_garbage_collector_is_paused_during_a_swap(bench: Bench) -> None:
+    """The new objects live long, so collections during the swap would find nothing."""
     engine, states = bench.engine(), compilation(*[state(f"s{number}") for number in range(3000)])
     before = sum(each["collections"] for each in gc.get_stats())
     await engine.swap(states)

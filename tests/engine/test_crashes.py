@@ -1,6 +1,7 @@
-"""Agents that die at any moment: whoever waits for a change is told of it all the same; and only once where nobody dies.
+"""Agents that die at any moment: pending refreshes are delivered after the restart, and only once if no agent dies.
 
-`SEEDS` says how many lives there are, as in `test_simulation.py`; here it is a twentieth of that, for each is many.
+`SEEDS` is the number of lives as in `test_simulation.py`; here it is divided by twenty, because each life is restarted
+many times.
 """
 
 from __future__ import annotations
@@ -27,14 +28,17 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
-    """One for each CPU."""
+    """Return a pool with a process for each CPU."""
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
-def test_nothing_is_lost_when_the_agent_dies_in_some_moments_of_many_lives(block: int, processes: Executor) -> None:
-    """Killed, or without power; once, and once more while it starts again; with other states, or another machine, after it."""
+def test_nothing_is_lost_when_agents_die_at_random_moments(block: int, processes: Executor) -> None:
+    """The agent is killed or loses power.
+
+    It may die again during its start, and continue with other states or another machine.
+    """
     seeds = range(block, LIVES, BLOCKS)
     for seed, found in zip(seeds, processes.map(crashes, seeds, chunksize=2), strict=True):
         if found:
@@ -45,30 +49,30 @@ def test_nothing_is_lost_when_the_agent_dies_in_some_moments_of_many_lives(block
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nothing_is_lost_in_any_moment_of_a_life(seed: int) -> None:
-    """After every single step that has changed the machine or the journal."""
+def test_nothing_is_lost_at_any_moment_of_a_life(seed: int) -> None:
+    """The agent dies after each single step that has changed the machine or the journal."""
     assert crashes(seed, None) == []
 
 
-def test_nobody_is_told_twice_where_nobody_dies(processes: Executor) -> None:
-    """Through drift, new states and restarts."""
+def test_no_refresh_is_delivered_twice_if_no_agent_dies(processes: Executor) -> None:
+    """There are drift, swaps and regular restarts."""
     seeds = range(LIVES * 2)
     for seed, found in zip(seeds, processes.map(repeats, seeds, chunksize=25), strict=True):
         assert found == [], seed
 
 
 async def nothing(*_: Any) -> None:
-    """Instead of a part of the journal."""
+    """Replace a part of the journal by nothing."""
 
 
 @pytest.mark.parametrize(
     ("part", "name", "instead"),
     [(Journal, "announce", nothing), (Store, "secure", nothing), (Store, "_must_last", lambda _: False)],
 )
-def test_what_a_journal_forgets_is_noticed(
+def test_the_simulation_notices_a_journal_that_forgets(
     part: type, name: str, instead: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """That the intent is written is what saves a refresh from a kill; that it is flushed, from a loss of power."""
+    """Without the intent, a kill loses a refresh; without its flush, a loss of power does."""
     monkeypatch.setattr(part, name, instead)
 
     assert any("never told" in fault for seed in range(20) for fault in crashes(seed))

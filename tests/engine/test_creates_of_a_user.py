@@ -1,4 +1,4 @@
-"""`creates` names paths, and users may have put links there."""
+"""Paths of `creates` in directories of users, which may contain links."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ UID = 12345
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
-async def test_unsafe_link_fails_that_run_alone(bench: Bench, machine: Machine, tmp_path: Path) -> None:
-    """A user's link to root's directory neither counts as made nor as missing; his own directory counts, by his link as well."""
+async def test_an_unsafe_link_fails_only_its_own_run(bench: Bench, machine: Machine, tmp_path: Path) -> None:
+    """A user's link to a directory of root counts neither as existing nor as missing.
+
+    A link to the user's own directory is followed.
+    """
     users, roots = tmp_path / "users", tmp_path / "roots"
     for directory, owner in ((users, UID), (roots, 0), (users / "own", UID)):
         directory.mkdir()

@@ -1,4 +1,4 @@
-"""The first pass keeps definition order, but not for the sake of what fails, waits for a retry, or hangs."""
+"""The first pass keeps definition order, except after states that fail, wait for a retry, or hang."""
 
 from __future__ import annotations
 
@@ -25,10 +25,13 @@ TROUBLES: dict[str, tuple[dict[str, Any], float]] = {
 
 @pytest.mark.parametrize("workers", [1, 4])
 @pytest.mark.parametrize("trouble", TROUBLES)
-async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_look(
+async def test_a_slow_or_failed_state_delays_later_states_for_a_minute_at_most(
     bench: Bench, machine: Machine, trouble: str, workers: int
 ) -> None:
-    """Nor does one that requires it. What may be at work does so for a minute, and for some seconds more where it has the only worker."""
+    """A state that still works delays them for a minute, and some seconds more if it has the only worker.
+
+    Failed and waiting states do not delay them.
+    """
     meta, seconds = TROUBLES[trouble]
     if trouble == "hangs":
         machine.hold("a")
@@ -49,8 +52,8 @@ async def test_trouble_with_one_does_not_keep_those_behind_it_from_their_first_l
         machine.free()
 
 
-async def test_many_that_hang_hold_back_the_others_for_two_minutes_in_all(bench: Bench, machine: Machine) -> None:
-    """Not for a minute each: twenty of them would be twenty minutes without a first look at what stands behind them."""
+async def test_all_states_that_hang_delay_the_others_for_two_minutes_in_total(bench: Bench, machine: Machine) -> None:
+    """Not a minute for each of them: twenty would delay the last state for twenty minutes."""
     slow = [f"a{number:02}" for number in range(20)]
     for name in slow:
         machine.hold(name)
@@ -61,8 +64,8 @@ async def test_many_that_hang_hold_back_the_others_for_two_minutes_in_all(bench:
         machine.free()
 
 
-async def test_a_batch_that_hangs_holds_back_the_others_once(bench: Bench, machine: Machine) -> None:
-    """Its members began together, and so they are slow together."""
+async def test_a_batch_that_hangs_counts_once(bench: Bench, machine: Machine) -> None:
+    """Its members have started together."""
     machine.hold("together")
     async with bench.starting(*(state(name, "zbundled.present") for name in ("a", "b", "c")), state("z")):
         await bench.elapse(PATIENCE + 1)
@@ -71,8 +74,8 @@ async def test_a_batch_that_hangs_holds_back_the_others_once(bench: Bench, machi
         machine.free()
 
 
-async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench, machine: Machine) -> None:
-    """Somebody waits for it, and can end it; as in Salt."""
+async def test_one_shot_runs_keep_definition_order_without_a_limit(bench: Bench, machine: Machine) -> None:
+    """As in Salt; an operator waits for the run and can end it."""
     machine.hold("a")
     engine = bench.engine(watch=False)
     await engine.swap(compilation(state("a"), state("b")), "start")
@@ -84,8 +87,8 @@ async def test_one_shot_keeps_definition_order_whatever_takes_long(bench: Bench,
     assert machine.settings == {"a": "right", "b": "right"}
 
 
-async def test_what_overtook_a_slow_one_is_looked_at_again_when_that_ends(bench: Bench, machine: Machine) -> None:
-    """It may have failed for want of what was not there yet, or may have found that it is not needed. What has run is not run again."""
+async def test_states_that_overtook_a_slow_one_are_checked_again_when_it_ends(bench: Bench, machine: Machine) -> None:
+    """They may have failed without it, or found that they are not needed. An action that has run does not run again."""
     machine.hold("slow")
     machine.broken["a"] = Permanent("there is no such command")
     async with bench.starting(state("slow"), state("a"), state("b", "zaction.run"), state("c")) as engine:
@@ -102,8 +105,8 @@ async def test_what_overtook_a_slow_one_is_looked_at_again_when_that_ends(bench:
         assert "run b" not in machine.log
 
 
-async def test_a_pause_does_not_use_up_the_patience(bench: Bench, machine: Machine) -> None:
-    """Order is kept after it, as if there had been none."""
+async def test_a_pause_does_not_count_towards_the_limit(bench: Bench, machine: Machine) -> None:
+    """Definition order holds after the pause as before."""
     machine.hold("a")
     async with bench.starting(state("a"), state("b")) as engine:
         await bench.elapse(1)

@@ -1,4 +1,4 @@
-"""A swap that changes neither edges nor what is managed has the journal look through nothing."""
+"""A swap that changes no edge and no managed thing does not read the journal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.agent.engine.deliver.journal import Journal
 
 @pytest.fixture
 def adoptions(monkeypatch: pytest.MonkeyPatch) -> list[None]:
-    """One entry for each time that the journal takes over states."""
+    """Return a list that gets an entry each time that the journal takes over states."""
     taken: list[None] = []
     adopt = Journal.adopt
 
@@ -25,7 +25,7 @@ def adoptions(monkeypatch: pytest.MonkeyPatch) -> list[None]:
 
 
 async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Bench, adoptions: list[None]) -> None:
-    """And what was owed before such a swap is delivered after it, once."""
+    """A refresh that was pending before such a swap is delivered once after it."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         bench.machine.hold("refresh svc")
         bench.machine.drift("conf")
@@ -50,10 +50,10 @@ async def test_equal_states_and_edited_values_are_not_taken_over_again(bench: Be
     ],
     ids=["no edge", "another edge", "another thing", "another state"],
 )
-async def test_what_changes_edges_or_things_is_taken_over(
+async def test_swaps_that_change_edges_or_managed_things_are_taken_over(
     bench: Bench, adoptions: list[None], edited: list[Any]
 ) -> None:
-    """Also back again."""
+    """So is the way back."""
     engine = bench.engine()
     for states in (
         [state("conf"), state("svc", watch=["conf"])],
@@ -67,8 +67,10 @@ async def test_what_changes_edges_or_things_is_taken_over(
     await engine.stop()
 
 
-async def test_the_journal_is_asked_while_it_remembers_what_has_left(bench: Bench, adoptions: list[None]) -> None:
-    """It counts how long that is gone."""
+async def test_states_are_taken_over_while_the_journal_remembers_removed_ones(
+    bench: Bench, adoptions: list[None]
+) -> None:
+    """The journal counts for how long they have been gone."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         for _ in range(3):
             await engine.swap(compilation(state("conf")))

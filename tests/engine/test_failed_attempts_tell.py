@@ -1,4 +1,4 @@
-"""An attempt that fails after a part of its work is done tells what it has changed, and whoever watches it gets the refresh."""
+"""A failed attempt that has done a part of its work reports its changes, and subscribers are refreshed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from holdfast.states.data import Call
 
 
 class Pair(Setting, kind="zpair.present"):
-    """Two settings of the machine, `x.first` and `x.second`; the second is what may be broken."""
+    """Two settings of the machine, `x.first` and `x.second`, of which the second may be broken."""
 
     first: str = "right"
     second: str = "right"
@@ -57,7 +57,7 @@ class Pair(Setting, kind="zpair.present"):
 
 
 class Parts(Composite, kind="zparts.present"):
-    """A pair, as a part."""
+    """A composite with a pair as its part."""
 
     def parts(self) -> Sequence[Part]:
         """The pair."""
@@ -70,18 +70,18 @@ BROKEN = Permanent("the second is broken")
 
 
 async def once(bench: Bench, *states: Any, **options: Any) -> None:
-    """One run without watches."""
+    """Run the states once, without watches."""
     async with bench.starting(*states, watch=False, **options) as engine:
         await engine.settle()
 
 
 def told(outcome: Outcome) -> tuple[Any, ...]:
-    """What there is to be said of it."""
+    """Return result, changes and comment."""
     return outcome.result, outcome.changes, outcome.comment
 
 
-async def test_the_record_tells_what_was_changed_before_the_error(bench: Bench, machine: Machine) -> None:
-    """In result, changes and comment; an attempt that has changed nothing tells of no change."""
+async def test_the_outcome_reports_changes_before_the_error(bench: Bench, machine: Machine) -> None:
+    """Result, changes and comment do. An attempt that has changed nothing reports no change."""
     machine.broken["second"] = BROKEN
     async with bench.running(state("a", "zpair.present")) as engine:
         assert told(bench.outcomes("a")[0]) == (False, FIRST, "the second is broken; created a")
@@ -94,10 +94,13 @@ async def test_the_record_tells_what_was_changed_before_the_error(bench: Bench, 
 
 @pytest.mark.parametrize("kind", ["watch", "listen", "onchanges"])
 @pytest.mark.parametrize("daemon", [True, False], ids=["agent", "one-shot"])
-async def test_a_refresh_is_owed_for_it(
+async def test_the_changes_of_a_failed_attempt_are_delivered_after_a_success(
     bench: Bench, machine: Machine, tmp_path: Path, kind: str, daemon: bool
 ) -> None:
-    """Once the state has succeeded, though that attempt changes nothing: somebody else has mended the rest. A listener has its turn at once, as in Salt."""
+    """The successful attempt itself changes nothing, because somebody else has repaired the rest.
+
+    A listener runs at once, as in Salt.
+    """
     bench.journal_path = tmp_path / "journal.db"
     states = (
         state("a", "zpair.present"),
@@ -124,10 +127,8 @@ async def test_a_refresh_is_owed_for_it(
     bench.journal.close()
 
 
-async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_before(
-    bench: Bench, machine: Machine
-) -> None:
-    """In a one-shot run, too."""
+async def test_a_retry_without_changes_delivers_those_of_the_attempt_before(bench: Bench, machine: Machine) -> None:
+    """The same holds for one-shot runs."""
 
     async def mend() -> None:
         await bench.elapse(5)
@@ -146,8 +147,8 @@ async def test_a_retry_that_finds_all_right_delivers_the_change_of_the_attempt_b
     assert machine.done.count("refresh bell") == 1
 
 
-async def test_a_composite_has_changed_when_its_part_succeeds_at_last(bench: Bench, machine: Machine) -> None:
-    """The part tells of its first change itself; the whole, which did not run then, is refreshed afterwards."""
+async def test_a_composite_has_changed_when_its_part_succeeds_in_the_end(bench: Bench, machine: Machine) -> None:
+    """The part reports its first change itself; the composite, which did not run then, is refreshed afterwards."""
     machine.broken["second"] = BROKEN
     async with bench.running(
         state("part", "zpair.present"), state("whole", "zparts.present", require=["part"], watch=["part"])
@@ -161,8 +162,8 @@ async def test_a_composite_has_changed_when_its_part_succeeds_at_last(bench: Ben
         assert bench.outcomes("whole")[-1].changes == {"whole": "changed"}
 
 
-async def test_a_look_that_fails_or_hangs_in_turn_is_ignored(bench: Bench, machine: Machine) -> None:
-    """What is told is the error of the attempt; a look that hangs holds it up for a few seconds."""
+async def test_a_check_for_changes_that_fails_or_hangs_is_ignored(bench: Bench, machine: Machine) -> None:
+    """The outcome reports the error of the attempt. A check that hangs delays it by a few seconds."""
     machine.hold("apply second")
     machine.broken["second"] = BROKEN
     async with bench.starting(state("a", "zpair.present")) as engine:
@@ -185,8 +186,8 @@ async def test_a_look_that_fails_or_hangs_in_turn_is_ignored(bench: Bench, machi
         machine.free()
 
 
-async def test_an_attempt_that_runs_out_of_time_tells_it_too(bench: Bench, machine: Machine) -> None:
-    """Its limit does not count for the look."""
+async def test_an_attempt_that_exceeds_its_timeout_reports_changes(bench: Bench, machine: Machine) -> None:
+    """The timeout does not apply to the check for changes."""
     machine.hold("apply second")
     async with bench.running(state("a", "zpair.present", meta={"timeout": 5})):
         assert told(bench.outcomes("a")[0]) == (False, FIRST, "did not finish within 5 s; created a")
@@ -197,17 +198,17 @@ async def test_an_attempt_that_runs_out_of_time_tells_it_too(bench: Bench, machi
 
 
 async def tried(ctx: FakeContext, kind: str, name: str, **arguments: Any) -> Outcome:
-    """What comes of an attempt."""
+    """Return the outcome of an attempt."""
     return await attempt.run(Job(declared(kind, name, **arguments), ctx, apply=True), lambda _: None)
 
 
 def declared(kind: str, name: str, **arguments: Any) -> Call:
-    """A state of a real kind."""
+    """Return the call of a real kind."""
     return compilation(state("it", kind, name=name, **arguments)).calls[0]
 
 
-async def test_a_parameter_that_is_set_and_cannot_be_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The kernel has the value, the file could not be written."""
+async def test_a_kernel_parameter_that_is_set_but_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has the new value, but the file could not be written."""
     monkeypatch.setattr(sysctl, "KERNEL", str(tmp_path))
     (tmp_path / "vm").mkdir()
     (tmp_path / "vm/swappiness").write_text("60\n")
@@ -217,8 +218,8 @@ async def test_a_parameter_that_is_set_and_cannot_be_kept(tmp_path: Path, monkey
     assert outcome.comment.endswith("; vm.swappiness was set to 1")
 
 
-async def test_a_job_that_is_in_the_crontab_though_crontab_has_failed(tmp_path: Path) -> None:
-    """It was killed, for instance, when it had written."""
+async def test_a_cron_job_that_was_added_although_crontab_failed(tmp_path: Path) -> None:
+    """Crontab may have been killed after it had written."""
 
     class Spool(FakeContext):
         tab = ""
@@ -236,7 +237,7 @@ async def test_a_job_that_is_in_the_crontab_though_crontab_has_failed(tmp_path: 
 
 
 class Units:
-    """A service manager that can do everything but one thing."""
+    """A service manager in which one operation fails."""
 
     def __init__(self, fails: str, **status: Any) -> None:
         from holdfast.resources.interfaces.results import ServiceStatus
@@ -255,7 +256,7 @@ class Units:
         self._fails = fails
 
     async def status(self, names: Any) -> dict[str, Any]:
-        """What is now."""
+        """Return the present state."""
         return {"toyd": self.now}
 
     async def _set(self, verb: str, **now: Any) -> None:
@@ -264,28 +265,28 @@ class Units:
             raise Permanent(f"cannot {verb} toyd")
 
     async def start(self, *_: Any, **__: Any) -> None:
-        """It runs."""
+        """Start the service."""
         await self._set("start", active=True, state="active")
 
     async def enable(self, *_: Any, **__: Any) -> None:
-        """It starts at boot, if that can be said."""
+        """Enable the service, or fail."""
         await self._set("enable")
 
     async def restart(self, *_: Any, **__: Any) -> None:
-        """It is stopped, and does not come back."""
+        """Stop the service, and fail."""
         await self._set("restart", active=False, state="failed")
 
 
 async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -> None:
-    """It runs now."""
+    """The service runs."""
     outcome = await tried(
         FakeContext(tmp_path, interfaces={"service": Units("enable")}), "service.running", "toyd", enable=True
     )
     assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; toyd was started")
 
 
-async def test_a_restart_that_leaves_a_service_down(tmp_path: Path) -> None:
-    """It ran before."""
+async def test_a_restart_after_which_a_service_is_down(tmp_path: Path) -> None:
+    """The service ran before."""
     units = Units("restart", active=True, state="active")
     job = Job(
         declared("service.running", "toyd"),
@@ -298,7 +299,7 @@ async def test_a_restart_that_leaves_a_service_down(tmp_path: Path) -> None:
 
 
 async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> None:
-    """The account is there; its hash is not told, neither the one that was nor the one that should be."""
+    """The account exists. The report contains no password hash, neither the old nor the new one."""
     from holdfast.resources.interfaces.results import User
 
     class Accounts:

@@ -1,4 +1,4 @@
-"""While the system goes down nothing is repaired, and nothing that breaks for that reason counts as failed."""
+"""While the system goes down, the engine repairs nothing, and failures do not count."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from fake_machine import Machine
 from holdfast import Permanent
 
 
-async def test_nothing_is_repaired_until_the_shutdown_is_called_off(bench: Bench, machine: Machine) -> None:
-    """What has drifted meanwhile is repaired then; an operator's own pause outlasts it."""
+async def test_nothing_is_repaired_until_the_shutdown_is_cancelled(bench: Bench, machine: Machine) -> None:
+    """Then drift is repaired; a pause of an operator outlasts the shutdown."""
     async with bench.running(state("a")) as engine:
         engine.pause("going-down")
         machine.drift("a")
@@ -31,8 +31,8 @@ async def test_nothing_is_repaired_until_the_shutdown_is_called_off(bench: Bench
         ]
 
 
-async def test_what_fails_while_the_system_goes_down_was_interrupted(bench: Bench, machine: Machine) -> None:
-    """A job that the shutdown has cancelled says nothing of the resource; it is looked at again if the system stays up."""
+async def test_runs_that_fail_while_the_system_goes_down_are_interrupted(bench: Bench, machine: Machine) -> None:
+    """A job that the shutdown cancels says nothing about the resource. It is checked again if the system stays up."""
     async with bench.running(state("a")) as engine:
         machine.hold("a")
         machine.drift("a")
@@ -50,8 +50,8 @@ async def test_what_fails_while_the_system_goes_down_was_interrupted(bench: Benc
         assert machine.settings == {"a": "right"}
 
 
-async def test_a_retry_does_not_begin_while_the_system_goes_down(bench: Bench, machine: Machine) -> None:
-    """And what waits for one does not hold up the end."""
+async def test_no_retry_starts_while_the_system_goes_down(bench: Bench, machine: Machine) -> None:
+    """A waiting retry does not delay the stop."""
     machine.broken["a"] = Permanent("not yet")
     async with bench.starting(
         state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}}), stop_timeout=60

@@ -1,4 +1,4 @@
-"""New states replace old ones without disturbing what is the same in both."""
+"""A swap replaces states without disturbing those that are the same."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from holdfast import Permanent
 from holdfast.agent.engine.inspect.status import rows
 
 
-async def test_an_identical_graph_is_not_looked_at_again(bench: Bench) -> None:
-    """Same watch, same past."""
+async def test_an_identical_graph_is_not_checked_again(bench: Bench) -> None:
+    """Watches and history are kept."""
     async with bench.running(state("a"), state("b", require=["a"])) as engine:
         watchers = dict(bench.machine.watchers)
         bench.forget()
@@ -21,8 +21,8 @@ async def test_an_identical_graph_is_not_looked_at_again(bench: Bench) -> None:
         assert bench.machine.watchers == watchers
 
 
-async def test_only_what_is_new_or_different_runs(bench: Bench) -> None:
-    """In definition order among themselves."""
+async def test_only_new_and_changed_states_run(bench: Bench) -> None:
+    """They run in definition order."""
     async with bench.running(state("a"), state("b"), state("c")) as engine:
         bench.forget()
         await engine.swap(compilation(state("new"), state("a"), state("b", value="other"), state("d")))
@@ -34,8 +34,8 @@ async def test_only_what_is_new_or_different_runs(bench: Bench) -> None:
         assert [row["id"] for row in engine.status()] == ["new", "a", "b", "d"]
 
 
-async def test_rows_that_are_taken_slowly(bench: Bench) -> None:
-    """States that are swapped meanwhile: what has left is left out, what is there is told as it is now."""
+async def test_status_rows_that_are_read_during_a_swap(bench: Bench) -> None:
+    """Removed resources are left out, and the others are reported as they are now."""
     async with bench.running(state("a"), state("b"), state("c")) as engine:
         taken = rows(lambda: engine.view)
         assert next(taken)["id"] == "a"
@@ -43,8 +43,8 @@ async def test_rows_that_are_taken_slowly(bench: Bench) -> None:
         assert [(row["id"], row["dirty"]) for row in taken] == [("c", True)]
 
 
-async def test_a_removed_resource_is_watched_no_more(bench: Bench) -> None:
-    """What left the graph may drift."""
+async def test_a_removed_resource_is_no_longer_watched(bench: Bench) -> None:
+    """It may drift."""
     async with bench.running(state("a"), state("b")) as engine:
         await engine.swap(compilation(state("a")))
         bench.forget()
@@ -54,8 +54,8 @@ async def test_a_removed_resource_is_watched_no_more(bench: Bench) -> None:
         assert bench.machine.log == []
 
 
-async def test_a_failed_resource_gets_another_chance_from_a_new_graph(bench: Bench) -> None:
-    """Even an identical one."""
+async def test_a_swap_runs_failed_resources_again(bench: Bench) -> None:
+    """Even if no state has changed."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a")) as engine:
         bench.machine.broken.clear()
@@ -65,8 +65,8 @@ async def test_a_failed_resource_gets_another_chance_from_a_new_graph(bench: Ben
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_a_failed_resource_is_left_alone_when_only_grains_have_changed(bench: Bench) -> None:
-    """Unless it has read them: nothing else says that it would succeed now."""
+async def test_a_swap_for_changed_grains_runs_only_failed_resources_that_read_them(bench: Bench) -> None:
+    """Nothing suggests that the others would succeed now."""
     bench.machine.broken |= {"a": Permanent("no"), "b": Permanent("no")}
     async with bench.running(state("a"), state("b")) as engine:
         bench.machine.broken.clear()
@@ -77,7 +77,7 @@ async def test_a_failed_resource_is_left_alone_when_only_grains_have_changed(ben
 
 
 async def test_a_running_resource_may_finish_before_its_successor_starts(bench: Bench) -> None:
-    """Within stop_timeout."""
+    """It has stop_timeout seconds."""
     gate = bench.machine.gates["a"] = asyncio.Event()
     async with bench.starting(state("a"), stop_timeout=5) as engine:
         await bench.turns(lambda: bench.machine.log)
@@ -90,7 +90,7 @@ async def test_a_running_resource_may_finish_before_its_successor_starts(bench: 
 
 
 async def test_a_running_resource_that_does_not_finish_is_cancelled(bench: Bench) -> None:
-    """After stop_timeout; the new one runs."""
+    """After stop_timeout seconds its successor runs."""
     bench.machine.gates["a"] = asyncio.Event()
     async with bench.starting(state("a"), stop_timeout=5) as engine:
         await bench.turns(lambda: bench.machine.log)
@@ -105,7 +105,7 @@ async def test_a_running_resource_that_does_not_finish_is_cancelled(bench: Bench
 
 
 async def test_a_changed_requisite_makes_its_owner_run_again(bench: Bench) -> None:
-    """A hook that waited for a change runs when the requisite is taken away."""
+    """A hook that waited for a change runs after its requisite is removed."""
     bench.machine.settings["a"] = "right"
     async with bench.running(state("a"), state("b", onchanges=["a"])) as engine:
         assert "b" not in bench.machine.settings
@@ -115,8 +115,8 @@ async def test_a_changed_requisite_makes_its_owner_run_again(bench: Bench) -> No
         assert bench.machine.settings["b"] == "right"
 
 
-async def test_stop_waits_for_what_runs_and_cancels_the_rest(bench: Bench) -> None:
-    """Within its timeout, and nothing starts any more."""
+async def test_stop_waits_for_runs_within_its_timeout_then_cancels_them(bench: Bench) -> None:
+    """No run starts any more."""
     bench.machine.gates["a"] = asyncio.Event()
     engine = bench.engine()
     await engine.swap(compilation(state("a"), state("b")), "start")
@@ -128,8 +128,11 @@ async def test_stop_waits_for_what_runs_and_cancels_the_rest(bench: Bench) -> No
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_one_swap_marks_each_resource_once(bench: Bench) -> None:
-    """A new command that fails runs once, though something that another resource has read changes with the states; who has read nothing is left alone."""
+async def test_a_swap_marks_each_resource_once(bench: Bench) -> None:
+    """A new command that fails runs once, although a file that another resource has read changes, too.
+
+    Resources that have read nothing are not checked.
+    """
     async with bench.running(state("page"), state("other")) as engine:
         bench.forget()
         bench.machine.broken["new"] = Permanent("no")
@@ -141,8 +144,8 @@ async def test_one_swap_marks_each_resource_once(bench: Bench) -> None:
         assert bench.outcomes("page")[-1].cause == "states changed"
 
 
-async def test_a_failed_resource_that_runs_again_already_gets_no_second_run_from_a_new_graph(bench: Bench) -> None:
-    """Its present run is the other chance."""
+async def test_a_swap_does_not_repeat_the_current_run_of_a_failed_resource(bench: Bench) -> None:
+    """The current run is the second chance."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a", "zaction.run")) as engine:
         bench.forget()

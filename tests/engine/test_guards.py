@@ -1,4 +1,4 @@
-"""Guards of commands, really asked: they answer, or the run fails."""
+"""Guards of real commands: they decide whether a command runs, or the run fails."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ from holdfast.agent.engine.model.events import Ran
         ("kill -40 $$", "signal 40"),
     ],
 )
-async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(
+async def test_a_killed_guard_is_an_error_not_a_decision(
     commands: Commands, guard: str, command: str, killer: str
 ) -> None:
-    """By a signal, of itself or of what its shell ran: nothing has run, and who was killed, and how, is told."""
+    """It kills itself, or a signal ends a command of its shell.
+
+    Nothing runs, and the comment names the command and the signal.
+    """
     outcome = await commands.outcome({guard: [command]})
 
     assert (outcome.result, outcome.ran, commands.count()) == (False, True, 0)
@@ -41,10 +44,10 @@ async def test_a_guard_that_was_killed_is_an_error_and_not_a_decision(
     ],
     ids=["shell", "cwd", "user"],
 )
-async def test_a_guard_that_cannot_be_asked_is_an_error(
+async def test_a_guard_that_cannot_start_is_an_error(
     commands: Commands, guard: str, options: dict[str, str], why: str
 ) -> None:
-    """Its shell, its directory or its user is missing."""
+    """Its shell, its directory or its user does not exist."""
     outcome = await commands.outcome({guard: ["true"]}, **options)
 
     assert (outcome.result, commands.count()) == (False, 0)
@@ -53,17 +56,20 @@ async def test_a_guard_that_cannot_be_asked_is_an_error(
 
 @pytest.mark.parametrize("status", [1, 126, 127, 128, 160, 193, 255])
 @pytest.mark.parametrize("guard", ["onlyif", "unless"])
-async def test_every_other_status_is_an_answer(commands: Commands, guard: str, status: int) -> None:
-    """Also what the shell says of a command that it cannot find or run, as in Salt."""
+async def test_every_other_exit_status_is_a_decision(commands: Commands, guard: str, status: int) -> None:
+    """As in Salt, even those of a shell that cannot find or run a command."""
     outcome = await commands.outcome({guard: [f"exit {status}"]})
 
     assert (outcome.result, commands.count()) == (True, int(guard == "unless"))
 
 
-async def test_a_path_of_creates_that_cannot_be_looked_at_is_an_error(
+async def test_a_path_of_creates_that_cannot_be_checked_is_an_error(
     commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A server that does not answer says nothing of what is on it; a path at which nothing can be has nothing."""
+    """A file server that does not answer is an error.
+
+    A path that cannot exist, because it is too long, does not exist.
+    """
     assert (await commands.outcome({"creates": ["/" + "x" * 300]})).changed
     monkeypatch.setattr(
         "holdfast.resources.paths.exists", lambda path: (_ for _ in ()).throw(OSError(5, "Input/output error", path))
@@ -81,8 +87,8 @@ async def test_guards_have_the_environment_of_the_command(commands: Commands) ->
 
 
 @pytest.mark.parametrize("by", ["poll", "recheck"])
-async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: str) -> None:
-    """At each poll and at each recheck: a command whose work was undone runs again."""
+async def test_guards_run_at_each_poll_and_recheck(commands: Commands, tmp_path: Path, by: str) -> None:
+    """A command whose work was undone runs again."""
     meta = {
         "onlyif": [f"test -e {tmp_path}/wanted", f"test ! -e {commands.runs}"],
         **({"poll": 0.05} if by == "poll" else {}),
@@ -101,8 +107,8 @@ async def test_guards_are_asked_again(commands: Commands, tmp_path: Path, by: st
         assert commands.count() == 1
 
 
-async def test_a_guard_that_was_killed_is_asked_again(commands: Commands, tmp_path: Path) -> None:
-    """Nothing has run, so asking again does no harm: the machine may have been short of memory for a moment."""
+async def test_a_killed_guard_is_tried_again(commands: Commands, tmp_path: Path) -> None:
+    """Nothing has run, so this does no harm: the machine may have been short of memory."""
     async with commands.starting(
         commands.command({"onlyif": [f"test -e {tmp_path}/calm || kill -9 $$"], "delay": 0.05})
     ) as engine:

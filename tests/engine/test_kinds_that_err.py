@@ -1,4 +1,4 @@
-"""Kinds whose own code is wrong: whatever they raise, and wherever they are asked, all others are kept right."""
+"""Kinds with bugs: whatever they raise, and from whichever method, all other resources are maintained."""
 
 from __future__ import annotations
 
@@ -14,53 +14,53 @@ from holdfast import Backed
 
 
 def err(*_: Any) -> NoReturn:
-    """What they do."""
+    """Raise an error."""
     raise RuntimeError("a mistake")
 
 
 class Groups(Bundled, kind="zgroups.present"):
-    """Cannot say with whom it goes."""
+    """Raises in `group`."""
 
     group = err
 
 
 class Unhashable(Bundled, kind="zunhashable.present"):
-    """Says it with what is no key."""
+    """Returns a group that is no key."""
 
     def group(self) -> Hashable:
-        """A list."""
+        """Return a list."""
         return [self.bundle]
 
 
 class Needs(Placed, kind="zneeds.present"):
-    """Cannot say what it needs."""
+    """Raises in `dependencies`."""
 
     dependencies = err
 
 
 class Offers(Placed, kind="zoffers.present"):
-    """Cannot say what it offers."""
+    """Raises in `offers`."""
 
     offers = err
 
 
 class Compares(Setting, kind="zcompares.present"):
-    """Cannot say whether it is the same."""
+    """Raises when it is compared."""
 
     cmp = err
 
 
 class Acts(Setting, kind="zacts.present"):
-    """Cannot say whether it is an action."""
+    """Raises in `action`."""
 
     action = err
 
 
 class Background(Backed, Setting, kind="zbackground.present"):
-    """Has a background task that belongs to one resource, as no such task may."""
+    """Has a background task that belongs to one resource, which is not allowed."""
 
     async def background(self) -> Any:  # type: ignore[override] # that is the mistake
-        """Never begun."""
+        """Return a task that never starts."""
         yield None
 
 
@@ -68,8 +68,8 @@ ALL: Sequence[type[Setting]] = (Groups, Unhashable, Needs, Offers, Compares, Act
 
 
 @pytest.mark.parametrize("kind", [kind.kind for kind in ALL])
-async def test_the_others_are_kept_right(bench: Bench, machine: Machine, kind: str) -> None:
-    """Through swaps, and nothing of it is left behind."""
+async def test_other_resources_are_maintained(bench: Bench, machine: Machine, kind: str) -> None:
+    """Swaps do not change that, and no task is left."""
     engine = bench.engine()
     for value in ("one", "two"):
         await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
@@ -82,8 +82,8 @@ async def test_the_others_are_kept_right(bench: Bench, machine: Machine, kind: s
     assert len(asyncio.all_tasks()) == 1
 
 
-async def test_that_there_are_no_automatic_edges_is_said(bench: Bench) -> None:
-    """And why."""
+async def test_the_absence_of_automatic_edges_is_reported(bench: Bench) -> None:
+    """With the reason."""
     async with bench.running(state("x", "zneeds.present")):
         (notice,) = bench.notices("edges-unknown")
         assert notice.text.endswith("RuntimeError: a mistake")

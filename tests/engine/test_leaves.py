@@ -1,4 +1,4 @@
-"""Which resources may leave the flush of a directory for later: those that nothing depends on, and of which the journal tells nothing."""
+"""Resources that may flush their directory later: nothing depends on them, and the journal does not record them."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ LEAVES: dict[str, bool] = {}
 
 
 class Leaf(Setting, kind="zleaf.present"):
-    """Notes what the engine says."""
+    """Notes whether the engine calls it a leaf."""
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Different each time."""
+        """Report a change each time."""
         LEAVES[self.name] = ctx.report.leaf
         ctx.report.changes = {"made": True}
         return False
@@ -40,10 +40,10 @@ def _no_leaves() -> None:
         ([("a", {}), ("b", {"meta": {"reverse": True}})], {"a"}),
     ],
 )
-async def test_only_what_nothing_relies_on_is_a_leaf(
+async def test_only_resources_that_nothing_relies_on_are_leaves(
     machine: Machine, states: list[tuple[str, dict]], leaves: set[str]
 ) -> None:
-    """Any requisite but `require` keeps both ends from being one; that only the earlier."""
+    """`require` makes its target no leaf, every other requisite neither of its ends."""
     async with Bench(machine).running(*(state(name, "zleaf.present", **spec) for name, spec in states)):
         assert {name for name, leaf in LEAVES.items() if leaf} == leaves
         assert LEAVES.keys() == {name for name, _ in states}

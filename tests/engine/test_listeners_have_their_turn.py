@@ -1,4 +1,4 @@
-"""A listener has its turn at the end of a pass, and what only waits, or hangs, does not keep a pass from that."""
+"""Listeners run at the end of a pass, and resources that wait or hang do not delay that."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ RETRY = {"retry": {"attempts": 1000, "interval": 3600, "splay": 0}}
 
 
 @pytest.mark.parametrize("how", ["rests", "hangs"])
-async def test_a_listener_does_not_wait_for_what_it_does_not_listen_to(
-    bench: Bench, machine: Machine, how: str
-) -> None:
-    """A resource that waits an hour for its next attempt, or whose run hangs, delays no refresh of others; each change refreshes once."""
+async def test_a_listener_waits_only_for_its_targets(bench: Bench, machine: Machine, how: str) -> None:
+    """A resource that waits an hour for its next attempt, or whose run hangs, delays no other refresh.
+
+    Each change refreshes once.
+    """
     engine = bench.engine()
     await engine.swap(compilation(state("conf"), state("svc", listen=["conf"]), state("stuck", meta=RETRY)))
     await engine.settle()
@@ -35,8 +36,8 @@ async def test_a_listener_does_not_wait_for_what_it_does_not_listen_to(
     await engine.stop(0)
 
 
-async def test_a_listener_waits_for_all_that_it_listens_to(bench: Bench, machine: Machine) -> None:
-    """One that listens to two of which one waits for its next attempt is refreshed once, when both are right."""
+async def test_a_listener_waits_for_all_its_targets(bench: Bench, machine: Machine) -> None:
+    """One of two targets waits for its next attempt. The listener is refreshed once, when both are settled."""
     async with bench.running(
         state("conf"), state("flaky", meta=RETRY), state("svc", listen=["conf", "flaky"])
     ) as engine:
@@ -52,8 +53,8 @@ async def test_a_listener_waits_for_all_that_it_listens_to(bench: Bench, machine
         assert machine.log.count("refresh svc") == 1
 
 
-async def test_a_pass_that_does_not_end_keeps_no_more_than_one_that_does(bench: Bench, machine: Machine) -> None:
-    """Thousands of drifts while one resource waits for its next attempt are not remembered one by one."""
+async def test_a_pass_that_does_not_end_stays_small(bench: Bench, machine: Machine) -> None:
+    """It does not remember thousands of drifts one by one while a resource waits for its next attempt."""
     async with bench.running(state("a"), state("stuck", meta=RETRY)) as engine:
         machine.broken["stuck"] = Permanent("not yet")
         machine.drift("stuck")
@@ -65,8 +66,8 @@ async def test_a_pass_that_does_not_end_keeps_no_more_than_one_that_does(bench: 
         assert len(engine.view.passes._outcomes) <= 100
 
 
-async def test_what_a_pass_has_gathered_is_kept_once(bench: Bench, machine: Machine) -> None:
-    """In its record; an idle agent keeps nothing besides."""
+async def test_outcomes_of_a_pass_are_stored_once(bench: Bench, machine: Machine) -> None:
+    """The record has them; an idle agent stores nothing else."""
     async with bench.starting(state("a"), state("b")) as engine:
         record = await engine.settle()
         assert [outcome.identity for outcome in record.outcomes] == ["zsetting.present[a]", "zsetting.present[b]"]

@@ -1,4 +1,4 @@
-"""Lives of the simulation in which something once went wrong, made as small as it gets."""
+"""Simulated lives that once showed a bug, minimised."""
 
 from __future__ import annotations
 
@@ -277,12 +277,12 @@ KEPT_DEATHS = {
 
 
 @pytest.mark.parametrize("plan", KEPT.values(), ids=KEPT)
-def test_it_goes_wrong_no_more(plan: Plan) -> None:
-    """Each says what it was."""
+def test_the_bug_is_fixed(plan: Plan) -> None:
+    """The ID of each case names the bug."""
     assert faults(plan) == []
 
 
 @pytest.mark.parametrize("plan", KEPT_DEATHS.values(), ids=KEPT_DEATHS)
-def test_it_is_lost_no_more(plan: Plan) -> None:
+def test_nothing_is_lost_any_more(plan: Plan) -> None:
     """Whenever the agent dies."""
     assert deaths(plan, None) == []

@@ -1,4 +1,4 @@
-"""Noop: what cannot be looked at before something else is really changed is unknown, not wrong."""
+"""Noop: a check that fails because something else has not been changed yet is unknown, not failed."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from holdfast.resources.errors import Final
         (Temporary("busy"), False),
     ],
 )
-async def test_a_look_that_fails_below_something_that_would_change_is_unknown(
+async def test_a_failed_check_is_unknown_if_a_dependency_would_change(
     bench: Bench, machine: Machine, error: Exception, result: bool | None
 ) -> None:
-    """Whatever may be for want of it; not what fails in any case, or only for now."""
+    """The missing change may be the reason. Failures that are certain, and temporary ones, stay failures."""
     machine.broken["look b"] = error
     async with bench.running(state("a"), state("b", require=["a"]), watch=False, noop=True):
         (outcome,) = bench.outcomes("b")
@@ -33,23 +33,23 @@ async def test_a_look_that_fails_below_something_that_would_change_is_unknown(
             assert outcome.comment.startswith("unknown until zsetting.present[a] has run (")
 
 
-async def test_what_builds_on_the_unknown_is_unknown_too(bench: Bench, machine: Machine) -> None:
-    """However far it reaches."""
+async def test_dependents_of_an_unknown_outcome_are_unknown(bench: Bench, machine: Machine) -> None:
+    """Through any number of requisites."""
     machine.broken["look b"] = machine.broken["look c"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), watch=False, noop=True):
         assert [bench.outcomes(name)[0].result for name in "abc"] == [None, None, None]
 
 
-async def test_a_look_that_fails_by_itself_has_failed(bench: Bench, machine: Machine) -> None:
-    """Nothing before it would be changed: it will fail for real, too."""
+async def test_a_failed_check_without_changed_dependencies_is_a_failure(bench: Bench, machine: Machine) -> None:
+    """Nothing before it would change, so it will fail without noop, too."""
     machine.settings["a"] = "right"
     machine.broken["look b"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), watch=False, noop=True):
         assert bench.outcomes("b")[0].result is False
 
 
-async def test_for_real_a_failure_is_one(bench: Bench, machine: Machine) -> None:
-    """What it needs has been changed by then."""
+async def test_without_noop_a_failed_check_is_a_failure(bench: Bench, machine: Machine) -> None:
+    """Its dependencies have been changed by then."""
     machine.broken["look b"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), watch=False):
         assert bench.outcomes("b")[0].result is False
@@ -64,10 +64,8 @@ NEIGHBOURS = {
 
 
 @pytest.mark.parametrize("neighbour", NEIGHBOURS.values(), ids=NEIGHBOURS)
-async def test_what_one_state_would_change_moves_no_other_that_really_acts(
-    bench: Bench, machine: Machine, neighbour: tuple
-) -> None:
-    """Or a service whose file is in noop would be restarted at each look at all."""
+async def test_changes_in_noop_refresh_no_state_outside_noop(bench: Bench, machine: Machine, neighbour: tuple) -> None:
+    """Otherwise a service whose file is in noop would be restarted at each check."""
     machine.settings["b"] = "right"
     async with bench.running(state("a", meta={"noop": True}), neighbour) as engine:
         engine.recheck()
@@ -78,8 +76,8 @@ async def test_what_one_state_would_change_moves_no_other_that_really_acts(
 
 
 @pytest.mark.parametrize("own", [None, True])
-async def test_a_prereq_acts_only_for_what_is_really_changed(bench: Bench, machine: Machine, own: bool | None) -> None:
-    """One that only looks itself says what it would do; through any number of prereqs."""
+async def test_a_prereq_runs_only_for_a_target_outside_noop(bench: Bench, machine: Machine, own: bool | None) -> None:
+    """A prereq in noop reports what it would do, through any number of prereqs."""
     states = (
         state("a", "zaction.run", prereq=["b"], meta={"noop": own}),
         state("b", "zaction.run", prereq=["c"], meta={"noop": own}),

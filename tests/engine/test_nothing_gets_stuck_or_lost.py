@@ -1,4 +1,4 @@
-"""Where events, refreshes and workers could be lost: each case here once was."""
+"""Situations in which events, refreshes or workers were once lost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ from power import DurableBench
 
 
 class Stepwise(Refreshable, Resource, kind="zsetting.stepwise"):
-    """Changes the machine, waits for its gate, then perhaps fails: a run that can be interrupted half-way."""
+    """A setting whose run changes the machine, waits at its gate, then may fail.
+
+    So a run can be interrupted half-way.
+    """
 
     machine: ClassVar[Machine]
 
@@ -38,11 +41,11 @@ class Stepwise(Refreshable, Resource, kind="zsetting.stepwise"):
         return False
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
-        """Nothing to do."""
+        """Do nothing."""
         return True
 
     async def watch(self, ctx: Context) -> Watch:
-        """Tell of each touch; break when told to."""
+        """Report each touch; fail if the test wants it."""
         machine = Setting.machine
         queue = machine.watchers[self.name] = asyncio.Queue()
         yield None
@@ -55,24 +58,24 @@ class Stepwise(Refreshable, Resource, kind="zsetting.stepwise"):
 
 
 class ShortLived(Resource, kind="zsetting.shortlived"):
-    """Its watch dies at once, again and again."""
+    """A setting whose watch fails as soon as it is armed."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Always right."""
+        """Report that nothing differs."""
         await asyncio.sleep(0)
         return True
 
     async def watch(self, ctx: Context) -> Watch:
-        """Armed, and dead."""
+        """Report that the watch is armed, then fail."""
         yield None
         raise Permanent("dies at once")
 
 
 class NeverArmed(Resource, kind="zsetting.neverarmed"):
-    """Its watch hangs before it is armed."""
+    """A setting whose watch hangs before it is armed."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Always right."""
+        """Report that nothing differs."""
         return True
 
     async def watch(self, ctx: Context) -> Watch:
@@ -90,8 +93,8 @@ async def running(bench: Bench, *states: tuple, **options: Any) -> Engine:
     return engine
 
 
-async def test_a_refresh_that_comes_while_a_rate_limit_holds_is_run_when_it_ends(bench: Bench) -> None:
-    """Dirty and held, it is offered again when its time has come."""
+async def test_a_refresh_during_a_rate_limit_runs_when_the_limit_ends(bench: Bench) -> None:
+    """The vertex stays dirty meanwhile."""
     async with bench.running(state("up"), state("down", watch=["up"]), limit=0.01, burst=1, workers=2) as engine:
         bench.forget()
         bench.machine.touch("down")
@@ -106,7 +109,7 @@ async def test_a_refresh_that_comes_while_a_rate_limit_holds_is_run_when_it_ends
 
 
 async def test_a_trigger_does_not_wait_for_a_rate_limit(bench: Bench) -> None:
-    """An operator's word counts."""
+    """An operator overrides the limit."""
     async with bench.running(state("a"), limit=0.0001, burst=1) as engine:
         bench.forget()
         bench.machine.touch("a")
@@ -119,16 +122,16 @@ async def test_a_trigger_does_not_wait_for_a_rate_limit(bench: Bench) -> None:
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_a_watch_that_dies_at_once_takes_no_worker_with_it(bench: Bench) -> None:
-    """Its run is cancelled before its first step; the only worker is free again."""
+async def test_a_watch_that_fails_at_once_blocks_no_worker(bench: Bench) -> None:
+    """The run is cancelled before its first step, and the only worker is free again."""
     async with bench.starting(state("dies", "zsetting.shortlived"), state("a"), workers=1):
         await bench.elapse(500)
 
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_a_watch_that_is_never_armed_fails_and_lets_the_others_go_on(bench: Bench) -> None:
-    """After a minute."""
+async def test_a_watch_that_is_not_armed_within_a_minute_fails(bench: Bench) -> None:
+    """The other resources continue."""
     async with bench.starting(state("hangs", "zsetting.neverarmed"), state("a")):
         await bench.elapse(61)
 
@@ -136,8 +139,8 @@ async def test_a_watch_that_is_never_armed_fails_and_lets_the_others_go_on(bench
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_a_change_made_by_a_run_that_is_cancelled_is_still_told(bench: Bench) -> None:
-    """The watch failed in the middle of the run; the next run finds all right."""
+async def test_changes_of_a_run_cancelled_by_its_watch_are_delivered(bench: Bench) -> None:
+    """The watch failed during the run; the next run finds everything as declared."""
     bench.machine.settings["conf"] = "right"
     async with bench.running(state("conf", "zsetting.stepwise"), state("svc", watch=["conf"])):
         bench.forget()
@@ -152,8 +155,8 @@ async def test_a_change_made_by_a_run_that_is_cancelled_is_still_told(bench: Ben
         assert bench.machine.log.count("refresh svc") == 1
 
 
-async def test_a_change_made_by_a_run_that_a_swap_cuts_short_is_still_told(bench: Bench) -> None:
-    """The successor finds all right, and who watches is refreshed."""
+async def test_changes_of_a_run_cancelled_by_a_swap_are_delivered(bench: Bench) -> None:
+    """The successor finds everything as declared, and subscribers are refreshed."""
     bench.machine.settings["conf"] = "right"
     async with bench.running(state("conf", "zsetting.stepwise"), state("svc", watch=["conf"])) as engine:
         bench.forget()
@@ -168,8 +171,8 @@ async def test_a_change_made_by_a_run_that_a_swap_cuts_short_is_still_told(bench
         assert bench.machine.log.count("refresh svc") == 1
 
 
-async def test_a_change_made_by_an_attempt_that_failed_is_still_told(bench: Bench) -> None:
-    """The second attempt finds all right."""
+async def test_changes_of_a_failed_attempt_are_delivered(bench: Bench) -> None:
+    """The second attempt finds everything as declared."""
     bench.machine.settings["conf"] = "right"
     async with bench.running(
         state("conf", "zsetting.stepwise", meta={"retry": {"attempts": 3, "interval": 1}}), state("svc", watch=["conf"])
@@ -182,8 +185,8 @@ async def test_a_change_made_by_an_attempt_that_failed_is_still_told(bench: Benc
         assert bench.machine.log.count("refresh svc") == 1
 
 
-async def test_onchanges_of_something_that_changed_and_failed_runs_when_it_recovers(bench: Bench) -> None:
-    """A failure delivers no change; the change waits."""
+async def test_onchanges_runs_when_a_target_that_changed_and_failed_recovers(bench: Bench) -> None:
+    """A failure delivers no change; the change stays pending."""
     bench.machine.settings["conf"] = "right"
     async with bench.running(state("conf", "zsetting.stepwise"), state("hook", "zaction.run", onchanges=["conf"])):
         bench.forget()
@@ -196,8 +199,8 @@ async def test_onchanges_of_something_that_changed_and_failed_runs_when_it_recov
         assert bench.machine.log.count("run hook") == 1
 
 
-async def test_the_target_of_a_prereq_that_failed_is_put_right_when_that_recovers(bench: Bench) -> None:
-    """And until then the host is not converged."""
+async def test_the_target_of_a_failed_prereq_is_repaired_when_the_prereq_recovers(bench: Bench) -> None:
+    """Until then the host has not converged."""
     bench.machine.broken["before"] = Temporary("not now", delay=5)
     async with bench.running(state("before", "zaction.run", prereq=["a"]), state("a")) as engine:
         bench.forget()
@@ -210,7 +213,7 @@ async def test_the_target_of_a_prereq_that_failed_is_put_right_when_that_recover
         assert engine.converged
 
 
-async def test_a_drift_while_its_prereq_runs_has_the_prereq_run_again(bench: Bench) -> None:
+async def test_drift_of_a_target_during_its_prereq_runs_the_prereq_again(bench: Bench) -> None:
     """Before the repair."""
     bench.machine.settings["a"] = "right"
     async with bench.running(state("before", prereq=["a"]), state("a"), workers=2) as engine:
@@ -232,10 +235,10 @@ async def test_a_drift_while_its_prereq_runs_has_the_prereq_run_again(bench: Ben
     "error",
     [OSError(28, "No space left on device"), sqlite3.OperationalError("database is locked"), RuntimeError("no thread")],
 )
-async def test_an_error_of_the_journal_is_an_obstacle_until_it_can_be_written(
+async def test_a_journal_error_is_an_obstacle_until_the_journal_can_be_written(
     machine: Machine, tmp_path: Path, error: Exception
 ) -> None:
-    """Never a silent success, and no failure."""
+    """It is neither an unreported success nor a failure."""
     bench = DurableBench(machine, tmp_path / "journal")
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         bench.forget()
@@ -251,7 +254,7 @@ async def test_an_error_of_the_journal_is_an_obstacle_until_it_can_be_written(
         assert engine.converged
 
 
-async def test_a_rerun_goes_on_after_a_failure_and_after_a_restart(machine: Machine, tmp_path: Path) -> None:
+async def test_rerun_continues_after_a_failure_and_after_a_restart(machine: Machine, tmp_path: Path) -> None:
     """`rerun: SECONDS` is a period, whatever happens in between."""
     bench = Bench(machine, tmp_path / "j")
     async with bench.running(state("hook", "zaction.run", meta={"rerun": 100.0})):
@@ -267,8 +270,8 @@ async def test_a_rerun_goes_on_after_a_failure_and_after_a_restart(machine: Mach
         assert 5 <= machine.log.count("run hook") <= 6
 
 
-async def test_a_triggered_action_that_fails_for_now_is_really_retried(bench: Bench) -> None:
-    """Not taken for done already."""
+async def test_a_triggered_action_that_fails_temporarily_is_retried(bench: Bench) -> None:
+    """It does not count as done."""
     async with bench.running(state("hook", "zaction.run")) as engine:
         bench.forget()
         bench.machine.broken["hook"] = Temporary("busy", delay=5)
@@ -280,8 +283,8 @@ async def test_a_triggered_action_that_fails_for_now_is_really_retried(bench: Be
         assert bench.machine.log == ["run hook", "run hook"]
 
 
-async def test_a_listener_that_failed_is_retried_and_shown(bench: Bench) -> None:
-    """Its refresh is pending until it works."""
+async def test_a_failed_listener_is_retried_and_shown(bench: Bench) -> None:
+    """Its refresh is pending until it succeeds."""
     async with bench.running(state("conf"), state("svc", listen=["conf"])) as engine:
         bench.forget()
         bench.machine.broken["refresh svc"] = Temporary("busy", delay=5)
@@ -295,8 +298,8 @@ async def test_a_listener_that_failed_is_retried_and_shown(bench: Bench) -> None
         assert bench.machine.log.count("refresh svc") == 2
 
 
-async def test_a_listener_waits_while_paused_and_may_finish_when_stopping(bench: Bench) -> None:
-    """It is a run like any other."""
+async def test_a_listener_waits_during_a_pause_and_may_finish_during_a_stop(bench: Bench) -> None:
+    """Its refresh is a run like any other."""
     async with bench.running(state("conf"), state("svc", listen=["conf"])) as engine:
         bench.forget()
         gate = bench.machine.gates["conf"] = asyncio.Event()
@@ -314,14 +317,14 @@ async def test_a_listener_waits_while_paused_and_may_finish_when_stopping(bench:
 
 
 async def test_a_failed_watch_counts_as_a_failure_for_onfail(bench: Bench) -> None:
-    """Its handlers run."""
+    """States with `onfail` run."""
     bench.machine.unwatchable.add("a")
     async with bench.running(state("a"), state("handler", "zaction.run", onfail=["a"])):
         assert bench.machine.log == ["run handler"]
 
 
-async def test_stopping_while_paused_repairs_nothing(bench: Bench) -> None:
-    """A retry that waits for the resume is ended."""
+async def test_a_stop_during_a_pause_repairs_nothing(bench: Bench) -> None:
+    """A retry that waits for the resume is cancelled."""
     bench.machine.broken["a"] = Temporary("busy")
     async with bench.starting(state("a", meta={"retry": {"attempts": 5, "interval": 10}})) as engine:
         await bench.until(lambda _: bool(bench.notices("attempt-failed")))
@@ -333,8 +336,8 @@ async def test_stopping_while_paused_repairs_nothing(bench: Bench) -> None:
     assert bench.machine.log == []
 
 
-async def test_a_swap_waits_for_nobody_but_successors(bench: Bench) -> None:
-    """What is new and unrelated starts at once, though something that leaves still runs."""
+async def test_only_successors_wait_for_runs_of_a_swap(bench: Bench) -> None:
+    """New and unrelated states start at once, although a removed one still runs."""
     gate = bench.machine.gates["slow"] = asyncio.Event()
     async with bench.starting(state("slow"), stop_timeout=50, workers=3) as engine:
         await bench.turns(lambda: "check slow" in bench.machine.log)
@@ -347,8 +350,8 @@ async def test_a_swap_waits_for_nobody_but_successors(bench: Bench) -> None:
         assert bench.machine.settings == {"slow": "new", "a": "right"}
 
 
-async def test_new_states_and_an_end_of_noop_in_one_swap_never_apply_the_old_ones(bench: Bench) -> None:
-    """Settings take effect with the graph."""
+async def test_a_swap_that_ends_noop_applies_only_the_new_states(bench: Bench) -> None:
+    """Settings take effect together with the graph."""
     async with bench.running(state("a", value="old"), noop=True) as engine:
         bench.forget()
         await engine.swap(
@@ -360,8 +363,8 @@ async def test_new_states_and_an_end_of_noop_in_one_swap_never_apply_the_old_one
         assert bench.machine.log.count("apply a") == 1
 
 
-async def test_what_a_command_creates_is_watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`creates` names a path: when it is gone the command is due again."""
+async def test_paths_of_creates_are_watched(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the path is removed, the command runs again."""
     gone = asyncio.Event()
 
     async def watch_path(self: object, *paths: str) -> Watch:
@@ -382,8 +385,8 @@ async def test_what_a_command_creates_is_watched(bench: Bench, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("moments", range(6))
-async def test_haste_at_any_moment_of_a_stop_is_heard(bench: Bench, machine: Machine, moments: int) -> None:
-    """Before it, while watches end, and while what runs is waited for."""
+async def test_hurry_works_at_any_moment_of_a_stop(bench: Bench, machine: Machine, moments: int) -> None:
+    """Before it, while watches end, and while it waits for runs."""
     engine = bench.engine()
     machine.hold("a")
     await engine.swap(compilation(state("a")))

@@ -1,4 +1,4 @@
-"""What something outside is in the way of is left alone until that is over; everything else is repaired meanwhile."""
+"""Resources with an obstacle outside the agent wait until it ends; all others are repaired meanwhile."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from power import DurableBench
 
 
 class Others:
-    """Somebody who has things in his hands, by name."""
+    """Somebody outside who works on resources, by name."""
 
     def __init__(self) -> None:
         self.busy: set[str] = set()
@@ -24,17 +24,20 @@ class Others:
         self.until = 600.0
 
     async def obstacle(self, resource: Resource) -> Obstacle | None:
-        """He is in the way of what he has in his hands."""
+        """Return an obstacle if somebody works on this resource."""
         return Obstacle("somebody has it", self.until, self.over) if resource.name in self.busy else None
 
     def done(self) -> None:
-        """He is not any more."""
+        """End all work."""
         self.busy.clear()
         self.over.set()
 
 
-async def test_what_is_in_other_hands_is_repaired_when_they_are_done(bench: Bench, machine: Machine) -> None:
-    """At once, and not before, whatever its watch tells; what does not require it is repaired meanwhile. `why` and `status` tell."""
+async def test_a_resource_is_repaired_when_its_obstacle_ends(bench: Bench, machine: Machine) -> None:
+    """At once, and not before, whatever its watch reports.
+
+    Resources that do not require it are repaired meanwhile; `why` and `status` name the obstacle.
+    """
     others = Others()
     async with bench.running(
         state("a"), state("b", require=["a"]), state("c"), obstacle=others.obstacle, workers=1
@@ -59,8 +62,8 @@ async def test_what_is_in_other_hands_is_repaired_when_they_are_done(bench: Benc
         assert [outcome.changed for outcome in bench.outcomes("a")] == [True, True]
 
 
-async def test_a_new_resource_in_other_hands_does_not_hold_back_those_after_it(bench: Bench, machine: Machine) -> None:
-    """Though definition order would: only what requires it waits."""
+async def test_a_new_resource_with_an_obstacle_does_not_delay_later_ones(bench: Bench, machine: Machine) -> None:
+    """Definition order does not hold then; only its dependents wait."""
     others = Others()
     others.busy.add("a")
     async with bench.starting(
@@ -74,8 +77,8 @@ async def test_a_new_resource_in_other_hands_does_not_hold_back_those_after_it(b
         assert machine.settings == {"a": "right", "b": "right", "c": "right"}
 
 
-async def test_an_obstacle_whose_end_nobody_tells_is_not_for_ever(bench: Bench, machine: Machine) -> None:
-    """It is asked about again at the time that was given."""
+async def test_an_obstacle_without_an_end_event_is_asked_again_at_its_time(bench: Bench, machine: Machine) -> None:
+    """So it does not hold for ever."""
     others = Others()
     others.busy.add("a")
     async with bench.starting(state("a"), obstacle=others.obstacle, workers=1):
@@ -88,8 +91,8 @@ async def test_an_obstacle_whose_end_nobody_tells_is_not_for_ever(bench: Bench, 
         assert machine.settings == {"a": "right"}
 
 
-async def test_the_end_comes_while_something_is_left_alone(bench: Bench, machine: Machine) -> None:
-    """The engine stops at once; what has left is not woken when the obstacle is over."""
+async def test_a_stop_does_not_wait_for_an_obstacle(bench: Bench, machine: Machine) -> None:
+    """A removed resource is not woken when the obstacle ends."""
     others = Others()
     others.busy.add("a")
     async with bench.starting(state("a"), state("b"), obstacle=others.obstacle, workers=1) as engine:
@@ -107,8 +110,8 @@ async def test_the_end_comes_while_something_is_left_alone(bench: Bench, machine
     assert asyncio.get_running_loop().time() == began
 
 
-async def test_a_refresh_that_is_owed_outlasts_an_obstacle(bench: Bench, machine: Machine) -> None:
-    """A service whose configuration has changed meanwhile is restarted once, afterwards; a listener has its turn then."""
+async def test_a_pending_refresh_outlasts_an_obstacle(bench: Bench, machine: Machine) -> None:
+    """A service whose configuration has changed is restarted once, afterwards; a listener runs then."""
     for kind in ("watch", "listen"):
         bench.forget()
         machine.settings.clear()
@@ -127,10 +130,10 @@ async def test_a_refresh_that_is_owed_outlasts_an_obstacle(bench: Bench, machine
             assert machine.log.count("refresh service") == 1
 
 
-async def test_who_cannot_say_any_more_what_is_in_the_way_is_asked_with_growing_delays(
+async def test_an_error_while_asking_for_obstacles_is_retried_with_growing_delays(
     bench: Bench, machine: Machine
 ) -> None:
-    """A bug of whoever finds obstacles fails the run, which is tried again later, and not in a tight loop."""
+    """A bug there fails the run, which is tried again later and not in a tight loop."""
     asked = []
 
     async def obstacle(_: Resource) -> Obstacle | None:
@@ -146,8 +149,8 @@ async def test_who_cannot_say_any_more_what_is_in_the_way_is_asked_with_growing_
         assert 3 < len(asked) < 10
 
 
-async def test_a_host_has_not_converged_while_something_cannot_be_looked_at(bench: Bench, machine: Machine) -> None:
-    """Though nothing but a look at everything was due, which counts for nothing while it finds no drift."""
+async def test_a_host_has_not_converged_while_a_resource_has_an_obstacle(bench: Bench, machine: Machine) -> None:
+    """Even if only a recheck was due, which does not count as activity unless it finds drift."""
     others = Others()
     async with bench.running(state("a"), obstacle=others.obstacle, workers=1) as engine:
         assert engine.converged
@@ -167,7 +170,10 @@ async def test_a_host_has_not_converged_while_something_cannot_be_looked_at(benc
 async def test_a_journal_that_cannot_be_written_is_an_obstacle(
     machine: Machine, tmp_path: Path, declared: dict[str, list[str]]
 ) -> None:
-    """Nothing fails, no requisite is answered, `status` and `why` tell; the repair comes as soon as the journal can be written, and counts then."""
+    """Nothing fails, no requisite is decided, `status` and `why` name it.
+
+    The repair comes as soon as the journal can be written, and counts then.
+    """
     bench = DurableBench(machine, tmp_path / "journal")
     async with bench.running(state("a"), state("b", **declared), state("alone")) as engine:
         bench.forget()
@@ -197,8 +203,8 @@ async def test_a_journal_that_cannot_be_written_is_an_obstacle(
         assert any(line.endswith(" b") for line in machine.log) is ("onfail" not in declared)
 
 
-async def test_what_was_before_is_written_down_before_it_is_changed(machine: Machine, tmp_path: Path) -> None:
-    """A state with `reverse` waits for the journal as well, also when nothing watches it."""
+async def test_a_state_with_reverse_waits_for_the_journal(machine: Machine, tmp_path: Path) -> None:
+    """Its previous content is recorded before it is changed, even if nothing watches it."""
     bench = DurableBench(machine, tmp_path / "journal")
     bench.disk.error = OSError(28, "No space left on device")
     async with bench.starting(state("a", "zborrowed.present", meta={"reverse": True}), state("b")) as engine:

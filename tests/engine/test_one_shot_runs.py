@@ -1,4 +1,4 @@
-"""One-shot runs: order, requisites and results as the language promises them."""
+"""One-shot runs: order, requisites and results as the language defines them."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from holdfast.agent.engine.model.events import PassRecord
 
 
 async def once(bench: Bench, *states: tuple, **options: object) -> PassRecord:
-    """Converge once."""
+    """Run the states once and return the record."""
     engine = bench.engine(watch=False, **options)
     await engine.swap(compilation(*states), "start")
     return await engine.settle()
 
 
 def names(record: PassRecord) -> list[str]:
-    """Names of the states in the order in which they ended."""
+    """Return the names of the states in the order in which they ended."""
     return [outcome.identity.partition("[")[2][:-1] for outcome in record.outcomes]
 
 
 def results(record: PassRecord) -> dict[str, tuple[bool | None, str]]:
-    """Name -> result and reason."""
+    """Return result and reason of each name."""
     return {
         name: (outcome.result, outcome.reason) for name, outcome in zip(names(record), record.outcomes, strict=True)
     }
@@ -35,8 +35,8 @@ async def test_states_without_requisites_run_one_by_one_in_definition_order(benc
     assert bench.machine.settings == dict.fromkeys("cab", "right")
 
 
-async def test_a_second_run_changes_nothing_and_says_so(bench: Bench) -> None:
-    """Idempotence: the same states again are all right already."""
+async def test_a_second_run_reports_no_changes(bench: Bench) -> None:
+    """Runs are idempotent."""
     await once(bench, state("a"))
     record = await once(bench, state("a"))
 
@@ -44,8 +44,8 @@ async def test_a_second_run_changes_nothing_and_says_so(bench: Bench) -> None:
     assert record.converged
 
 
-async def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> None:
-    """A state with `parallel: true` starts in its turn, and the next does not wait for it."""
+async def test_later_states_do_not_wait_for_a_parallel_one(bench: Bench) -> None:
+    """A state with `parallel: true` starts in its order."""
     bench.machine.broken["slow"] = Permanent("no")
     record = await once(
         bench,
@@ -57,8 +57,8 @@ async def test_parallel_lifts_the_barrier_for_those_after_it(bench: Bench) -> No
     assert names(record) == ["b", "slow"]
 
 
-async def test_a_failed_requirement_is_named_and_its_dependents_do_not_run(bench: Bench) -> None:
-    """Also down a chain: each names the one right before it."""
+async def test_dependents_of_a_failed_state_do_not_run_and_name_it(bench: Bench) -> None:
+    """Along a chain, each names the state directly before it."""
     bench.machine.broken["a"] = Permanent("no")
     record = await once(bench, state("a"), state("b", require=["a"]), state("c", require=["b"]), state("d"))
 
@@ -79,8 +79,11 @@ async def test_watch_refreshes_only_when_the_run_itself_changed_nothing(bench: B
     assert [line for line in bench.machine.log if line.startswith("refresh")] == ["refresh old"]
 
 
-async def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
-    """A service that does not start may do so with the configuration that has just changed; only a refresh that fails, fails."""
+async def test_a_refresh_may_repair_what_the_run_could_not(bench: Bench) -> None:
+    """A service that does not start may do so with the changed configuration.
+
+    The state fails only if the refresh fails.
+    """
     bench.machine.broken |= {"svc": Permanent("no"), "bad": Permanent("no"), "refresh bad": Permanent("nor this")}
     record = await once(
         bench,
@@ -95,8 +98,8 @@ async def test_a_refresh_may_mend_what_the_run_could_not(bench: Bench) -> None:
     assert record.outcomes[2].comment == "nor this"
 
 
-async def test_without_a_change_of_what_it_watches_a_failure_stays_one(bench: Bench) -> None:
-    """Nothing has changed that could have mended it."""
+async def test_a_failure_stays_if_no_watched_state_has_changed(bench: Bench) -> None:
+    """There is no refresh that could repair it."""
     bench.machine.settings["conf"] = "right"
     bench.machine.broken["svc"] = Permanent("no")
     record = await once(bench, state("conf"), state("svc", watch=["conf"]))
@@ -104,8 +107,8 @@ async def test_without_a_change_of_what_it_watches_a_failure_stays_one(bench: Be
     assert results(record) == {"conf": (True, ""), "svc": (False, "")}
 
 
-async def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) -> None:
-    """No change, no refresh."""
+async def test_an_unchanged_target_refreshes_nothing(bench: Bench) -> None:
+    """Only changes refresh."""
     bench.machine.settings.update(conf="right", svc="right")
     await once(bench, state("conf"), state("svc", watch=["conf"]))
 
@@ -113,7 +116,7 @@ async def test_a_watch_of_something_unchanged_refreshes_nothing(bench: Bench) ->
 
 
 async def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
-    """And not being run is a success."""
+    """A state that does not run succeeds."""
     states = state("conf"), state("hook", "zaction.run", onchanges=["conf"])
     first, second = await once(bench, *states), await once(bench, *states)
 
@@ -123,7 +126,7 @@ async def test_onchanges_runs_only_after_a_change(bench: Bench) -> None:
 
 
 async def test_onchanges_counts_a_failure_as_no_change_and_names_it(bench: Bench) -> None:
-    """What failed is no reason to act."""
+    """The comment names the failed target."""
     bench.machine.broken["conf"] = Permanent("no")
     record = await once(bench, state("conf"), state("hook", "zaction.run", onchanges=["conf"]))
 
@@ -133,7 +136,7 @@ async def test_onchanges_counts_a_failure_as_no_change_and_names_it(bench: Bench
 
 
 async def test_onfail_runs_only_after_a_failure(bench: Bench) -> None:
-    """The handler of a failure."""
+    """It handles the failure."""
     bench.machine.broken["a"] = Permanent("no")
     good = await once(bench, state("ok"), state("handler", "zaction.run", onfail=["ok"]))
     bad = await once(bench, state("a"), state("handler", "zaction.run", onfail=["a"]))
@@ -143,7 +146,7 @@ async def test_onfail_runs_only_after_a_failure(bench: Bench) -> None:
 
 
 async def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
-    """The target is looked at first; it is changed after its prereq has run."""
+    """The target is checked first, and changed after its prereq has run."""
     states = state("before", "zaction.run", prereq=["a"]), state("a")
     first = await once(bench, *states)
 
@@ -155,8 +158,8 @@ async def test_prereq_runs_before_a_change_and_only_then(bench: Bench) -> None:
     assert again.outcomes[0].because == ("zsetting.present[a]",)
 
 
-async def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
-    """The target's row tells what it would have done, without changes."""
+async def test_a_failed_prereq_leaves_its_target_unchanged(bench: Bench) -> None:
+    """The outcome of the target says what it would have changed."""
     bench.machine.broken["before"] = Permanent("no")
     record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
 
@@ -165,8 +168,8 @@ async def test_a_failed_prereq_keeps_its_target_as_it_is(bench: Bench) -> None:
     assert bench.machine.settings == {}
 
 
-async def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) -> None:
-    """Not each other: what the look at the target found, or what the target itself requires."""
+async def test_a_prereq_and_its_target_name_the_real_cause(bench: Bench) -> None:
+    """Not each other, but the error of the check, or what the target itself requires."""
     bench.machine.broken |= {"look a": Permanent("unreadable"), "q": Permanent("no")}
     record = await once(bench, state("before", "zaction.run", prereq=["a"]), state("a"))
 
@@ -187,8 +190,8 @@ async def test_a_prereq_and_its_target_each_name_the_true_cause(bench: Bench) ->
     assert record.outcomes[2].because == ("zsetting.present[q]",)
 
 
-async def test_listeners_are_refreshed_once_after_all_else(bench: Bench) -> None:
-    """However many of their sources changed, and wherever these stand."""
+async def test_listeners_are_refreshed_once_at_the_end(bench: Bench) -> None:
+    """However many targets have changed, and wherever these are defined."""
     record = await once(bench, state("svc", listen=["a", "b"]), state("a"), state("b"))
 
     assert [line for line in bench.machine.log if "refresh" in line] == ["refresh svc"]
@@ -196,8 +199,8 @@ async def test_listeners_are_refreshed_once_after_all_else(bench: Bench) -> None
     assert record.outcomes[-1].listener
 
 
-async def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench) -> None:
-    """Watch, onchanges and prereq see the changes that would be."""
+async def test_noop_changes_nothing_and_reports_none_as_result(bench: Bench) -> None:
+    """Watch, onchanges and prereq treat expected changes as changes."""
     bench.machine.settings.update(svc="right", ok="right")
     record = await once(
         bench,
@@ -215,8 +218,8 @@ async def test_noop_changes_nothing_and_reports_none_where_it_would(bench: Bench
     assert (record.converged, record.differing) == (False, 3)
 
 
-async def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench) -> None:
-    """Attempts are counted, and nothing else starts meanwhile."""
+async def test_retry_repeats_a_state_in_the_same_run_until_it_succeeds(bench: Bench) -> None:
+    """The outcome has the number of attempts, and no other state starts meanwhile."""
     bench.machine.broken["a"] = Temporary("not yet")
     engine = bench.engine(watch=False)
     await engine.swap(
@@ -232,7 +235,7 @@ async def test_retry_tries_again_in_the_same_run_until_it_is_right(bench: Bench)
 
 
 async def test_failhard_stops_after_the_first_failure(bench: Bench) -> None:
-    """What comes later is not run at all; what ran stays."""
+    """Later states do not run; earlier changes stay."""
     bench.machine.broken["b"] = Permanent("no")
     record = await once(bench, state("a"), state("b", meta={"failhard": True}), state("c"))
 
@@ -240,8 +243,8 @@ async def test_failhard_stops_after_the_first_failure(bench: Bench) -> None:
     assert not record.converged
 
 
-async def test_an_exception_in_a_kind_fails_that_resource_only(bench: Bench) -> None:
-    """With one clear line, and the traceback for those who debug."""
+async def test_an_exception_in_a_kind_fails_only_that_resource(bench: Bench) -> None:
+    """The comment is one line; the debug log has the traceback."""
     bench.machine.broken["a"] = ZeroDivisionError("oops")
     record = await once(bench, state("a"), state("b"))
 
@@ -250,8 +253,8 @@ async def test_an_exception_in_a_kind_fails_that_resource_only(bench: Bench) -> 
     assert bench.notices("traceback")
 
 
-async def test_an_operating_system_error_reads_as_one_line(bench: Bench) -> None:
-    """What, on which path, why."""
+async def test_an_operating_system_error_is_one_line(bench: Bench) -> None:
+    """It has the action, the path and the reason."""
     bench.machine.broken["a"] = OSError(28, "No space left on device", "/etc/x")
     record = await once(bench, state("a"))
 
@@ -259,7 +262,7 @@ async def test_an_operating_system_error_reads_as_one_line(bench: Bench) -> None
 
 
 async def test_a_run_beyond_its_timeout_is_an_error(bench: Bench) -> None:
-    """And what comes after goes on."""
+    """Later states continue."""
     import asyncio
 
     bench.machine.gates["a"] = asyncio.Event()
@@ -270,14 +273,14 @@ async def test_a_run_beyond_its_timeout_is_an_error(bench: Bench) -> None:
 
 
 async def test_an_empty_graph_is_converged(bench: Bench) -> None:
-    """Nothing to do is a success."""
+    """No work is a success."""
     record = await once(bench)
 
     assert (record.outcomes, record.converged) == ((), True)
 
 
-async def test_a_prereq_that_has_run_does_not_run_again_when_its_target_hears_of_a_failure(bench: Bench) -> None:
-    """In parallel: the target is told while it still waits for its turn."""
+async def test_a_prereq_does_not_run_again_when_its_target_learns_of_a_failure(bench: Bench) -> None:
+    """With `parallel`, the target is notified while it still waits to start."""
     bench.machine.broken["s0"] = Permanent("no")
     parallel = {"parallel": True}
     record = await once(

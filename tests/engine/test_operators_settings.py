@@ -1,4 +1,4 @@
-"""What operators and states may set, and what an operator may count on at any size."""
+"""Settings of operators and states, and behaviour that does not depend on the number of resources."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from holdfast import Permanent
 from holdfast.agent.engine.model.events import PassEnded
 
 
-async def test_a_drift_at_the_end_of_a_chain_of_ten_thousand_looks_at_one(bench: Bench, machine: Machine) -> None:
-    """What stands above it is settled, and is not asked again."""
+async def test_drift_at_the_end_of_a_chain_of_ten_thousand_checks_one(bench: Bench, machine: Machine) -> None:
+    """The resources above it are settled and are not checked."""
     size = 10_000
     async with bench.running(
         *(state(f"n{i}", **({"require": [f"n{i - 1}"]} if i else {})) for i in range(size))
@@ -29,8 +29,8 @@ async def test_a_drift_at_the_end_of_a_chain_of_ten_thousand_looks_at_one(bench:
         assert {line.partition(" ")[2] for line in machine.log} == {f"n{size - 1}"}
 
 
-async def test_poll_below_zero_looks_once(bench: Bench, machine: Machine) -> None:
-    """And then only when a full check does."""
+async def test_poll_below_zero_checks_once(bench: Bench, machine: Machine) -> None:
+    """Later only rechecks do."""
     async with bench.running(state("a", meta={"poll": -1})) as engine:
         bench.forget()
         machine.settings["a"] = "drifted"
@@ -43,8 +43,8 @@ async def test_poll_below_zero_looks_once(bench: Bench, machine: Machine) -> Non
         assert machine.settings["a"] == "right"
 
 
-async def test_one_that_does_not_want_to_rewatch_stays_failed_in_an_equal_graph(bench: Bench, machine: Machine) -> None:
-    """Until it is asked for, or a full check comes."""
+async def test_rewatch_false_keeps_a_resource_failed_in_an_equal_graph(bench: Bench, machine: Machine) -> None:
+    """Until an operator triggers it, or a recheck comes."""
     states = (state("a", meta={"rewatch": False}), state("b"))
     machine.broken["a"] = machine.broken["b"] = Permanent("no")
     async with bench.running(*states) as engine:
@@ -59,7 +59,7 @@ async def test_one_that_does_not_want_to_rewatch_stays_failed_in_an_equal_graph(
         assert machine.settings == {"a": "right", "b": "right"}
 
 
-async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Bench, machine: Machine) -> None:
+async def test_a_host_has_converged_after_a_time_without_activity(bench: Bench, machine: Machine) -> None:
     """`converged_timeout` seconds after the last pass."""
     async with bench.running(state("a"), converged_timeout=10) as engine:
         assert not engine.converged
@@ -74,10 +74,8 @@ async def test_converged_means_that_nothing_has_happened_for_a_while(bench: Benc
 
 
 @pytest.mark.parametrize("noop", [False, True])
-async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(
-    bench: Bench, machine: Machine, *, noop: bool
-) -> None:
-    """One that polls more often than `converged_timeout` would else never let the host converge; nor is it in doubt while it looks."""
+async def test_polls_and_rechecks_without_drift_are_no_activity(bench: Bench, machine: Machine, *, noop: bool) -> None:
+    """Otherwise a resource that polls more often than `converged_timeout` would keep the host from converging."""
     machine.settings |= dict.fromkeys("ab", "right") if noop else {}
     engine = bench.engine(converged_timeout=10, noop=noop, recheck=7, recheck_splay=0)
     await engine.swap(compilation(state("a", meta={"poll": 3}), state("b")))
@@ -108,8 +106,8 @@ async def test_polls_and_rechecks_that_find_nothing_new_do_not_disturb(
 
 
 @pytest.mark.parametrize("end", ["waits", "triggers", "leaves"])
-async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machine: Machine, end: str) -> None:
-    """A limit holds the look off: until then nobody knows, and nobody says that all is right."""
+async def test_a_host_has_not_converged_while_a_limit_delays_a_check(bench: Bench, machine: Machine, end: str) -> None:
+    """The result of the check is unknown until then."""
     async with bench.running(state("a", meta={"limit": 0.1, "burst": 1}), state("b")) as engine:
         for _ in range(2):
             assert engine.converged
@@ -128,10 +126,10 @@ async def test_what_is_only_looked_at_later_is_not_converged(bench: Bench, machi
         assert engine.converged
 
 
-async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged(
+async def test_in_noop_the_pass_ends_and_a_host_with_differences_has_not_converged(
     bench: Bench, machine: Machine
 ) -> None:
-    """Nothing is left to be looked at; an audit sees the difference until somebody else removes it."""
+    """The audit reports the difference until somebody else removes it."""
     async with bench.starting(state("a"), state("b", watch=["a"]), noop=True) as engine:
         record = await engine.settle()
 
@@ -148,10 +146,10 @@ async def test_under_noop_the_run_ends_and_a_host_that_differs_has_not_converged
 
 
 @pytest.mark.parametrize("end", ["repaired by hand", "noop taken away", "left", "fails"])
-async def test_one_state_in_noop_that_differs_keeps_the_host_from_converging(
+async def test_a_different_state_in_noop_keeps_the_host_from_converging(
     bench: Bench, machine: Machine, end: str
 ) -> None:
-    """Though the agent repairs everything else, until that state is as declared, may be changed, or is no longer declared."""
+    """Until it is as declared, leaves noop, or is no longer declared; the agent repairs everything else."""
     async with bench.starting(state("a", meta={"noop": True}), state("b")) as engine:
         record = await engine.settle()
         assert (record.converged, record.differing, engine.converged) == (False, 1, False)
@@ -173,8 +171,8 @@ async def test_one_state_in_noop_that_differs_keeps_the_host_from_converging(
         assert (engine.converged, len(engine.view.differing)) == (end != "fails", 0)
 
 
-async def test_everything_is_looked_at_again_and_again_each_time_somewhat_later(bench: Bench, machine: Machine) -> None:
-    """`recheck` seconds, and up to `recheck_splay` more, by chance: a fleet does not look in step."""
+async def test_rechecks_come_at_random_intervals(bench: Bench, machine: Machine) -> None:
+    """`recheck` seconds and up to `recheck_splay` more, so that hosts of a fleet do not check at the same time."""
     async with bench.running(state("a"), recheck=100, recheck_splay=50):
         times = [asyncio.get_running_loop().time()]
         for _ in range(6):
@@ -188,7 +186,7 @@ async def test_everything_is_looked_at_again_and_again_each_time_somewhat_later(
 
 
 async def test_delay_is_the_first_wait_before_a_retry(bench: Bench, machine: Machine) -> None:
-    """It doubles from there, give or take a fifth."""
+    """It doubles each time, plus or minus a fifth."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(state("a", meta={"retry": 4, "delay": 5})):
         waits = [
@@ -200,7 +198,7 @@ async def test_delay_is_the_first_wait_before_a_retry(bench: Bench, machine: Mac
         assert waits != [5, 10, 20, 40], "spread by chance"
 
 
-async def test_splay_adds_to_the_interval_by_chance(bench: Bench, machine: Machine) -> None:
+async def test_splay_adds_a_random_time_to_the_interval(bench: Bench, machine: Machine) -> None:
     """Up to so many seconds."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(state("a", meta={"retry": {"attempts": 6, "interval": 10, "splay": 5}})):
@@ -213,8 +211,8 @@ async def test_splay_adds_to_the_interval_by_chance(bench: Bench, machine: Machi
         assert len(set(waits)) > 1
 
 
-async def test_an_action_that_is_to_run_at_every_start_does_so_once_each(bench: Bench, machine: Machine) -> None:
-    """And not when something else happens."""
+async def test_an_action_for_every_start_runs_once_for_each_start(bench: Bench, machine: Machine) -> None:
+    """Other events do not run it."""
     for starts in (1, 2):
         async with bench.running(state("a", "zaction.run", meta={"rerun": "start"}), state("b")) as engine:
             engine.recheck("recheck")
@@ -223,8 +221,11 @@ async def test_an_action_that_is_to_run_at_every_start_does_so_once_each(bench: 
             assert machine.done.count("run a") == starts
 
 
-async def test_what_is_disabled_is_left_alone_and_catches_up_when_it_is_no_more(bench: Bench, machine: Machine) -> None:
-    """Drift, refreshes and listening included; those that require it go on; a prereq finds that it would not change."""
+async def test_a_disabled_resource_is_left_alone_until_it_is_enabled(bench: Bench, machine: Machine) -> None:
+    """Its drift, refreshes and listening are.
+
+    Its dependents continue, and its prereq finds that it would not change.
+    """
     states = (
         state("before", prereq=["a1"]),
         state("conf"),
@@ -254,7 +255,7 @@ async def test_what_is_disabled_is_left_alone_and_catches_up_when_it_is_no_more(
 
 
 async def test_a_refresh_that_a_guard_forbids_is_no_change_for_a_prereq(bench: Bench, machine: Machine) -> None:
-    """Its target is looked at, guards and all: what would not run would not refresh."""
+    """The check of the target includes its guards: a target that would not run would not refresh."""
     states = (state("before", prereq=["a"]), state("conf"), state("a", watch=["conf"], meta={"creates": ["/"]}))
     async with bench.running(*states) as engine:
         machine.drift("conf")
@@ -264,8 +265,8 @@ async def test_a_refresh_that_a_guard_forbids_is_no_change_for_a_prereq(bench: B
         assert machine.settings == {"conf": "right"}
 
 
-async def test_a_whole_sls_is_disabled_by_its_name(bench: Bench, machine: Machine) -> None:
-    """Patterns are those of names, and brackets stand for themselves."""
+async def test_an_sls_is_disabled_by_its_name(bench: Bench, machine: Machine) -> None:
+    """Patterns match names; brackets are literal."""
     for pattern, left_alone in (
         ("test", True),
         ("te*", True),
@@ -278,8 +279,8 @@ async def test_a_whole_sls_is_disabled_by_its_name(bench: Bench, machine: Machin
             assert (machine.settings == {}) is left_alone, pattern
 
 
-async def test_an_operator_hears_how_the_pass_ends_that_was_under_way_already(bench: Bench, machine: Machine) -> None:
-    """What is asked for while something is looked at anyway is part of that."""
+async def test_a_recheck_during_a_pass_reports_the_end_of_that_pass(bench: Bench, machine: Machine) -> None:
+    """What an operator asks for becomes part of the current pass."""
     async with bench.running(state("a"), state("b")) as engine:
         machine.gates["a"] = asyncio.Event()
         machine.drift("a")

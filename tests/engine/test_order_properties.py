@@ -1,4 +1,4 @@
-"""Properties of random graphs: whatever they look like, the order holds and everything settles."""
+"""Properties of random graphs: order holds, and everything settles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("require", "require_any", "watch", "onchanges", "onfail", "listen", "pr
 
 @st.composite
 def graphs(draw: st.DrawFn) -> tuple[list[tuple], set[str], set[str]]:
-    """Random states, which of them are broken, and which are right already."""
+    """Generate states, the names of those that fail, and of those that are as declared."""
     size = draw(st.integers(1, 12))
     names = [f"s{i}" for i in range(size)]
     states = []
@@ -43,21 +43,21 @@ def graphs(draw: st.DrawFn) -> tuple[list[tuple], set[str], set[str]]:
 
 
 def machine_for(broken: set[str], right: set[str]) -> Machine:
-    """A machine with some settings right and some broken."""
+    """Return a machine with these settings as declared and these broken."""
     machine = Machine(settings=dict.fromkeys(right, "right"), broken={name: Permanent("no") for name in broken})
     Setting.machine = Action.machine = machine
     return machine
 
 
 def rows(record: PassRecord) -> list[tuple]:
-    """What of a record must be the same each time."""
+    """Return the parts of a record that must be the same in each run."""
     return [(o.identity, o.result, o.reason, o.because, o.changes, o.listener) for o in record.outcomes]
 
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
 def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(graph: tuple) -> None:
-    """One-shot: one row each (and one for each listener that was due); nothing runs twice; no order depends on chance."""
+    """In one-shot runs, with one more outcome for each listener that is refreshed. No order depends on chance."""
     states, broken, right = graph
     seen = []
     for _ in range(2):
@@ -77,8 +77,8 @@ def test_every_call_has_one_outcome_and_the_same_input_gives_the_same_order(grap
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(graphs())
-def test_noop_never_touches_the_machine(graph: tuple) -> None:
-    """Whatever the requisites."""
+def test_noop_never_changes_the_machine(graph: tuple) -> None:
+    """Whatever the requisites are."""
     states, broken, right = graph
     machine = machine_for(broken, right)
     before = dict(machine.settings)
@@ -96,7 +96,7 @@ def test_noop_never_touches_the_machine(graph: tuple) -> None:
 
 @given(graphs(), st.lists(st.integers(0, 11), min_size=1, max_size=8))
 def test_drift_in_any_order_settles_with_upstreams_before_downstreams(graph: tuple, drifts: list[int]) -> None:
-    """The daemon: within each pass nobody is looked at while something above it is unsettled; then all is quiet."""
+    """In the agent, no vertex is checked while one above it is unsettled. In the end nothing is dirty."""
     states, _, right = graph
     machine = machine_for(set(), right)
     bench = Bench(machine)

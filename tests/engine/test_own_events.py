@@ -1,4 +1,4 @@
-"""One that wakes itself by its own failing is tried at growing intervals; what it cannot have done itself is answered at once."""
+"""Resources that wake themselves by their own failing attempts are tried at growing intervals."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ECHO = 0.5
 
 
 class Restless(Setting, kind="zsetting.restless"):
-    """Each attempt touches what it watches, and touches it again a little later, before it fails if it is broken."""
+    """A setting whose attempts touch what it watches, at once and a little later, before they fail if it is broken."""
 
     async def apply(self, ctx: Any, delta: Any) -> None:
-        """Touch it on the way."""
+        """Touch the setting during the repair."""
         self.machine.log.append(f"try {self.name}")
         self.machine.touch(self.name)
         asyncio.get_running_loop().call_later(ECHO, self.machine.touch, self.name)
@@ -31,7 +31,7 @@ class Restless(Setting, kind="zsetting.restless"):
 
 
 def attempts(bench: Bench, name: str) -> list[float]:
-    """Loop time of each attempt from now on; filled while time goes by."""
+    """Return the loop times of all attempts from now on, a list that grows."""
     times: list[float] = []
     log = bench.machine.log
 
@@ -56,10 +56,10 @@ FAILURES: dict[str, tuple[Exception | None, dict[str, Any]]] = {
 
 
 @pytest.mark.parametrize(("error", "meta"), FAILURES.values(), ids=FAILURES)
-async def test_one_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
+async def test_a_resource_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
     bench: Bench, machine: Machine, error: Exception | None, meta: dict[str, Any]
 ) -> None:
-    """However it fails: about ten attempts in two minutes, then one a minute, and it is told as flapping."""
+    """However it fails: about ten attempts in two minutes, then one a minute, and it is reported as flapping."""
     if error:
         machine.broken["a"] = error
     else:
@@ -79,8 +79,8 @@ async def test_one_that_wakes_itself_and_fails_is_tried_at_growing_intervals(
         assert len(bench.notices("flapping")) == ("poll" not in meta)
 
 
-async def test_a_drift_that_no_attempt_can_have_made_is_answered_at_once(bench: Bench, machine: Machine) -> None:
-    """After a run that went well, and some seconds after one that failed, however many have failed before."""
+async def test_drift_that_no_attempt_can_have_caused_is_repaired_at_once(bench: Bench, machine: Machine) -> None:
+    """After a successful run, and some seconds after a failed one, however many have failed before."""
     async with bench.running(state("a", "zsetting.restless")):
         await bench.elapse(2 * ECHO)
         machine.drift("a")
@@ -97,8 +97,8 @@ async def test_a_drift_that_no_attempt_can_have_made_is_answered_at_once(bench: 
         assert machine.settings == {"a": "right"}
 
 
-async def test_the_wait_of_one_that_wakes_itself_is_told_the_same_everywhere(bench: Bench, machine: Machine) -> None:
-    """By the log, by `why` and by `status`; and an operator need not wait."""
+async def test_log_why_and_status_agree_on_the_wait_of_such_a_resource(bench: Bench, machine: Machine) -> None:
+    """An operator can override it."""
     machine.broken["a"] = Permanent("no")
     async with bench.starting(state("a", "zsetting.restless")) as engine:
         await bench.elapse(0.2)

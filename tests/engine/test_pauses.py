@@ -32,12 +32,12 @@ async def started(bench: Bench, *states: str, ahead: float = 0.0) -> AsyncIterat
 
 
 def said(engine: Engine) -> dict[str, str]:
-    """The state of each resource."""
+    """Return the state of each resource."""
     return {row["id"]: row["state"] for row in engine.status()}
 
 
-async def test_what_is_named_is_looked_at_and_not_repaired(bench: Bench, machine: Machine) -> None:
-    """Others are; its drift is known, the host has not converged, and `why` says who keeps it from being repaired."""
+async def test_a_paused_resource_is_checked_and_not_repaired(bench: Bench, machine: Machine) -> None:
+    """Others are repaired. Its drift is known, the host has not converged, and `why` names the pause."""
     async with started(bench, "a", "b") as engine:
         await engine.settle()
         await engine.pauses.begin(["zsetting.present[a]"], "on call", None)
@@ -57,8 +57,8 @@ async def test_what_is_named_is_looked_at_and_not_repaired(bench: Bench, machine
         assert (machine.settings["a"], engine.converged) == ("right", True)
 
 
-async def test_new_states_that_a_pattern_names_are_paused(bench: Bench, machine: Machine) -> None:
-    """They are not made; those of the same pattern that were there stay paused, too."""
+async def test_new_states_that_a_pattern_matches_are_paused(bench: Bench, machine: Machine) -> None:
+    """They are not applied; existing states of the pattern stay paused."""
     async with started(bench, "web-a") as engine:
         await engine.settle()
         await engine.pauses.begin(["*web-*"], "", None)
@@ -69,8 +69,8 @@ async def test_new_states_that_a_pattern_names_are_paused(bench: Bench, machine:
         assert said(engine)["web-b"] == "drifted"
 
 
-async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Machine) -> None:
-    """As with noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
+async def test_dependents_of_a_paused_resource_continue(bench: Bench, machine: Machine) -> None:
+    """As in noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
     engine = clocks(bench.engine())
     await engine.swap(compilation(state("a"), state("b", watch=["a"])))
     await engine.settle()
@@ -89,8 +89,8 @@ async def test_what_requires_a_paused_resource_goes_on(bench: Bench, machine: Ma
     await engine.stop()
 
 
-async def test_a_pause_ends_by_itself(bench: Bench, machine: Machine) -> None:
-    """After the time that was asked for; what has drifted is repaired then."""
+async def test_a_pause_ends_after_its_time(bench: Bench, machine: Machine) -> None:
+    """Then drift is repaired."""
     async with started(bench, "a") as engine:
         await engine.settle()
         await engine.pauses.begin([], "upgrade", 7200)
@@ -104,8 +104,8 @@ async def test_a_pause_ends_by_itself(bench: Bench, machine: Machine) -> None:
         assert [notice.text for notice in bench.notices("resumed")] == ["resumed"]
 
 
-async def test_what_several_pauses_have_kept_is_repaired_when_they_end_together(bench: Bench, machine: Machine) -> None:
-    """It is not first looked at under the second: the log would say that it would be changed, and then that it was."""
+async def test_drift_is_repaired_when_several_pauses_end_together(bench: Bench, machine: Machine) -> None:
+    """It is not checked under the second pause first. Otherwise the log would report twice what changes."""
     async with started(bench, "a") as engine:
         await engine.settle()
         for end in (lambda: asyncio.sleep(11), lambda: engine.pauses.end(["zsetting.*", "*a*"])):
@@ -119,8 +119,8 @@ async def test_what_several_pauses_have_kept_is_repaired_when_they_end_together(
             assert machine.settings["a"] == "right"
 
 
-async def test_a_restart_ends_no_pause(tmp_path: Path, machine: Machine) -> None:
-    """What was left of its time is left still; one that ends meanwhile is over, and the log says so."""
+async def test_a_pause_survives_a_restart(tmp_path: Path, machine: Machine) -> None:
+    """The rest of its time is kept. The log reports a pause that ended meanwhile."""
     bench = Bench(machine, tmp_path / "journal")
     async with started(bench, "a", "b") as engine:
         await engine.settle()
@@ -144,8 +144,8 @@ async def test_a_restart_ends_no_pause(tmp_path: Path, machine: Machine) -> None
     bench.journal.close()
 
 
-async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) -> None:
-    """While the agent runs a pause lasts as long as was asked for; its end is told anew, by the new time."""
+async def test_setting_the_clock_does_not_change_the_length_of_a_pause(bench: Bench, machine: Machine) -> None:
+    """The agent reports the end of the pause again, by the new time."""
     async with started(bench, "a") as engine:
         await engine.settle()
         await engine.pauses.begin([], "", 7200)
@@ -166,8 +166,10 @@ async def test_a_clock_that_is_set_moves_no_end(bench: Bench, machine: Machine) 
         ] * 2
 
 
-async def test_a_clock_that_is_behind_after_a_restart_makes_no_pause_endless(tmp_path: Path, machine: Machine) -> None:
-    """It lasts for no longer than was asked for, counted from the restart."""
+async def test_a_clock_that_is_behind_after_a_restart_does_not_prolong_a_pause(
+    tmp_path: Path, machine: Machine
+) -> None:
+    """It lasts at most for its whole time, counted from the restart."""
     bench = Bench(machine, tmp_path / "journal")
     async with started(bench, "a") as engine:
         await engine.settle()
@@ -181,8 +183,8 @@ async def test_a_clock_that_is_behind_after_a_restart_makes_no_pause_endless(tmp
     bench.journal.close()
 
 
-async def test_a_one_shot_run_heeds_no_pause(tmp_path: Path, machine: Machine) -> None:
-    """An operator who applies by hand means it; the pause is kept for the agent."""
+async def test_a_one_shot_run_ignores_pauses(tmp_path: Path, machine: Machine) -> None:
+    """An operator who applies states wants to; the pause is kept for the agent."""
     bench = Bench(machine, tmp_path / "journal")
     async with started(bench, "a") as engine:
         await engine.settle()
@@ -199,8 +201,11 @@ async def test_a_one_shot_run_heeds_no_pause(tmp_path: Path, machine: Machine) -
 MANY = [f"s{number:04}" for number in range(4 * SLICE)]
 
 
-async def test_a_pause_of_many_is_told_a_slice_at_a_time_and_holds_at_once(bench: Bench, machine: Machine) -> None:
-    """The last of them is not repaired though it drifts before it was told; in the end all are known to be paused, and are looked at after it."""
+async def test_a_pause_of_many_holds_at_once_and_marks_vertices_in_slices(bench: Bench, machine: Machine) -> None:
+    """The last vertex drifts before it is marked, and is not repaired.
+
+    In the end all are marked, and all are checked after the pause.
+    """
     async with started(bench, *MANY) as engine:
         await engine.settle()
         await engine.pauses.begin(["*"], "", None)
@@ -219,8 +224,8 @@ async def test_a_pause_of_many_is_told_a_slice_at_a_time_and_holds_at_once(bench
         assert engine.converged
 
 
-async def test_a_pause_that_ends_before_all_were_told_leaves_nothing_behind(bench: Bench, machine: Machine) -> None:
-    """What has drifted meanwhile is repaired, whichever pattern names it, and nobody counts as paused."""
+async def test_a_pause_that_ends_before_all_vertices_are_marked(bench: Bench, machine: Machine) -> None:
+    """Drift is repaired, whichever pattern covers it, and no vertex stays marked."""
     async with started(bench, *MANY) as engine:
         await engine.settle()
         await engine.pauses.begin(["*s000*", "*s03*"], "", None)
@@ -236,8 +241,10 @@ async def test_a_pause_that_ends_before_all_were_told_leaves_nothing_behind(benc
         assert engine.converged
 
 
-async def test_a_pause_of_everything_tells_only_those_that_are_not_right(bench: Bench, machine: Machine) -> None:
-    """However many are right: that it holds is asked when it matters. What has drifted is counted, and no longer when it is over."""
+async def test_a_pause_of_everything_marks_only_vertices_that_are_not_as_declared(
+    bench: Bench, machine: Machine
+) -> None:
+    """The others find out when they drift. Drifted vertices count as drifted until the pause ends."""
     async with started(bench, *MANY) as engine:
         await engine.settle()
         await engine.pauses.begin([], "", None)

@@ -1,4 +1,4 @@
-"""What watches tell is taken up together, in the order of execution, and never so much at once that it holds up others."""
+"""Events of watches are handled together, in order of execution, and in slices."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from virtual_time import VirtualLoop
 NAMES = [f"s{number:04}" for number in range(3 * SLICE)]
 
 
-async def test_what_is_told_together_is_looked_at_in_order(bench: Bench, machine: Machine) -> None:
-    """Whatever the order in which it is told: a directory comes before the files in it."""
+async def test_simultaneous_events_are_handled_in_order_of_execution(bench: Bench, machine: Machine) -> None:
+    """A directory comes before the files in it, whatever the order of the events."""
     async with bench.running(*map(state, NAMES), workers=1):
         bench.forget()
         for name in reversed(NAMES):
@@ -27,10 +27,10 @@ async def test_what_is_told_together_is_looked_at_in_order(bench: Bench, machine
         assert [line for line in machine.log if line.startswith("apply ")] == [f"apply {name}" for name in NAMES]
 
 
-async def test_a_flood_is_taken_up_a_slice_at_a_time(
+async def test_a_flood_of_events_is_handled_in_slices(
     bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """No step of the loop marks more than a slice, and the end of the flood is repaired as well."""
+    """No callback marks more than a slice, and all drift is repaired."""
     engine, loop, marked = bench.engine(), asyncio.get_running_loop(), [0]
     assert isinstance(loop, VirtualLoop)
     await engine.swap(compilation(*map(state, NAMES)))
@@ -52,10 +52,10 @@ async def test_a_flood_is_taken_up_a_slice_at_a_time(
 
 
 @pytest.mark.parametrize("part", ["news", "rounds"])
-async def test_a_bug_that_one_meets_keeps_no_other_from_being_looked_at(
+async def test_an_exception_for_one_vertex_does_not_stop_the_others(
     bench: Bench, machine: Machine, monkeypatch: pytest.MonkeyPatch, part: str
 ) -> None:
-    """What was told after it is taken up, and a recheck comes to its end; the bug is told."""
+    """Later events are handled, a recheck ends, and the bug is reported."""
     engine, errors = bench.engine(), []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
     await engine.swap(compilation(*map(state, NAMES)))

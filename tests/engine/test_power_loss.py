@@ -1,4 +1,4 @@
-"""What must be on the disk before the machine is changed, is; nothing else waits for the disk, and nobody else."""
+"""The journal is flushed before the machine is changed; nothing else waits for the disk."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ STATES = state("conf"), state("svc", watch=["conf"])
 
 @pytest.fixture
 def lasting(machine: Machine, tmp_path: Path) -> DurableBench:
-    """A bench whose journal may lose what was not flushed."""
+    """Return a bench whose journal may lose what was not flushed."""
     machine.settings.update(conf="right", svc="right")
     return DurableBench(machine, tmp_path / "journal")
 
 
-async def test_a_change_that_outlives_the_power_is_told(lasting: DurableBench) -> None:
-    """The file is on the disk, the news of it is not: but the intent is."""
+async def test_a_change_before_a_loss_of_power_is_delivered(lasting: DurableBench) -> None:
+    """The file has changed, and the journal has only the intent."""
     machine = lasting.machine
     async with lasting.running(*STATES):
         machine.hold("apply conf")
@@ -38,8 +38,8 @@ async def test_a_change_that_outlives_the_power_is_told(lasting: DurableBench) -
             assert machine.log == ["check conf", "check svc", "refresh svc"]
 
 
-async def test_nothing_is_changed_before_the_disk_has_the_intent(lasting: DurableBench) -> None:
-    """However long it takes."""
+async def test_nothing_is_changed_before_the_intent_is_flushed(lasting: DurableBench) -> None:
+    """However long that takes."""
     machine = lasting.machine
     async with lasting.running(*STATES):
         lasting.disk.slow = asyncio.Event()
@@ -52,8 +52,8 @@ async def test_nothing_is_changed_before_the_disk_has_the_intent(lasting: Durabl
         assert machine.settings["conf"] == "right"
 
 
-async def test_what_runs_at_once_is_flushed_together(lasting: DurableBench) -> None:
-    """Eight changes share one flush."""
+async def test_simultaneous_runs_share_a_flush(lasting: DurableBench) -> None:
+    """Eight changes need one."""
     names = [f"c{n}" for n in range(8)]
     async with lasting.running(
         *(state(name) for name in names), state("svc", watch=names), workers=8, ordering="requisites"
@@ -62,8 +62,8 @@ async def test_what_runs_at_once_is_flushed_together(lasting: DurableBench) -> N
         assert lasting.machine.log.count("refresh svc") == 1
 
 
-async def test_who_is_right_or_unheard_of_writes_nothing(lasting: DurableBench) -> None:
-    """A look at what nobody changed leaves the journal alone; a change that nobody waits for, too."""
+async def test_resources_as_declared_or_without_subscribers_write_nothing(lasting: DurableBench) -> None:
+    """Neither does a check write, nor a change that no other resource waits for."""
     lasting.machine.settings["alone"] = "wrong"
     async with lasting.running(*STATES, state("alone")) as engine:
         written = lasting.disk.writes
@@ -74,8 +74,8 @@ async def test_who_is_right_or_unheard_of_writes_nothing(lasting: DurableBench) 
         assert (lasting.disk.flushes, lasting.disk.writes) == (0, written)
 
 
-async def test_a_disk_that_fails_keeps_the_machine_unchanged(lasting: DurableBench) -> None:
-    """It is said, and tried again."""
+async def test_the_machine_stays_unchanged_while_the_disk_fails(lasting: DurableBench) -> None:
+    """The error is reported, and the write is tried again."""
     machine = lasting.machine
     async with lasting.running(*STATES) as engine:
         lasting.disk.error = OSError(5, "Input/output error")
@@ -92,8 +92,8 @@ async def test_a_disk_that_fails_keeps_the_machine_unchanged(lasting: DurableBen
         assert (machine.settings["conf"], engine.converged) == ("right", True)
 
 
-async def test_a_run_that_ends_in_its_look_leaves_no_intent(lasting: DurableBench) -> None:
-    """Stopped before anything was changed: the next start has nothing to tell."""
+async def test_a_run_that_ends_during_its_check_leaves_no_intent(lasting: DurableBench) -> None:
+    """It stops before anything changes, so the next start delivers nothing."""
     machine = lasting.machine
     async with lasting.running(*STATES, stop_timeout=1):
         machine.hold("conf")
@@ -108,7 +108,7 @@ async def test_a_run_that_ends_in_its_look_leaves_no_intent(lasting: DurableBenc
 
 
 async def test_flushes_happen_in_a_thread_and_keep_the_log_short(tmp_path: Path) -> None:
-    """For real: after a thousand changes there are fewer pages in the log than SQLite would let it have."""
+    """On a real disk: after a thousand changes the log has fewer pages than SQLite would allow."""
     edge = ("a", "b", "watch")
     journal = Journal(tmp_path / "j")
     journal.adopt([edge], {"a": "a", "b": "b"})
@@ -127,7 +127,7 @@ async def test_flushes_happen_in_a_thread_and_keep_the_log_short(tmp_path: Path)
 async def test_an_edge_that_could_not_be_written_is_written_with_the_next_intent(
     virtual_time: None, tmp_path: Path
 ) -> None:
-    """White box: what the memory knows of edges is what the file knows, or an intent would be of no use."""
+    """White box: an intent is useless unless the file has its edges."""
     edge, disk = ("a", "b", "watch"), Disk(tmp_path / "j")
     first = Journal(disk.path, blocking=disk)
     disk.error = OSError(28, "No space left on device")
@@ -147,7 +147,7 @@ async def test_an_edge_that_could_not_be_written_is_written_with_the_next_intent
 async def test_a_change_that_could_not_be_counted_is_counted_when_the_disk_works_again(
     virtual_time: None, tmp_path: Path
 ) -> None:
-    """White box: the next run finds it right, and must not take the intent away without the count."""
+    """White box: the next run finds nothing to change, and must not remove the intent without counting the change."""
     edge, disk = ("a", "b", "watch"), Disk(tmp_path / "j")
     first = Journal(disk.path, blocking=disk)
     await first.announce("a", [edge])

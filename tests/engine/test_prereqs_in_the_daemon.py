@@ -1,4 +1,4 @@
-"""What has a prereq is looked at first, its prereq runs, then it is changed: whatever happens meanwhile."""
+"""Prereqs in the agent: the target is probed, its prereq runs, then the target is changed."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from engine_bench import Bench, compilation, state
 from holdfast import Permanent, Temporary
 
 
-async def test_an_old_look_at_the_target_is_not_trusted(bench: Bench) -> None:
-    """Its prereq looked at it alone, and all was well; then it drifts."""
+async def test_an_old_probe_of_the_target_is_not_used(bench: Bench) -> None:
+    """The target was as declared when its prereq probed it; then it drifts."""
     machine = bench.machine
     machine.settings.update(owner="right", target="right")
     async with bench.running(state("owner", prereq=["target"]), state("target"), workers=2):
@@ -24,8 +24,8 @@ async def test_an_old_look_at_the_target_is_not_trusted(bench: Bench) -> None:
         assert [line for line in machine.log if line.startswith("apply")] == ["apply owner", "apply target"]
 
 
-async def test_what_did_not_run_because_of_a_prereq_that_leaves_runs_then(bench: Bench) -> None:
-    """The target itself is declared as before; nobody is left who could let it go."""
+async def test_a_target_runs_when_the_prereq_that_blocked_it_leaves(bench: Bench) -> None:
+    """Its own declaration has not changed, and nothing else would wake it."""
     machine = bench.machine
     machine.broken["owner"] = Permanent("no")
     async with bench.starting(state("owner", prereq=["target"]), state("target")) as engine:
@@ -38,8 +38,8 @@ async def test_what_did_not_run_because_of_a_prereq_that_leaves_runs_then(bench:
         assert engine.converged
 
 
-async def test_a_drift_during_the_look_is_seen(bench: Bench) -> None:
-    """A look that was overtaken by an event is done again before its prereq is spared."""
+async def test_drift_during_a_probe_is_noticed(bench: Bench) -> None:
+    """The probe is repeated before the prereq is skipped."""
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2):
@@ -58,8 +58,8 @@ async def test_a_drift_during_the_look_is_seen(bench: Bench) -> None:
         assert machine.overlaps == []
 
 
-async def test_a_drift_that_only_the_look_has_found_is_repaired(bench: Bench) -> None:
-    """The target's own watch said nothing; its prereq was triggered, and ran because the target would change."""
+async def test_drift_that_only_a_probe_has_found_is_repaired(bench: Bench) -> None:
+    """The watch of the target reported nothing. The prereq was triggered, and ran because the target would change."""
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2) as engine:
@@ -72,8 +72,8 @@ async def test_a_drift_that_only_the_look_has_found_is_repaired(bench: Bench) ->
         assert machine.log.count("run owner") == 1
 
 
-async def test_events_of_the_target_while_it_is_changed_do_not_run_its_prereq_again(bench: Bench) -> None:
-    """They are its own doing, or looked at when its run has ended."""
+async def test_events_of_a_target_during_its_run_do_not_run_the_prereq_again(bench: Bench) -> None:
+    """The run itself causes them, or the target is checked after its run."""
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2):
@@ -89,8 +89,8 @@ async def test_events_of_the_target_while_it_is_changed_do_not_run_its_prereq_ag
         assert machine.log.count("run owner") == 1
 
 
-async def test_the_look_waits_for_what_the_target_waits_for(bench: Bench) -> None:
-    """On a recheck too: what the target watches is put right first, so the look sees the refresh to come."""
+async def test_a_probe_waits_for_the_upstreams_of_the_target(bench: Bench) -> None:
+    """On a recheck, too: what the target watches is repaired first, so the probe sees the pending refresh."""
     machine = bench.machine
     machine.settings.update(target="right", conf="right")
     states = (state("conf"), state("owner", "zaction.run", prereq=["target"]), state("target", watch=["conf"]))
@@ -107,8 +107,8 @@ async def test_the_look_waits_for_what_the_target_waits_for(bench: Bench) -> Non
         assert machine.log.index("apply conf") < machine.log.index("run owner") < machine.log.index("refresh target")
 
 
-async def test_a_prereq_that_recovers_runs_once_more_and_no_more(bench: Bench) -> None:
-    """It failed for now, the target was withheld; the retry succeeds, and the target follows."""
+async def test_a_prereq_that_recovers_runs_exactly_once_more(bench: Bench) -> None:
+    """It failed temporarily and blocked the target. The retry succeeds, and the target runs."""
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2):
@@ -124,8 +124,8 @@ async def test_a_prereq_that_recovers_runs_once_more_and_no_more(bench: Bench) -
         assert machine.settings["target"] == "right"
 
 
-async def test_a_target_whose_prereq_is_mended_by_new_states_is_put_right(bench: Bench) -> None:
-    """The new prereq works, which the old one did not."""
+async def test_a_target_is_repaired_when_a_swap_fixes_its_prereq(bench: Bench) -> None:
+    """The old prereq failed; the new one succeeds."""
     machine = bench.machine
     machine.settings.update(target="wrong", owner="wrong")
     machine.broken["owner"] = Permanent("no")
@@ -139,8 +139,11 @@ async def test_a_target_whose_prereq_is_mended_by_new_states_is_put_right(bench:
         assert engine.converged
 
 
-async def test_a_look_that_failed_for_now_is_tried_again(bench: Bench) -> None:
-    """Neither ran: the prereq because of the look, the target because of its prereq; both do in the end."""
+async def test_a_temporarily_failed_probe_is_tried_again(bench: Bench) -> None:
+    """Neither state has run, the prereq because of the probe and the target because of its prereq.
+
+    Both run in the end.
+    """
     machine = bench.machine
     machine.settings.update(target="right")
     async with bench.running(state("owner", "zaction.run", prereq=["target"]), state("target"), workers=2):
@@ -157,8 +160,8 @@ async def test_a_look_that_failed_for_now_is_tried_again(bench: Bench) -> None:
         assert machine.settings["target"] == "right"
 
 
-async def test_a_target_that_needs_its_prereq_is_not_spared_because_of_an_old_failure(bench: Bench) -> None:
-    """The one failed because of the other and the other because of the one: a chain of blame that must end when its cause does."""
+async def test_an_old_failure_does_not_block_a_prereq_and_its_target_for_ever(bench: Bench) -> None:
+    """Each failed because of the other. That ends when the cause does."""
     machine = bench.machine
     machine.settings.update(target="right", base="right")
     states = (
@@ -180,7 +183,7 @@ async def test_a_target_that_needs_its_prereq_is_not_spared_because_of_an_old_fa
         assert engine.converged
 
 
-async def test_two_prereqs_of_one_target_share_a_look_and_never_disturb_its_run(bench: Bench) -> None:
+async def test_two_prereqs_share_a_probe_and_do_not_disturb_the_target(bench: Bench) -> None:
     """One is triggered while the target runs, and waits for that."""
     machine = bench.machine
     machine.settings.update(target="right")
@@ -204,7 +207,7 @@ async def test_two_prereqs_of_one_target_share_a_look_and_never_disturb_its_run(
 
 
 async def test_prereqs_of_prereqs_to_any_depth(bench: Bench) -> None:
-    """A chain longer than the interpreter's stack is deep."""
+    """A chain longer than the recursion limit of the interpreter."""
     machine, size = bench.machine, sys.getrecursionlimit() + 200
     chain = [state(f"n{i}", **({"prereq": [f"n{i + 1}"]} if i < size - 1 else {})) for i in range(size)]
     async with bench.running(*chain, workers=2) as engine:
@@ -216,8 +219,8 @@ async def test_prereqs_of_prereqs_to_any_depth(bench: Bench) -> None:
         assert engine.converged
 
 
-async def test_a_target_that_noop_leaves_wrong_is_not_found_again_and_again(bench: Bench) -> None:
-    """What it would change wakes another target of the same prereq: so the prereq looks again, and finds nothing new."""
+async def test_a_different_target_in_noop_does_not_wake_its_prereq_repeatedly(bench: Bench) -> None:
+    """Its expected change wakes another target of the same prereq. The prereq probes again, and finds nothing new."""
     states = (
         state("a", prereq=["d"]),
         state("action", "zaction.run"),
@@ -233,8 +236,8 @@ async def test_a_target_that_noop_leaves_wrong_is_not_found_again_and_again(benc
         assert len(bench.machine.log) < 40
 
 
-async def test_an_action_runs_once_as_the_prereq_of_one_whose_turn_has_not_come(bench: Bench) -> None:
-    """It is itself looked at for the sake of another, which its own change wakes: that is no reason to run again."""
+async def test_an_action_runs_once_as_prereq_of_a_target_that_has_not_started(bench: Bench) -> None:
+    """The action is probed for another prereq, which its own change wakes; that is no reason to run again."""
     states = (
         state("first", prereq=["stop", "before"]),
         state("other"),

@@ -1,7 +1,7 @@
-"""Commands that react: `watch_files` and `watch_cmd` make them due again.
+"""Commands that react to events: `watch_files` and `watch_cmd` run them again.
 
-Really run, on this host; some take seconds, for a watching command has to run a moment to count as armed, and is
-restarted after a second.
+The tests run real commands on this host. Some take seconds, because a watching command counts as armed after a moment
+and is restarted after a second.
 """
 
 from __future__ import annotations
@@ -27,24 +27,22 @@ from loop_time import callbacks
 
 
 async def true(condition: Callable[[], bool]) -> None:
-    """Wait until something holds outside of the agent."""
+    """Wait until a condition outside the agent holds."""
     async with asyncio.timeout(20):
         while not condition():
             await asyncio.sleep(0.005)
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended."""
+    """Return whether a process has ended."""
     try:
         return " Z " in Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
     except FileNotFoundError:
         return True
 
 
-async def test_a_command_runs_again_for_each_change_of_a_file_that_it_watches(
-    commands: Commands, tmp_path: Path
-) -> None:
-    """Though it is an action, and done: a recheck leaves it alone."""
+async def test_a_command_runs_again_for_each_change_of_a_watched_file(commands: Commands, tmp_path: Path) -> None:
+    """A recheck does not run it."""
     (tmp_path / "conf").write_text("1")
     async with commands.starting(commands.command(watch_files=[f"{tmp_path}/conf", f"{tmp_path}/more"])) as engine:
         await commands.ran(1)
@@ -61,8 +59,8 @@ async def test_a_command_runs_again_for_each_change_of_a_file_that_it_watches(
         assert engine.converged
 
 
-async def test_a_guard_is_asked_when_a_watched_file_changes(commands: Commands, tmp_path: Path) -> None:
-    """And decides. What `creates` names is watched as well."""
+async def test_guards_run_when_a_watched_file_changes(commands: Commands, tmp_path: Path) -> None:
+    """The guard decides. Paths of `creates` are watched, too."""
     made = tmp_path / "made"
     async with commands.starting(
         commands.command(
@@ -82,10 +80,8 @@ async def test_a_guard_is_asked_when_a_watched_file_changes(commands: Commands, 
 
 
 @pytest.mark.parametrize("kept_by", ["noop", "disabled"])
-async def test_an_event_that_comes_when_nothing_may_run_is_kept(
-    commands: Commands, tmp_path: Path, kept_by: str
-) -> None:
-    """The command is due until it may run; in noop the host has not converged meanwhile."""
+async def test_an_event_in_noop_or_while_disabled_is_kept(commands: Commands, tmp_path: Path, kept_by: str) -> None:
+    """The command runs as soon as it may. In noop the host has not converged meanwhile."""
     (tmp_path / "conf").write_text("1")
     async with commands.starting(commands.command(watch_files=[f"{tmp_path}/conf"])) as engine:
         await commands.ran(1)
@@ -107,7 +103,10 @@ async def test_an_event_that_comes_when_nothing_may_run_is_kept(
 
 
 async def test_a_command_runs_again_for_each_line_of_its_watching_command(commands: Commands, tmp_path: Path) -> None:
-    """Which runs as the command itself, and is ended with all that it has started when the state leaves."""
+    """The watching command has the user, environment and directory of the command.
+
+    It ends with all its child processes when the state leaves.
+    """
     os.mkfifo(tmp_path / "events")
     watching = 'sleep 1000 & echo $! > "$TOP/child"; pwd > "$TOP/cwd"; exec cat <> "$TOP/events"'
     async with commands.starting(
@@ -128,8 +127,8 @@ async def test_a_command_runs_again_for_each_line_of_its_watching_command(comman
     assert commands.count() == 3
 
 
-async def test_a_watching_command_that_ends_is_told_and_started_again(commands: Commands, tmp_path: Path) -> None:
-    """With what it has started ended; its last line counts, the command that this has made due is not broken off, and nothing runs twice."""
+async def test_a_watching_command_that_ends_is_reported_and_restarted(commands: Commands, tmp_path: Path) -> None:
+    """Its child processes are ended, its last line counts, the current run continues, and nothing runs twice."""
     os.mkfifo(tmp_path / "go")
     watching = (
         f"sleep 1000 & echo $! >> {tmp_path}/children; read line < {tmp_path}/go; echo event; echo too bad >&2; exit 3"
@@ -154,10 +153,8 @@ async def test_a_watching_command_that_ends_is_told_and_started_again(commands: 
         assert not commands.notices("interrupted")
 
 
-async def test_a_command_that_has_failed_is_not_run_again_because_its_watch_was_started_again(
-    commands: Commands, tmp_path: Path
-) -> None:
-    """Only an event runs it, or who asks for it."""
+async def test_a_restarted_watch_does_not_run_a_failed_command(commands: Commands, tmp_path: Path) -> None:
+    """Only an event or an operator does."""
     name = f"echo ran >> {commands.runs}; exit 1"
     async with commands.starting(
         commands.command(
@@ -175,8 +172,8 @@ async def test_a_command_that_has_failed_is_not_run_again_because_its_watch_was_
         assert commands.count() == 1
 
 
-async def test_a_watching_command_that_is_missing_is_told(commands: Commands) -> None:
-    """The host has not converged, whether the command ran before that was noticed or waits for its watch."""
+async def test_a_missing_watching_command_is_reported(commands: Commands) -> None:
+    """The host has not converged, whether the command ran before that was noticed or not."""
     async with commands.starting(commands.command(watch_cmd="/nonesuch/watcher")) as engine:
         await commands.until(lambda _: bool(commands.notices("watch-failed")))
         await engine.settle()
@@ -197,10 +194,13 @@ async def test_a_watching_command_that_is_missing_is_told(commands: Commands) ->
         ("test.nop", {"name": "true"}, "bc297aa664ef2ace"),
     ],
 )
-def test_what_an_earlier_version_has_done_is_done(
+def test_actions_of_an_earlier_version_do_not_run_again(
     monkeypatch: pytest.MonkeyPatch, kind: str, arguments: dict[str, Any], known: str
 ) -> None:
-    """An update of the agent runs nothing again. When this fails, a kind has a new field that has to be named in its `later`."""
+    """An update of the agent runs nothing.
+
+    If this test fails, a kind has a new field that must be added to its `later`.
+    """
     (call,) = compilation(state("x", kind, **arguments)).calls
 
     assert digest(Vertex(call, FakeContext("x"))).startswith(known)  # type: ignore[arg-type] # nothing is asked of it
@@ -209,8 +209,10 @@ def test_what_an_earlier_version_has_done_is_done(
 @pytest.mark.parametrize(
     "change", [{"watch_files": ["/other"]}, {"hide_output": False}, {"watch_cmd": "exec sleep 1000"}]
 )
-async def test_what_a_command_watches_makes_it_no_other_command(commands: Commands, change: dict[str, object]) -> None:
-    """Nor does a default that is written out."""
+async def test_a_change_of_what_a_command_watches_does_not_run_it(
+    commands: Commands, change: dict[str, object]
+) -> None:
+    """Nor does a default value that is written out."""
     async with commands.starting(commands.command()) as engine:
         await commands.ran(1)
         await engine.swap(compilation(commands.command(**change)))
@@ -221,8 +223,11 @@ async def test_what_a_command_watches_makes_it_no_other_command(commands: Comman
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
-async def test_a_watching_command_that_writes_without_end_disturbs_nothing(commands: Commands, tmp_path: Path) -> None:
-    """Of another user: drift elsewhere is repaired meanwhile, events come at a fixed pace, and memory and event loop stay free. It is watched for a second."""
+async def test_a_watching_command_that_writes_without_end_disturbs_no_other(commands: Commands, tmp_path: Path) -> None:
+    """It runs for a second as another user.
+
+    Other drift is repaired, events come at a fixed rate, and memory and event loop stay free.
+    """
     page = tmp_path / "page"
     flood = {"name": "true", "watch_cmd": "exec yes", "runas": "daemon"}
     managed = state("y", "file.managed", name=str(page), contents="right")

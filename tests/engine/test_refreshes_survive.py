@@ -15,15 +15,15 @@ from holdfast.agent.engine.deliver.journal import Journal
 
 @pytest.fixture
 def disk(machine: Machine, tmp_path: Path) -> Bench:
-    """A bench whose journal is a file."""
+    """Return a bench whose journal is a file."""
     return Bench(machine, tmp_path / "journal.sqlite")
 
 
 STATES = state("conf"), state("svc", watch=["conf"])
 
 
-async def test_a_refresh_that_failed_is_delivered_after_a_restart(disk: Bench) -> None:
-    """Once, and not again at the restart after that."""
+async def test_a_failed_refresh_is_delivered_after_a_restart(disk: Bench) -> None:
+    """Once, and not again after the next restart."""
     disk.machine.settings["svc"] = "right"
     disk.machine.broken["refresh svc"] = Permanent("cannot restart")
     async with disk.starting(*STATES) as engine:
@@ -35,8 +35,8 @@ async def test_a_refresh_that_failed_is_delivered_after_a_restart(disk: Bench) -
             assert disk.machine.log.count("refresh svc") == expected
 
 
-async def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> None:
-    """The intent was written before; the change counts as made."""
+async def test_a_kill_between_change_and_record_does_not_lose_the_change(disk: Bench) -> None:
+    """The intent is in the journal and counts as a change."""
     async with disk.running(*STATES):
         gate = disk.machine.gates["apply conf"] = asyncio.Event()
         disk.machine.drift("conf")
@@ -54,7 +54,7 @@ async def test_a_kill_between_change_and_record_still_delivers(disk: Bench) -> N
 
 
 async def test_a_refresh_survives_a_swap_that_keeps_both_ends(disk: Bench) -> None:
-    """By identity, though the listener's own declaration changed."""
+    """Both are paired by identity, although the declaration of the listener has changed."""
     disk.machine.broken["refresh svc"] = Permanent("cannot restart")
     disk.machine.settings["svc"] = "right"
     async with disk.running(*STATES) as engine:
@@ -66,8 +66,8 @@ async def test_a_refresh_survives_a_swap_that_keeps_both_ends(disk: Bench) -> No
         assert "refresh svc" in disk.machine.log
 
 
-async def test_a_new_edge_has_missed_nothing(disk: Bench) -> None:
-    """Changes from before it was declared do not refresh."""
+async def test_a_new_edge_delivers_no_earlier_changes(disk: Bench) -> None:
+    """Changes before its declaration do not refresh."""
     async with disk.running(*STATES) as engine:
         disk.machine.settings["late"] = "right"
         disk.forget()
@@ -78,7 +78,7 @@ async def test_a_new_edge_has_missed_nothing(disk: Bench) -> None:
 
 
 async def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_leaves(disk: Bench) -> None:
-    """Declared again, it is new."""
+    """If it is declared again, it is new."""
     for states, expected in (
         ((state("hook", "zaction.run"),), 1),
         ((state("hook", "zaction.run"),), 0),
@@ -90,8 +90,8 @@ async def test_an_action_is_remembered_across_restarts_and_forgotten_when_it_lea
             assert disk.machine.log.count("run hook") == expected
 
 
-def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) -> None:
-    """White box: what a kill -9 leaves in the file."""
+def test_a_remaining_intent_counts_as_a_change(tmp_path: Path) -> None:
+    """White box: a kill leaves it in the file."""
     edge = ("a", "b", "watch")
     first = Journal(tmp_path / "j")
     first.adopt([edge], {"a": "a", "b": "b"})
@@ -109,8 +109,8 @@ def test_the_journal_counts_an_intent_left_behind_as_a_change(tmp_path: Path) ->
     third.close()
 
 
-async def test_a_failure_that_lasts_is_told_once_though_the_agent_is_started_again(disk: Bench) -> None:
-    """It went from right to failed once; when it has been right and fails again, that is another failure."""
+async def test_a_lasting_failure_is_reported_once_across_restarts(disk: Bench) -> None:
+    """After a success, a failure is a new one."""
     states = state("conf"), state("alarm", "zaction.run", onfail=["conf"])
     disk.machine.broken["conf"] = Permanent("no")
     for expected in (1, 1):

@@ -1,4 +1,4 @@
-"""The decision table of the language, cell by cell: `requisite_tables.txt` says what it holds and where it comes from."""
+"""The decision table of requisites, cell by cell; `requisite_tables.txt` explains it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SETTLED: Mapping[str, tuple[tuple[str, str, Mapping[str, Any]], ...]] = {
 
 
 def read_tables() -> dict[str, Table]:
-    """Title -> table."""
+    """Return the tables by title."""
     tables: dict[str, dict[str, dict[str, str]]] = {}
     for line in Path(__file__).with_name("requisite_tables.txt").read_text(encoding="utf-8").splitlines():
         if line.startswith("== "):
@@ -52,7 +52,7 @@ TABLES = read_tables()
 
 
 def declared(cell: str, requisites: str, column: str) -> dict[str, Any]:
-    """High data of one cell: the targets, each with IDs of its own, and the state `cell`."""
+    """Return the high data of a cell: targets with IDs of their own, and the state `cell`."""
     high: dict[str, Any] = {}
     targets = []
     for number, what in enumerate(column.split("+")):
@@ -72,7 +72,7 @@ def declared(cell: str, requisites: str, column: str) -> dict[str, Any]:
 
 
 def word_for(outcomes: list[Outcome]) -> str:
-    """What a state did, in the words of the tables."""
+    """Return what a state did, as a word of the tables."""
     if any(outcome.listener for outcome in outcomes):
         return "heard"
     (outcome,) = outcomes
@@ -83,7 +83,7 @@ def word_for(outcomes: list[Outcome]) -> str:
 
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
-    """Plays a whole table in one run: each cell is a state with targets of its own."""
+    """Run a whole table at once: each cell is a state with its own targets."""
     known: dict[str, Table] = {}
 
     def play(title: str) -> Table:
@@ -95,7 +95,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Table]:
 
 
 def run(title: str, directory: Path) -> Table:
-    """Converge once on all cells of a table."""
+    """Run all cells of a table once."""
     cells = {(row, column): f"{row} {column}" for row, columns in TABLES[title].items() for column in columns}
     high: dict[str, Any] = {}
     for (row, column), cell in cells.items():
@@ -120,5 +120,5 @@ def run(title: str, directory: Path) -> Table:
 
 @pytest.mark.parametrize(("title", "row"), [(title, row) for title, table in TABLES.items() for row in table])
 def test_a_state_does_what_the_table_says(title: str, row: str, played: Callable[[str], Table]) -> None:
-    """One row: these requisites, and all that their targets may have done."""
+    """Each row has the requisites and the results of their targets."""
     assert played(title)[row] == TABLES[title][row]

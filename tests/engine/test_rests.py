@@ -1,4 +1,4 @@
-"""Between two attempts a run only waits: nobody else is kept from working, and nothing that ends has to wait for it."""
+"""Between two attempts a run only waits: it occupies no worker, and nothing waits for it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ RETRY = {"retry": {"attempts": 3, "interval": 20, "splay": 0}, "parallel": True}
 
 
 def times(machine: Machine, what: str) -> int:
-    """How often this has been done."""
+    """Return how often this has been done."""
     return machine.log.count(what)
 
 
-async def test_drift_is_repaired_while_all_workers_rest(bench: Bench, machine: Machine) -> None:
-    """One flaky resource on a host with one CPU does not switch off the repair of all others."""
+async def test_drift_is_repaired_while_many_runs_wait_for_a_retry(bench: Bench, machine: Machine) -> None:
+    """One unreliable resource does not stop all repairs on a host with one worker."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), state("b"), workers=1) as engine:
         await bench.elapse(1)
@@ -33,8 +33,8 @@ async def test_drift_is_repaired_while_all_workers_rest(bench: Bench, machine: M
         assert (times(machine, "apply flaky"), machine.settings["flaky"]) == (2, "right")
 
 
-async def test_a_batch_that_rests_takes_up_no_worker_either(bench: Bench, machine: Machine) -> None:
-    """All of its members rest; when they go on, they are one again."""
+async def test_a_batch_that_waits_for_a_retry_occupies_no_worker(bench: Bench, machine: Machine) -> None:
+    """All members wait, and they continue as one batch."""
     machine.broken |= {"one": Permanent("not yet"), "two": Permanent("not yet")}
     async with bench.starting(
         *(state(name, "zbundled.present", meta=RETRY) for name in ("one", "two")),
@@ -53,8 +53,8 @@ async def test_a_batch_that_rests_takes_up_no_worker_either(bench: Bench, machin
         assert not engine.view.scheduler.workers.at_work
 
 
-async def test_who_has_rested_waits_for_a_worker_like_all_others(bench: Bench, machine: Machine) -> None:
-    """Its next attempt begins when there is room."""
+async def test_a_retry_waits_for_a_free_worker(bench: Bench, machine: Machine) -> None:
+    """Like all other runs."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), state("b"), workers=1) as engine:
         await bench.elapse(15)
@@ -70,8 +70,8 @@ async def test_who_has_rested_waits_for_a_worker_like_all_others(bench: Bench, m
         assert machine.settings == {"flaky": "right", "b": "right"}
 
 
-async def test_one_that_leaves_while_it_rests_is_gone_at_once(bench: Bench, machine: Machine) -> None:
-    """Its successor need not wait for `stop_timeout`, and no worker is lost."""
+async def test_a_resource_that_leaves_between_attempts_leaves_at_once(bench: Bench, machine: Machine) -> None:
+    """Its successor does not wait for `stop_timeout`, and no worker is lost."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), state("b"), workers=1, stop_timeout=60) as engine:
         await bench.elapse(4)
@@ -88,8 +88,8 @@ async def test_one_that_leaves_while_it_rests_is_gone_at_once(bench: Bench, mach
         assert not engine.view.scheduler.workers.at_work
 
 
-async def test_stopping_does_not_wait_for_an_attempt_that_has_not_begun(bench: Bench, machine: Machine) -> None:
-    """However long what is at work may take."""
+async def test_a_stop_does_not_wait_for_a_future_attempt(bench: Bench, machine: Machine) -> None:
+    """However long the current runs may take."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), stop_timeout=60):
         await bench.elapse(1)
@@ -99,8 +99,8 @@ async def test_stopping_does_not_wait_for_an_attempt_that_has_not_begun(bench: B
     assert times(machine, "apply flaky") == 1
 
 
-async def test_nothing_goes_on_while_paused(bench: Bench, machine: Machine) -> None:
-    """A rest that ends in a pause goes on after it."""
+async def test_no_attempt_starts_during_a_pause(bench: Bench, machine: Machine) -> None:
+    """A retry whose time comes during the pause starts after it."""
     machine.broken["flaky"] = Permanent("not yet")
     async with bench.starting(state("flaky", meta=RETRY), workers=1) as engine:
         await bench.elapse(1)
@@ -115,8 +115,8 @@ async def test_nothing_goes_on_while_paused(bench: Bench, machine: Machine) -> N
         assert machine.settings == {"flaky": "right"}
 
 
-async def test_a_host_has_not_converged_while_one_waits_for_its_next_attempt(bench: Bench, machine: Machine) -> None:
-    """Also when a look at everything, which is no event, has found what could not be put right."""
+async def test_a_host_has_not_converged_while_a_retry_waits(bench: Bench, machine: Machine) -> None:
+    """Even if a recheck, which is no activity, has found the drift."""
     async with bench.running(state("flaky", meta=RETRY)) as engine:
         assert engine.converged
 
@@ -131,8 +131,8 @@ async def test_a_host_has_not_converged_while_one_waits_for_its_next_attempt(ben
         assert engine.converged
 
 
-async def test_what_has_left_is_not_waited_for(bench: Bench, machine: Machine) -> None:
-    """It drifted in its last run, and failed: no timer, and no word of it."""
+async def test_a_removed_resource_leaves_no_timer(bench: Bench, machine: Machine) -> None:
+    """It drifted during its last run, and failed. Nothing is reported about it."""
     async with bench.running(state("flaky"), state("b"), stop_timeout=60) as engine:
         machine.hold("flaky")
         machine.broken["flaky"] = Permanent("no")

@@ -17,22 +17,22 @@ RETRIES = {"with attempts left": {"attempts": 5, "interval": 500}, "without end"
 
 
 def why(engine: Engine) -> dict[str, Any]:
-    """What there is to say of the state `a`."""
+    """Return the explanation of the state `a`."""
     return explain(engine.view.graph.by_identity["zsetting.present[a]"], engine.view)
 
 
 def wait(told: dict[str, Any]) -> float:
-    """How many seconds its one wait takes, by its text."""
+    """Return the seconds of its only wait, from its text."""
     (found,) = told["waits"]
     return float(found["text"].split("; ")[1].split()[0])
 
 
 @pytest.mark.parametrize("retry", RETRIES.values(), ids=RETRIES)
 @pytest.mark.parametrize("what", ["drift", "upstream", "trigger", "recheck", "reload"])
-async def test_a_retry_does_not_wait_for_what_is_possible_now(
+async def test_a_retry_starts_at_once_when_something_has_changed(
     bench: Bench, machine: Machine, retry: dict[str, Any], what: str
 ) -> None:
-    """Its own drift, a repair of what it requires, an operator's word, new states: each means now."""
+    """Drift of the resource, a repair of its target, a trigger, or new states."""
     meta = {"retry": retry}
     async with bench.running(state("up"), state("a", meta=meta, require=["up"])) as engine:
         machine.broken["a"] = Permanent("no")
@@ -58,8 +58,8 @@ async def test_a_retry_does_not_wait_for_what_is_possible_now(
         assert not [row for row in engine.status() if row["next"] is not None], "no timer is left of it"
 
 
-async def test_what_hurries_a_retry_does_not_put_it_before_what_it_requires(bench: Bench, machine: Machine) -> None:
-    """Both have drifted: the one above is put right first, and a pause holds for both."""
+async def test_an_early_retry_waits_for_its_targets(bench: Bench, machine: Machine) -> None:
+    """Both have drifted: the target is repaired first, and a pause holds for both."""
     async with bench.running(
         state("up"), state("a", meta={"retry": {"attempts": 5, "interval": 500}}, require=["up"])
     ) as engine:
@@ -79,8 +79,8 @@ async def test_what_hurries_a_retry_does_not_put_it_before_what_it_requires(benc
         assert [line for line in machine.log if line.startswith("apply")] == ["apply up", "apply a"]
 
 
-async def test_attempts_that_are_hurried_are_counted(bench: Bench, machine: Machine) -> None:
-    """So they come to an end, and a flood of events does not make it try as often as there are events."""
+async def test_early_attempts_are_counted(bench: Bench, machine: Machine) -> None:
+    """So they end, and a flood of events does not cause an attempt for each event."""
     async with bench.running(state("a", meta={"retry": {"attempts": 3, "interval": 500}})):
         machine.broken["a"] = Permanent("no")
         for _ in range(3):
@@ -95,8 +95,8 @@ async def test_attempts_that_are_hurried_are_counted(bench: Bench, machine: Mach
         assert machine.log.count("apply a") < 120
 
 
-async def test_one_that_waits_for_a_retry_holds_no_semaphore(bench: Bench, machine: Machine) -> None:
-    """Others that share it go on meanwhile."""
+async def test_a_waiting_retry_holds_no_semaphore(bench: Bench, machine: Machine) -> None:
+    """Others that share the semaphore run meanwhile."""
     machine.broken["a"] = Permanent("no")
     meta = {"sema": ["disk"]}
     async with bench.starting(
@@ -109,7 +109,7 @@ async def test_one_that_waits_for_a_retry_holds_no_semaphore(bench: Bench, machi
 
 @pytest.mark.parametrize("pause", [0.0, 0.012])
 async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: float) -> None:
-    """Four hundred writes cost no more than one: it is repaired when its next turn comes, and the time that is told is true."""
+    """Four hundred events cost no more than one, and the reported time is correct."""
     async with bench.running(state("a", meta={"limit": 0.5, "burst": 1})) as engine:
         for _ in range(400):
             machine.drift("a")
@@ -127,8 +127,8 @@ async def test_a_limit_builds_up_no_debt(bench: Bench, machine: Machine, pause: 
         assert max(said) <= 2
 
 
-async def test_events_during_a_run_cost_one_turn(bench: Bench, machine: Machine) -> None:
-    """They are one look after it, however many they are."""
+async def test_events_during_a_run_cause_one_check(bench: Bench, machine: Machine) -> None:
+    """However many they are."""
     async with bench.running(state("a", meta={"limit": 0.1, "burst": 3})) as engine:
         machine.hold("a")
         for _ in range(100):
@@ -142,7 +142,7 @@ async def test_events_during_a_run_cost_one_turn(bench: Bench, machine: Machine)
         assert machine.settings == {"a": "right"}, "two of three turns were taken"
 
 
-async def test_a_trigger_that_forestalls_a_limit_leaves_no_debt(bench: Bench, machine: Machine) -> None:
+async def test_a_trigger_during_a_limit_leaves_no_debt(bench: Bench, machine: Machine) -> None:
     """The next drift waits for one period at most."""
     async with bench.running(state("a", meta={"limit": 0.01, "burst": 1})) as engine:
         for _ in range(3):
@@ -156,8 +156,8 @@ async def test_a_trigger_that_forestalls_a_limit_leaves_no_debt(bench: Bench, ma
         assert machine.settings == {"a": "right"}
 
 
-async def test_a_retry_does_not_come_before_the_time_that_is_told(bench: Bench, machine: Machine) -> None:
-    """A limit and a retry hold it back, and there is one answer to when it is looked at."""
+async def test_a_retry_does_not_start_before_the_reported_time(bench: Bench, machine: Machine) -> None:
+    """A limit and a retry delay it, and the agent reports one time."""
     async with bench.running(
         state("a", meta={"limit": 0.01, "burst": 1, "retry": {"attempts": -1, "interval": 20}})
     ) as engine:

@@ -1,4 +1,4 @@
-"""Reversal: a state with `reverse: true` that is taken away leaves the machine as it found it."""
+"""Reversal: when a state with `reverse: true` is removed, its previous content is restored."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from power import DurableBench
 
 
 class Linked(Borrowed, kind="zlinked.present"):
-    """A setting that is really another one."""
+    """A setting that stands for another one, as a link does."""
 
     async def inverse(self, ctx: Context) -> Declaration:
-        """Of that other one."""
+        """Return the declaration of the other setting."""
         return Declaration(
             "zsetting.present", {"name": self.name.upper(), "value": self.machine.settings[self.name.upper()]}
         )
 
     async def apply(self, ctx: Any, delta: Any) -> None:
-        """Change both, after a while."""
+        """Change both settings after a while."""
         await self.machine.gate("slow")
         await super().apply(ctx, delta)
         self.machine.settings[self.name.upper()] = self.value
@@ -34,18 +34,18 @@ class Linked(Borrowed, kind="zlinked.present"):
 def borrowed(
     identity: str, *, reverse: bool = True, kind: str = "zborrowed.present", retry: Any = None, **spec: Any
 ) -> tuple:
-    """A state that wants to be undone some day."""
+    """Declare a state with `reverse: true`."""
     return state(identity, kind, meta={"reverse": reverse, "retry": retry}, **spec)
 
 
 @pytest.fixture
 def bench(machine: Machine, tmp_path: Path) -> Bench:
-    """An engine bench with a journal on disk."""
+    """Return a bench whose journal is a file."""
     return Bench(machine, tmp_path / "journal.db")
 
 
-async def test_what_was_changed_is_put_back_and_what_was_made_is_removed(bench: Bench, machine: Machine) -> None:
-    """When the states are gone; in reverse order, and then nobody looks at it any more."""
+async def test_changed_settings_are_restored_and_new_ones_removed(bench: Bench, machine: Machine) -> None:
+    """After their states are removed, in reverse order. Then they are no longer watched."""
     machine.settings["a"] = "before"
     async with bench.running(borrowed("a"), borrowed("b")) as engine:
         assert machine.settings == {"a": "right", "b": "right"}
@@ -73,8 +73,8 @@ async def test_what_was_changed_is_put_back_and_what_was_made_is_removed(bench: 
         assert machine.log == []
 
 
-async def test_what_was_is_asked_once_before_the_first_change(bench: Bench, machine: Machine) -> None:
-    """Not again when it drifts, when the state changes, nor after a restart."""
+async def test_the_previous_content_is_recorded_once_before_the_first_change(bench: Bench, machine: Machine) -> None:
+    """Not again when the setting drifts, when the state changes, or after a restart."""
     machine.settings["a"] = "before"
     async with bench.running(borrowed("a")) as engine:
         machine.drift("a")
@@ -88,8 +88,8 @@ async def test_what_was_is_asked_once_before_the_first_change(bench: Bench, mach
         assert machine.settings == {"a": "before"}
 
 
-async def test_a_state_that_left_while_no_agent_ran_is_undone_at_the_start(bench: Bench, machine: Machine) -> None:
-    """The journal remembers it."""
+async def test_a_state_removed_while_no_agent_ran_is_undone_at_the_start(bench: Bench, machine: Machine) -> None:
+    """The journal has recorded it."""
     async with bench.starting(borrowed("a"), state("b")) as engine:
         await engine.settle()
 
@@ -98,7 +98,7 @@ async def test_a_state_that_left_while_no_agent_ran_is_undone_at_the_start(bench
 
 
 async def test_a_first_run_that_failed_half_way_can_be_undone(bench: Bench, machine: Machine) -> None:
-    """What was is written down before anything is changed."""
+    """The previous content is recorded before anything changes."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(borrowed("a")) as engine:
         machine.broken.clear()
@@ -110,8 +110,8 @@ async def test_a_first_run_that_failed_half_way_can_be_undone(bench: Bench, mach
         assert machine.settings == {}
 
 
-async def test_a_noop_agent_only_says_what_it_would_put_back(bench: Bench, machine: Machine) -> None:
-    """And does it when it may."""
+async def test_in_noop_the_agent_reports_what_it_would_restore(bench: Bench, machine: Machine) -> None:
+    """It restores when noop ends."""
     async with bench.running(borrowed("a")) as engine:
         await engine.swap(compilation(), options=engine.options.model_copy(update={"noop": True}))
         await engine.settle()
@@ -123,17 +123,17 @@ async def test_a_noop_agent_only_says_what_it_would_put_back(bench: Bench, machi
         assert machine.settings == {}
 
 
-async def test_under_noop_nothing_is_remembered(bench: Bench, machine: Machine) -> None:
-    """Nothing is changed that could be put back."""
+async def test_in_noop_no_previous_content_is_recorded(bench: Bench, machine: Machine) -> None:
+    """Nothing changes, so there is nothing to restore."""
     async with bench.running(borrowed("a"), noop=True):
         assert "inverse a" not in machine.log
 
 
 @pytest.mark.parametrize(("reverse", "left"), [(True, {}), (False, {"a": "right"})])
-async def test_another_state_for_the_same_thing_takes_it_over(
+async def test_another_state_of_the_same_thing_takes_over_its_reversal(
     bench: Bench, machine: Machine, reverse: bool, left: dict[str, str]
 ) -> None:
-    """It is not undone then, but when that one leaves, if that wants to be."""
+    """The content is restored when that state is removed, if it has `reverse`, too."""
     async with bench.running(borrowed("first", name="a")) as engine:
         await engine.swap(compilation(borrowed("second", name="a", reverse=reverse)))
         await engine.settle()
@@ -146,8 +146,8 @@ async def test_another_state_for_the_same_thing_takes_it_over(
         assert machine.settings == left
 
 
-async def test_a_state_that_comes_to_manage_another_thing_gives_the_first_back(bench: Bench, machine: Machine) -> None:
-    """Its ID is the same, its name is not."""
+async def test_a_state_that_changes_its_name_restores_the_first_thing(bench: Bench, machine: Machine) -> None:
+    """Its ID is the same."""
     async with bench.running(borrowed("thing", name="a")) as engine:
         await engine.swap(compilation(borrowed("thing", name="b")))
         await engine.settle()
@@ -158,8 +158,8 @@ async def test_a_state_that_comes_to_manage_another_thing_gives_the_first_back(b
         assert machine.settings == {}
 
 
-async def test_a_state_that_no_more_wants_to_be_undone_is_not(bench: Bench, machine: Machine) -> None:
-    """Its last word counts."""
+async def test_a_state_without_reverse_any_more_is_not_undone(bench: Bench, machine: Machine) -> None:
+    """Its last declaration counts."""
     async with bench.starting(borrowed("a")) as engine:
         await engine.swap(compilation(borrowed("a", reverse=False)))
         await engine.settle()
@@ -169,8 +169,8 @@ async def test_a_state_that_no_more_wants_to_be_undone_is_not(bench: Bench, mach
         assert machine.settings == {"a": "right"}
 
 
-async def test_what_cannot_be_undone_now_is_tried_again(bench: Bench, machine: Machine) -> None:
-    """It counts as failed until then; and a state that comes back stops it."""
+async def test_a_failed_reversal_is_tried_again(bench: Bench, machine: Machine) -> None:
+    """It counts as failed until then, and ends if the state returns."""
     async with bench.running(borrowed("a"), borrowed("b")) as engine:
         machine.broken["look a"] = machine.broken["look b"] = Permanent("no")
         await engine.swap(compilation())
@@ -185,8 +185,8 @@ async def test_what_cannot_be_undone_now_is_tried_again(bench: Bench, machine: M
         assert engine.converged
 
 
-async def test_one_shot_runs_neither_remember_nor_undo(bench: Bench, machine: Machine) -> None:
-    """They know of no graph before."""
+async def test_one_shot_runs_neither_record_nor_restore(bench: Bench, machine: Machine) -> None:
+    """They know no previous graph."""
     for states in ((borrowed("a"),), ()):
         async with bench.starting(*states, watch=False) as engine:
             await engine.settle()
@@ -195,7 +195,7 @@ async def test_one_shot_runs_neither_remember_nor_undo(bench: Bench, machine: Ma
     assert "inverse a" not in machine.log
 
 
-async def test_what_cannot_be_put_into_words_is_said(bench: Bench, machine: Machine) -> None:
+async def test_content_that_no_state_can_declare_is_reported(bench: Bench, machine: Machine) -> None:
     """The state is applied all the same."""
     machine.settings["a"] = "odd"
     async with bench.running(borrowed("a")):
@@ -210,10 +210,10 @@ async def test_what_cannot_be_put_into_words_is_said(bench: Bench, machine: Mach
         (Declaration("zsetting.present", {"name": "x", "colour": "red"}), "colour: Extra inputs"),
     ],
 )
-async def test_a_record_that_nobody_understands_any_more_hinders_nothing(
+async def test_a_record_that_cannot_be_read_any_more_is_reported(
     bench: Bench, machine: Machine, declaration: Declaration, why: str
 ) -> None:
-    """It is said, and the states are applied."""
+    """The states are applied."""
     journal = bench.open_journal()
     journal.remember(Reversal("zold.present[x]", "x", declaration))
     journal.close()
@@ -222,8 +222,8 @@ async def test_a_record_that_nobody_understands_any_more_hinders_nothing(
         assert why in bench.notices("not-reversible")[0].text
 
 
-async def test_what_is_undone_cannot_be_triggered(bench: Bench, machine: Machine) -> None:
-    """There is nothing left that could run."""
+async def test_a_reversal_cannot_be_triggered_after_its_run(bench: Bench, machine: Machine) -> None:
+    """It has left the graph."""
     async with bench.running(borrowed("a")) as engine:
         await engine.swap(compilation())
         await engine.settle()
@@ -232,8 +232,8 @@ async def test_what_is_undone_cannot_be_triggered(bench: Bench, machine: Machine
             engine.trigger("zgone.absent[undo zborrowed.present[a]]")
 
 
-async def test_a_state_that_leaves_before_it_is_put_right_changes_nothing_any_more(bench: Bench) -> None:
-    """It would change what nobody undoes: those that follow have looked already for what is to be undone."""
+async def test_a_state_that_leaves_before_its_repair_changes_nothing(bench: Bench) -> None:
+    """Its change would never be undone, because the reversals of this swap are determined already."""
     machine = bench.machine
     machine.settings["a"] = "theirs"
     machine.hold("inverse a")
@@ -247,8 +247,8 @@ async def test_a_state_that_leaves_before_it_is_put_right_changes_nothing_any_mo
         assert not bench.journal.reversals
 
 
-async def test_a_second_attempt_does_not_take_its_own_half_for_what_was_before(bench: Bench, machine: Machine) -> None:
-    """What was is asked before the first."""
+async def test_a_second_attempt_does_not_record_the_work_of_the_first(bench: Bench, machine: Machine) -> None:
+    """The previous content is recorded before the first attempt."""
     machine.settings["a"] = "before"
     machine.broken["a"] = Temporary("no")
     async with bench.starting(borrowed("a", retry={"attempts": 3, "interval": 10})) as engine:
@@ -262,8 +262,10 @@ async def test_a_second_attempt_does_not_take_its_own_half_for_what_was_before(b
         assert machine.settings == {"a": "before"}
 
 
-async def test_what_could_not_be_put_into_words_is_said_once_and_never_undone(bench: Bench, machine: Machine) -> None:
-    """Not even after a restart is what the state has made of it taken for what was before."""
+async def test_content_that_no_state_can_declare_is_reported_once_and_never_restored(
+    bench: Bench, machine: Machine
+) -> None:
+    """After a restart, the work of the state itself does not count as previous content."""
     machine.settings["a"] = "odd"
     for value in ("one", "two"):
         async with bench.running(borrowed("a", value=value)) as engine:
@@ -277,8 +279,8 @@ async def test_what_could_not_be_put_into_words_is_said_once_and_never_undone(be
         assert not bench.journal.reversals
 
 
-async def test_one_state_may_have_to_give_back_several_things(bench: Bench, machine: Machine) -> None:
-    """What it managed before could not be undone yet when it was taken away."""
+async def test_a_state_may_have_several_reversals(bench: Bench, machine: Machine) -> None:
+    """A thing that it managed earlier could not be restored yet when the state was removed."""
     async with bench.running(borrowed("thing", name="a")) as engine:
         machine.broken["look a"] = Permanent("no")
         await engine.swap(compilation(borrowed("thing", name="b")))
@@ -296,8 +298,8 @@ async def test_one_state_may_have_to_give_back_several_things(bench: Bench, mach
         assert not bench.journal.reversals
 
 
-async def test_after_a_restart_too_what_came_last_is_undone_first(bench: Bench, machine: Machine) -> None:
-    """Whatever the names."""
+async def test_reversals_run_in_reverse_order_after_a_restart(bench: Bench, machine: Machine) -> None:
+    """Whatever the names are."""
     async with bench.starting(borrowed("b"), borrowed("c"), borrowed("a")) as engine:
         await engine.settle()
     bench.forget()
@@ -305,7 +307,7 @@ async def test_after_a_restart_too_what_came_last_is_undone_first(bench: Bench, 
         assert [line for line in machine.log if line.startswith("remove")] == ["remove a", "remove c", "remove b"]
 
 
-async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(
+async def test_a_reversal_without_its_copy_is_dropped_and_reported_once(
     bench: Bench, machine: Machine, tmp_path: Path
 ) -> None:
     """It would fail for ever."""
@@ -324,8 +326,8 @@ async def test_without_its_copy_nothing_can_be_undone_and_that_is_said_once(
     await engine.stop()
 
 
-async def test_what_is_undone_is_not_undone_again_when_the_power_fails(machine: Machine, tmp_path: Path) -> None:
-    """It may be somebody's by then. Its copy goes only when that is on the disk."""
+async def test_a_reversal_is_not_repeated_after_a_loss_of_power(machine: Machine, tmp_path: Path) -> None:
+    """Somebody else may use the setting by then. The copy is removed after the journal is flushed."""
     lasting = DurableBench(machine, tmp_path / "journal")
     copy = tmp_path / "copy"
     copy.touch()
@@ -349,9 +351,7 @@ async def test_what_is_undone_is_not_undone_again_when_the_power_fails(machine: 
             assert machine.settings == {"x": "theirs"}
 
 
-async def test_what_cannot_be_kept_on_the_disk_is_not_changed_at_the_next_attempt_either(
-    machine: Machine, tmp_path: Path
-) -> None:
+async def test_nothing_is_changed_while_previous_content_cannot_be_recorded(machine: Machine, tmp_path: Path) -> None:
     """However often it is tried."""
     lasting = DurableBench(machine, tmp_path / "journal")
     machine.settings["a"] = "theirs"
@@ -365,8 +365,8 @@ async def test_what_cannot_be_kept_on_the_disk_is_not_changed_at_the_next_attemp
         assert machine.settings == {"a": "right"}
 
 
-async def test_a_run_of_one_that_has_left_is_over_before_it_is_undone(bench: Bench, machine: Machine) -> None:
-    """Though what is undone is another thing than what it is called by, as where a link leads."""
+async def test_a_reversal_waits_for_the_run_of_the_removed_state(bench: Bench, machine: Machine) -> None:
+    """Even if it restores another path than the state names, for example the target of a link."""
     machine.settings["A"] = "theirs"
     machine.hold("slow")
     async with bench.starting(borrowed("a", kind="zlinked.present"), stop_timeout=60) as engine:
@@ -379,10 +379,8 @@ async def test_a_run_of_one_that_has_left_is_over_before_it_is_undone(bench: Ben
         assert machine.settings["A"] == "theirs"
 
 
-async def test_whatever_the_order_of_others_what_is_undone_is_undone_one_after_the_other(
-    bench: Bench, machine: Machine
-) -> None:
-    """A directory cannot go before what is in it."""
+async def test_reversals_run_one_by_one_whatever_the_ordering_option(bench: Bench, machine: Machine) -> None:
+    """A directory cannot be removed before its content."""
     async with bench.running(borrowed("a"), borrowed("b"), ordering="requisites", workers=4) as engine:
         bench.forget()
         machine.hold("look b")
@@ -399,8 +397,8 @@ async def test_whatever_the_order_of_others_what_is_undone_is_undone_one_after_t
         ]
 
 
-async def test_what_is_kept_anew_waits_for_the_end_of_what_was_kept_before(machine: Machine, tmp_path: Path) -> None:
-    """Or the new copy would be removed in place of the old one."""
+async def test_a_new_record_waits_for_the_end_of_the_previous_reversal(machine: Machine, tmp_path: Path) -> None:
+    """Otherwise the new copy would be removed in place of the old one."""
     lasting = DurableBench(machine, tmp_path / "journal")
     async with lasting.running(borrowed("a")) as engine:
         lasting.disk.slow = asyncio.Event()
