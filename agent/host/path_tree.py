@@ -14,8 +14,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
-from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 
@@ -34,21 +32,13 @@ from holdfast.agent.host.path_nodes import (
     signature,
     status,
 )
+from holdfast.agent.host.watch_bounds import WatchBounds
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
-from holdfast.resources.paths.handle import ENTRIES
 
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
-WATCHES = 8192
-"""Most directories of one recursive watch that untrusted users may write, and most entries compared there while
-polling."""
-LONGEST = 512
-"""Most characters in the path of such a directory: paths take memory."""
-LEVELS = 64
-"""Most components of such a path: a deep tree makes each access slow."""
-UNBOUNDED = sys.maxsize - 1
 
 
 class PathTree:
@@ -63,8 +53,7 @@ class PathTree:
         """Directories without a kernel watch -> their entries at the last check."""
         self.refusals: dict[PathNode, OSError] = {}
         """Directories without a kernel watch -> the kernel's reason."""
-        self.bounded: dict[PathNode, str] = {}
-        """Recursive watches that do not include everything below -> the bound that was reached."""
+        self.bounds = WatchBounds()
         self.uncovered: list[PathNode] = []
         """Nodes to check because a user's file system was unmounted there."""
         self._relink: set[Subscription] = set()
@@ -73,19 +62,10 @@ class PathTree:
         self._foreign: frozenset[str] = frozenset()
         """Mount points of file systems that an untrusted user has mounted."""
         self._owners: Mapping[str, int] = {}
-        self._held: dict[PathNode, PathNode] = {}
-        """Directory that untrusted users may write -> top of the recursive watch that includes it."""
-        self._holding: Counter[PathNode] = Counter()
-        """Top -> number of such directories."""
-        self._scanned: Counter[PathNode] = Counter()
-        """Top -> entries of such directories that the current pass has read."""
-        self._compared: Counter[PathNode] = Counter()
-        """Top -> entries of such directories compared in this round of polling."""
 
     def begin(self) -> None:
         """Start a pass, before any access: read which mount points to leave alone, and reset the counts of entries."""
-        if self._scanned:
-            self._scanned.clear()
+        self.bounds.begin_pass()
         owners = mounts.foreign()
         if owners is self._owners:
             return
@@ -175,7 +155,7 @@ class PathTree:
             for one in node.below():
                 one.covered = bool(one.deep) or (one.parent is not None and one.parent.covered)
             if not node.covered:
-                self.bounded.pop(node, None)
+                self.bounds.forget(node)
         self.prune(node, below=subscription.deep)
 
     def remove(self, subscription: Subscription) -> None:
@@ -226,9 +206,9 @@ class PathTree:
                 self.kernel.detach(step)
                 self.polled.pop(step, None)
                 self.refusals.pop(step, None)
-                self.bounded.pop(step, None)
+                self.bounds.forget(step)
                 self._links.discard(step)
-                self._release(step)
+                self.bounds.release(step)
                 if step.parent is not None:
                     step.parent.drop(step.name)
 
@@ -328,79 +308,36 @@ class PathTree:
 
     def _cover(self, node: PathNode) -> None:
         """Make a node for every directory below a recursively watched one. Links inside are not followed."""
-        top = self._top(node) if node.loose else node
-        room = ENTRIES - self._scanned[top] if node.loose else UNBOUNDED
-        taken = 0
+        room, taken = self.bounds.room_to_scan(node), 0
         try:
             with held(node.path, follow=True) as path, os.scandir(path) as found:
                 for taken, entry in enumerate(found, 1):
                     if taken > room:
-                        self.bounded[top] = f"more than {ENTRIES} entries"
                         break
                     # a mount point is not accessed, not even for its type
                     if entry.name not in node.children and (
                         self._is_foreign(node, entry.name) or entry.is_dir(follow_symlinks=False)
                     ):
-                        self.spawn(node, entry.name)
+                        self.bounds.grow(node, entry.name)
         except OSError:  # gone or unreadable: the parent reports when that changes
             pass
-        if node.loose:
-            self._scanned[top] += taken
-
-    def spawn(self, node: PathNode, name: str) -> PathNode | None:
-        """A new node for a directory within a recursive watch; None beyond the bounds."""
-        top = self._top(node) if node.loose else None
-        if top is not None and self._holding[top] >= WATCHES:
-            self.bounded[top] = f"more than {WATCHES} directories"
-            return None
-        if top is not None and (len(node.path) + len(name) >= LONGEST or node.path.count("/") >= LEVELS):
-            self.bounded[top] = f"a path of more than {LONGEST} characters or {LEVELS} levels"
-            return None
-        child = node.grow(name)
-        if top is not None:
-            self._held[child] = top
-            self._holding[top] += 1
-        return child
-
-    def _release(self, node: PathNode) -> None:
-        top = self._held.pop(node, None)
-        if top is not None:
-            self._holding[top] -= 1
-            if not self._holding[top]:
-                del self._holding[top]
-
-    def _top(self, node: PathNode) -> PathNode:
-        """The top of the recursive watch whose bounds a directory counts towards."""
-        for step in node.upward():
-            if step in self._held:
-                return self._held[step]
-            if step.deep:
-                return step
-        return node
+        self.bounds.scanned(node, taken, all_read=taken <= room)
 
     def _is_foreign(self, node: PathNode, name: str) -> bool:
         return bool(self._foreign) and f"{node.real.rstrip('/')}/{name}" in self._foreign
 
     # -- polling -----------------------------------------------------------------------------------------------
 
-    def begin_round(self) -> None:
-        """Start a round of polling: reset the counts of compared entries."""
-        self._compared.clear()
-
     def entries(self, node: PathNode) -> dict[str, Signature]:
         """Signatures of the entries of a directory that have subscriptions."""
         names = set(node.children)
-        top = self._top(node) if node.covered and node.loose else None
-        room = UNBOUNDED if top is None else max(0, WATCHES - self._compared[top])
+        room = self.bounds.room_to_compare(node)
         if node.covered and room:
             try:
                 with held(node.path, follow=True) as path, os.scandir(path) as found:
                     names.update(entry.name for entry in islice(found, room + 1))
             except OSError:
                 names = set(node.children)
-        if top is not None:
-            if len(names) > room:
-                self.bounded[top] = f"more than {WATCHES} entries to compare while polling"
-            self._compared[top] += 1 + len(names)
+        self.bounds.compared(node, len(names))
         own = [name for name in names if not self._is_foreign(node, name)]
         return {name: signature(os.path.join(node.path, name)) for name in own}  # noqa: PTH118 - Path objects are slow

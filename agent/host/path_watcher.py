@@ -7,7 +7,7 @@ When the kernel's queue overflows, everything is checked again and every watcher
 watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
 health reports `watch-polling`, and inotify is tried again each time.
 
-In directories that an untrusted user may write, a recursive watch is bounded (`path_tree.py`). Directories beyond the
+In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond the
 bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's own
 recheck covers them.
 
@@ -183,7 +183,7 @@ class PathWatcher:
 
     def _beneath(self, node: PathNode, mask: int, name: str) -> None:
         """Handle an event that concerns only recursive watches."""
-        child = self._tree.spawn(node, name) if mask & APPEARED and mask & ISDIR else None
+        child = self._tree.bounds.grow(node, name) if mask & APPEARED and mask & ISDIR else None
         if child is not None:
             self._replaced[child] = None
         else:
@@ -282,7 +282,7 @@ class PathWatcher:
         """Try inotify again where the kernel refused it, and find what has changed meanwhile."""
         self._timer = None
         self._tree.begin()
-        self._tree.begin_round()
+        self._tree.bounds.begin_round()
         for node, seen in list(self._tree.polled.items()):
             if node not in self._tree.polled:
                 continue
@@ -302,11 +302,11 @@ class PathWatcher:
         """Check whether bounded recursive watches now fit into their bounds."""
         self._again = None
         self._tree.begin()
-        before, self._tree.bounded = self._tree.bounded, {}
+        before = self._tree.bounds.take_reached()
         for node in before:
             self._tree.look(node)
         self._tree.resolve()
-        for node in before.keys() - self._tree.bounded.keys():  # changes in the unwatched rest are unknown
+        for node in before.keys() - self._tree.bounds.reached.keys():  # changes in the unwatched rest are unknown
             self._stirred[node] = None
         if self._timer is not None:
             self._timer.cancel()
@@ -316,9 +316,9 @@ class PathWatcher:
         """Poll while there is something to poll; report in health what is not watched, and why."""
         if self._tree.polled and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
-        if self._tree.bounded and self._again is None:
+        if self._tree.bounds.reached and self._again is None:
             self._again = asyncio.get_running_loop().call_later(self._period * AGAIN, self._try_bounded)
-        if self._health is None or not (self._tree.refusals or self._tree.bounded or self._told):
+        if self._health is None or not (self._tree.refusals or self._tree.bounds.reached or self._told):
             return
         self._told = False
         for code, text in ((HEALTH, self._refused()), (BOUNDED, self._cut())):
@@ -337,8 +337,12 @@ class PathWatcher:
         return ""
 
     def _cut(self) -> str:
-        for node, bound in self._tree.bounded.items():
-            more = f" and {len(self._tree.bounded) - 1} other directories" if len(self._tree.bounded) > 1 else ""
+        for node, bound in self._tree.bounds.reached.items():
+            more = (
+                f" and {len(self._tree.bounds.reached) - 1} other directories"
+                if len(self._tree.bounds.reached) > 1
+                else ""
+            )
             return (
                 f"cannot watch everything below {_printable(node.path)}{more}: "
                 f"other users may write there, and it has {bound}; "

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -85,22 +85,32 @@ def settled(socket: Path, timeout: float | None) -> bool:
 
     The agent sends what changes, nothing is asked again. Raises `ControlError` if no agent has answered until the end.
     """
-    end = math.inf if timeout is None else time.monotonic() + timeout
-    missed = 0  # attempts in a row that no agent has answered
+    frame = None
+    for frame in _frames(socket, timeout):
+        if frame["converged"] or frame.get("stuck"):
+            return True
+    if frame is None:
+        raise silent(socket)
+    return False
+
+
+def _frames(socket: Path, timeout: float | None) -> Iterator[dict[str, Any]]:
+    """Frames of the live view until the timeout, also of an agent that is started again meanwhile.
+
+    Raises `ControlError` if no agent answers until the timeout, or, without one, for `RETURN` seconds.
+    """
+    lost = time.monotonic()
+    end = None if timeout is None else lost + timeout
     while True:
+        answered = False
         try:
-            frames = follow(socket, Watch(), "frame", None if timeout is None else end)
-            frame = None
-            for frame in frames:
-                missed = 0
-                if frame["converged"] or frame.get("stuck"):
-                    return True
-            if frame is None:
-                raise silent(socket)
-            return False  # noqa: TRY300 - the end of the time
+            for frame in follow(socket, Watch(), "frame", end):
+                answered = True
+                yield frame
+            return  # noqa: TRY300 - the timeout
         except ControlError as error:
-            missed += 1
-            given_up = missed * RETRY > RETURN if timeout is None else time.monotonic() + RETRY > end
-            if error.code != "no-agent" or given_up:
+            now = time.monotonic()
+            lost = now if answered else lost
+            if error.code != "no-agent" or now + RETRY > (lost + RETURN if end is None else end):
                 raise
             time.sleep(RETRY)

@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.health import Health
-from holdfast.agent.host import inotify, path_tree
+from holdfast.agent.host import inotify, path_tree, watch_bounds
 from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.resources.paths import mounts
 
@@ -178,7 +178,7 @@ async def unbounded(health: Health) -> None:
 
 async def test_the_number_of_a_users_directories_is_limited(watcher, health, home, monkeypatch):
     """Only some of too many directories are watched, including new ones. Health says so until there are fewer."""
-    monkeypatch.setattr(path_tree, "WATCHES", 20)
+    monkeypatch.setattr(watch_bounds, "WATCHES", 20)
     for n in range(15):
         (given(home / f"d{n}") / "inside").mkdir()
     listener = Listener(watcher, home, recursive=True)
@@ -207,7 +207,7 @@ async def test_the_number_of_a_users_directories_is_limited(watcher, health, hom
 
 async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypatch):
     """A closed watch is no longer reported by health."""
-    monkeypatch.setattr(path_tree, "WATCHES", 3)
+    monkeypatch.setattr(watch_bounds, "WATCHES", 3)
     for n in range(5):
         given(home / f"d{n}")
     listener = Listener(watcher, home, recursive=True)
@@ -220,8 +220,8 @@ async def test_the_condition_ends_with_the_watch(watcher, health, home, monkeypa
 
 async def test_directories_of_root_are_not_limited(watcher, health, tmp_path, monkeypatch):
     """Where only root can create directories, all of them are watched, whatever other directories exist."""
-    monkeypatch.setattr(path_tree, "WATCHES", 3)
-    monkeypatch.setattr(path_tree, "ENTRIES", 3)
+    monkeypatch.setattr(watch_bounds, "WATCHES", 3)
+    monkeypatch.setattr(watch_bounds, "ENTRIES", 3)
     for n in range(10):
         (tmp_path / "top" / f"d{n}" / "e").mkdir(parents=True)
     given(tmp_path / "top" / "d0" / "home")
@@ -235,7 +235,7 @@ async def test_the_number_of_searched_entries_is_limited(watcher, health, home, 
     """Searching a tree of a user ends after this number of entries, also while the tree is polled."""
     for n in range(50):
         given(home / f"d{n}")
-    monkeypatch.setattr(path_tree, "ENTRIES", 10)
+    monkeypatch.setattr(watch_bounds, "ENTRIES", 10)
 
     Listener(watcher, home, recursive=True)
 
@@ -245,7 +245,7 @@ async def test_the_number_of_searched_entries_is_limited(watcher, health, home, 
 
 async def test_the_number_of_polled_entries_is_limited(watcher, health, home, monkeypatch):
     """Where the kernel refuses watches, only this number of entries of a user's tree is compared."""
-    monkeypatch.setattr(path_tree, "WATCHES", 30)
+    monkeypatch.setattr(watch_bounds, "WATCHES", 30)
     real, seen = inotify.SharedInotify.attach, []
 
     def attach(kernel: inotify.SharedInotify, node: Any, *, follow: bool) -> None:
@@ -284,9 +284,9 @@ async def test_trees_deeper_than_the_longest_path(watcher, health, home):
     try:
         listener = Listener(watcher, home, recursive=True)
 
-        assert f"more than {path_tree.LONGEST} characters" in bounded(health)
+        assert f"more than {watch_bounds.LONGEST} characters" in bounded(health)
         assert [each.code for each in health.conditions] == ["watch-bounded"]
-        assert watcher.kernel_watches <= len(home.parts) + path_tree.LONGEST // 201  # names of 200 characters
+        assert watcher.kernel_watches <= len(home.parts) + watch_bounds.LONGEST // 201  # names of 200 characters
         (home / ("d" * 200) / "f").write_text("x")
         assert await listener.heard()
     finally:
@@ -295,7 +295,7 @@ async def test_trees_deeper_than_the_longest_path(watcher, health, home):
 
 async def test_names_that_are_not_utf8(watcher, health, home, monkeypatch):
     """Directories with such names are watched like others, and health shows the names with escapes."""
-    monkeypatch.setattr(path_tree, "WATCHES", 1)
+    monkeypatch.setattr(watch_bounds, "WATCHES", 1)
     odd = given(home / os.fsdecode(b"\xff\x1b[31m\n"))
     given(odd / "a")
     given(odd / "b")
