@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -11,9 +10,8 @@ from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, Notice
 from holdfast.agent.engine.schedule.pauses import EVERYTHING, MOST, covers
-from holdfast.agent.engine.schedule.rechecks import SLICE
 from holdfast.agent.health import Health
-from holdfast.agent.insight.insight import find
+from holdfast.agent.insight.search import find, select
 from holdfast.agent.phrases import first_of, number_of
 
 PAUSED = "paused"
@@ -35,7 +33,7 @@ class Pausing:
         """
         if len(reason) > REASON:
             raise ControlError(f"cannot pause: a reason has at most {REASON} characters")
-        patterns = [self._pattern(word) for word in words]
+        patterns = [await self._pattern(word) for word in words]
         known = {each.pattern for each in self._engine.pauses}
         if len(known.union(patterns)) > MOST:
             raise ControlError(
@@ -55,7 +53,7 @@ class Pausing:
     async def resume(self, words: Sequence[str]) -> dict[str, Any]:
         """End the pauses that the words name, or all; `text` says what is still paused. Raises `ControlError`."""
         known = [each.pattern for each in self._engine.pauses]
-        patterns = [self._known(word, known) for word in words] or known
+        patterns = [await self._known(word, known) for word in words] or known
         try:
             await self._engine.pauses.end(patterns)
         except Unwritable as error:
@@ -77,15 +75,11 @@ class Pausing:
             self._health.clear(PAUSED)
 
     async def _count(self, patterns: Collection[str]) -> int:
-        """How many resources these patterns name. Others have their turn meanwhile."""
-        count = 0
-        for number, vertex in enumerate(tuple(self._engine.view.present)):
-            count += any(covers(each, vertex) for each in patterns)
-            if number % SLICE == 0:
-                await asyncio.sleep(0)
-        return count
+        """How many resources these patterns name."""
+        covered = await select(self._engine.view.present, lambda vertex: any(covers(each, vertex) for each in patterns))
+        return len(covered)
 
-    def _pattern(self, word: str) -> str:
+    async def _pattern(self, word: str) -> str:
         """The pattern for a word: patterns and names of SLS stay as they are, other words name one resource.
 
         Raises `ControlError` if a word names no resource, or several.
@@ -95,16 +89,18 @@ class Pausing:
             raise ControlError("cannot pause: a name is empty")
         if "*" in word or "?" in word:
             return word
-        if word not in view.graph.by_identity and any(vertex.call.low["__sls__"] == word for vertex in view.present):
+        if word not in view.graph.by_identity and await select(
+            view.present, lambda vertex: vertex.call.low["__sls__"] == word
+        ):
             return word
-        return find(word, view, "pause").identity
+        return (await find(word, view, "pause")).identity
 
-    def _known(self, word: str, known: Collection[str]) -> str:
+    async def _known(self, word: str, known: Collection[str]) -> str:
         """The pattern of the pause that a word names. Raises `ControlError`."""
         if word in known and word:
             return word
         try:
-            identity = self._pattern(word)
+            identity = await self._pattern(word)
         except ControlError:
             identity = word
         if identity in known:

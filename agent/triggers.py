@@ -8,7 +8,7 @@ from typing import Any
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
-from holdfast.agent.insight.insight import find
+from holdfast.agent.insight.search import find
 from holdfast.agent.narrate import Narrator
 
 
@@ -25,13 +25,16 @@ class Triggers:
 
         Raises `ControlError` if there is no such resource, or if it is paused by name.
         """
-        vertex = find(name, self._engine.view, "trigger")
+        vertex = await find(name, self._engine.view, "trigger")
         identity = vertex.identity
         if by := self._engine.pauses.named(vertex):
             raise ControlError(
                 f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
             )
-        self._engine.trigger(identity)
+        try:
+            self._engine.trigger(identity)
+        except KeyError:  # the states were replaced during the search
+            raise ControlError(_no_longer(identity)) from None
         if self._engine.going_down:
             return {"text": f"the system goes down: {identity} is not run", "result": None}
         if self._engine.paused:
@@ -51,4 +54,8 @@ class Triggers:
         elif isinstance(event, Notice) and event.code == "left":
             for waiting in self._waiting.pop(event.identity, ()):
                 if not waiting.done():
-                    waiting.set_exception(ControlError(f"cannot trigger {event.identity}: it is no longer declared"))
+                    waiting.set_exception(ControlError(_no_longer(event.identity)))
+
+
+def _no_longer(identity: str) -> str:
+    return f"cannot trigger {identity}: it is no longer declared"

@@ -139,6 +139,14 @@ class PathNode:
             nodes.extend(node.children.values())
         return nodes
 
+    def walk(self) -> Iterator[PathNode]:
+        """Yield the node and all its descendants. Nodes may be added and removed meanwhile."""
+        left = [self]
+        while left:
+            node = left.pop()
+            left.extend(node.children.values())
+            yield node
+
     def upward(self) -> Iterator[PathNode]:
         """The node and its ancestors up to the root."""
         node: PathNode | None = self

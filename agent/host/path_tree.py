@@ -14,7 +14,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 
 from holdfast.agent.host.inotify import SharedInotify
@@ -122,13 +122,9 @@ class PathTree:
                 found.append(node)
         return found
 
-    def swept(self) -> list[PathNode] | None:
-        """Watched files with a known status, and directories watched recursively; None if nothing is watched."""
-        return (
-            [node for node in self.root.below() if node.seal or (node.covered and node.kernel)]
-            if self.root.children
-            else None
-        )
+    def nodes(self) -> Iterator[PathNode] | None:
+        """All nodes; None if nothing is watched. Nodes may be added and removed meanwhile."""
+        return self.root.walk() if self.root.children else None
 
     def has(self, node: PathNode) -> bool:
         """Whether a node is still in use."""

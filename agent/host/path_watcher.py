@@ -27,7 +27,7 @@ from __future__ import annotations
 import asyncio
 import errno
 import stat
-from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -64,7 +64,7 @@ class PathWatcher:
         self._health, self._period = health, period
         self._kernel = SharedInotify(self._listen, self._unlisten)
         self._tree = PathTree(self._kernel)
-        self._sweep = Sweep(self._watched_files, self._swept, sweep)
+        self._sweep = Sweep(self._nodes, self._swept, sweep)
         self._mounts: Mounts | None = None
         self._remounting: asyncio.TimerHandle | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -208,8 +208,8 @@ class PathWatcher:
         if node.parent is not None and node.parent.covered:
             self._stirred[node.parent] = None
 
-    def _watched_files(self) -> list[PathNode] | None:
-        return self._tree.swept()  # `close` replaces the tree
+    def _nodes(self) -> Iterator[PathNode] | None:
+        return self._tree.nodes()  # `close` replaces the tree
 
     def _swept(self, files: Sequence[tuple[PathNode, int]], directories: Sequence[PathNode]) -> None:
         """Handle changes found by the sweep: files, and directories in which a file differs.

@@ -15,9 +15,9 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import count
+from itertools import count, islice
 from typing import NamedTuple
 
 from holdfast.agent.host.blocking import Blocking
@@ -29,6 +29,8 @@ PERIOD = 60.0
 """Seconds of one round: each file is checked once."""
 SLICES = 12
 """Slices of a round."""
+STEP = 2000
+"""Nodes of the tree that are examined before other tasks get a turn."""
 SHARE = 0.01
 """Share of one processor: a round that would need more takes longer than `period`."""
 
@@ -48,13 +50,13 @@ class Found(NamedTuple):
 class Sweep:
     """One task, which runs while there is something to compare.
 
-    `nodes` returns the watched files and recursively watched directories. `changed` is called with the files that
+    `nodes` returns all nodes, None if nothing is watched. `changed` is called with the files that
     differ, each with its previous seal, and with the directories in which a file differs.
     """
 
     def __init__(
         self,
-        nodes: Callable[[], list[PathNode] | None],
+        nodes: Callable[[], Iterator[PathNode] | None],
         changed: Callable[[Sequence[tuple[PathNode, int]], Sequence[PathNode]], None],
         period: float,
     ) -> None:
@@ -90,13 +92,27 @@ class Sweep:
             nodes = self._nodes()
             if nodes is None:
                 return
-            due = [node for node in nodes if hash(node.path) % SLICES == turn]
+            due = await _due(nodes, turn)
             before = self._linked[turn]
             with suppress(RuntimeError):  # no thread can be started; the next round tries again
                 found = await self._blocking(_look, due) if due else Found((), {}, 0.0)
                 self._linked[turn] = found.linked
                 spent += found.spent
                 self._changed(found.files, [node for node in due if found.linked.get(node) != before.get(node)])
+
+
+async def _due(nodes: Iterator[PathNode], turn: int) -> list[PathNode]:
+    """The nodes to compare in this slice of a round. Other tasks get a turn after every `STEP` nodes."""
+    due: list[PathNode] = []
+    while some := list(islice(nodes, STEP)):
+        due += [node for node in some if _is_compared(node) and hash(node.path) % SLICES == turn]
+        await asyncio.sleep(0)
+    return due
+
+
+def _is_compared(node: PathNode) -> bool:
+    """Whether a node is a file with a known status, or a directory that is watched recursively."""
+    return bool(node.seal or (node.covered and node.kernel))
 
 
 def _look(nodes: Sequence[PathNode]) -> Found:

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import time
 from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.inspect.explain import explain, requisites
-from holdfast.agent.engine.inspect.status import View, gone, state_of
+from holdfast.agent.engine.inspect.status import View, state_of
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import Metrics, kind_of
+from holdfast.agent.insight.search import matching
 from holdfast.agent.insight.traces import Traces, chrome
-from holdfast.agent.phrases import first_of
-from holdfast.resources.spelling import nearest
-from holdfast.states.data import Low
 from holdfast.states.requisite_kinds import PROBED
 
-CANDIDATES = 5000
-"""Most identities that a mistyped one is compared with: comparing takes long."""
 EXPLAINED = 20
 """Most resources of one name that an answer explains."""
 
@@ -102,12 +97,12 @@ class Insight:
         known = self._running.get(identity)
         return None if known is None else self._clock() - known[0]
 
-    def why(self, identity: str, view: View) -> dict[str, Any]:
+    async def why(self, identity: str, view: View) -> dict[str, Any]:
         """The explanation of the named resource.
 
         If several match, `matches` has the first ones and `more` counts the rest. Raises `ControlError` if none does.
         """
-        found = matching(identity, view, "explain")
+        found = await matching(identity, view, "explain")
         if len(found) == 1:
             return self._explained(found[0], view)
         return {
@@ -129,45 +124,3 @@ class Insight:
             )
             raise ControlError(f"cannot show the trace: {what}")
         return chrome(found, view.graph)
-
-
-def find(given: str, view: View, verb: str) -> Vertex:
-    """The one resource that is meant. Raises `ControlError`, also if several are."""
-    found = matching(given, view, verb)
-    if len(found) > 1:
-        raise ControlError(
-            f"cannot {verb} {given}: which one? available: {first_of([each.identity for each in found])}"
-        )
-    return found[0]
-
-
-def matching(given: str, view: View, verb: str) -> list[Vertex]:
-    """Resources by identity; else by ID; else by name; else by the end of a path that is an ID or a name.
-
-    Raises `ControlError` with likely names if nothing matches. `verb` completes the message "cannot ...".
-    """
-    vertex = view.graph.by_identity.get(given)
-    if vertex is not None and not gone(vertex):
-        return [vertex]
-    # One cheap pass over all resources first: there may be very many, and the loop waits.
-    near = [each for each in view.graph if given in str(each.call.low["name"]) or given in str(each.call.low["__id__"])]
-    for meant in (_has("__id__", given), _has("name", given), _ends(given)):
-        if found := [each for each in near if meant(each.call.low) and not gone(each)]:
-            return found
-    known = [*itertools.islice(view.present, CANDIDATES)]
-    ids = () if "[" in given else (str(each.call.low["__id__"]) for each in known)
-    nearly = nearest(given, [*(each.identity for each in known), *ids])
-    raise ControlError(
-        f"cannot {verb} {given}: there is no such resource{f'; did you mean {nearly}?' if nearly else ''}"
-    )
-
-
-def _has(key: str, given: str) -> Callable[[Low], bool]:
-    return lambda low: low[key] == given
-
-
-def _ends(given: str) -> Callable[[Low], bool]:
-    """A filter for IDs and names that are paths with this end: `app.conf` is the end of `/etc/app.conf`."""
-    return lambda low: any(
-        path.startswith("/") and path.endswith(f"/{given}") for path in (str(low["__id__"]), str(low["name"]))
-    )

@@ -27,7 +27,7 @@ class Why(ControlRequest, verb="why"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """The explanation; of several matches, a list."""
-        return agent.insight.why(self.identity, agent.engine.view)
+        return await agent.insight.why(self.identity, agent.engine.view)
 
 
 @verb(AGENT)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.host import sweep as sweep_module
 from holdfast.agent.host.path_nodes import NOTHING, PathNode, seal
 from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.agent.host.sweep import SLICES, Sweep
@@ -213,7 +214,7 @@ async def test_a_new_file_is_compared_within_one_round(tmp_path):
     def nodes() -> list[PathNode]:
         nonlocal calls
         calls += 1
-        return [file] if calls > 1 else []
+        return iter([file] if calls > 1 else [])
 
     sweep = Sweep(nodes, lambda files, _: changed.set() if files else None, ROUND)
     sweep.begin()
@@ -255,3 +256,25 @@ async def test_a_recheck_compares_content(tmp_path, kind):
     untold(path, b"wrong")
 
     assert not await resource.check_apply(ctx, apply=False)
+
+
+async def test_the_choice_of_files_leaves_others_their_turn(monkeypatch):
+    """A slice of a round examines all nodes of the tree, but only a bounded number before another task gets a turn."""
+    monkeypatch.setattr(sweep_module, "STEP", 100)
+    root = PathNode("", None)
+    for number in range(1000):
+        root.grow(str(number)).seal = 1
+    turns = 0
+
+    async def others():
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(others())
+    due = [await sweep_module._due(root.walk(), turn) for turn in range(SLICES)]
+    beside.cancel()
+
+    assert turns >= SLICES * 10
+    assert sorted(int(node.name) for nodes in due for node in nodes) == list(range(1000))

@@ -8,6 +8,7 @@ documents, and `Examiner` hands them to what reads them.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from collections.abc import Callable
@@ -18,7 +19,7 @@ from typing import Any, ClassVar
 from holdfast.agent import facts
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.control.decoding import decode_request
-from holdfast.agent.insight.insight import find
+from holdfast.agent.insight.search import find
 from holdfast.agent.paths import socket_of
 from holdfast.agent.settings import Settings, load
 from holdfast.resources import registry
@@ -433,7 +434,7 @@ class Examiner:
             vertices = [SimpleNamespace(call=call, identity="test.nop[a[b]]", queue=queue)]
             view = SimpleNamespace(graph=Graph(vertices), present=vertices)
             if identity := getattr(request, "identity", ""):
-                self._ends(lambda: find(identity, view, "explain"))
+                self._ends(lambda: asyncio.run(find(identity, view, "explain")))
             lines = getattr(request, "lines", 0)
             json.dumps([0][-lines:] if lines > 0 else [])
 
