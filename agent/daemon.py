@@ -31,7 +31,7 @@ from holdfast.agent.host.run import kill_all
 from holdfast.agent.insight import process
 from holdfast.agent.insight.exporter import Exporter
 from holdfast.agent.insight.insight import Insight
-from holdfast.agent.loggers import LazyLogger
+from holdfast.agent.loggers import LazyLogger, load_structlog
 from holdfast.agent.logs import Logs
 from holdfast.agent.notify import Notifier
 from holdfast.agent.pausing import Pausing
@@ -244,9 +244,12 @@ async def _end(task: asyncio.Task[Any]) -> None:
 
 def run(config: Path | None, overrides: Mapping[str, Any]) -> None:
     """Run the agent in the foreground. Raises `HoldfastError` or `OSError` if it cannot start."""
-    requests()
-    asyncio.run(_run(SettingsSource(config, overrides)))
+    source = SettingsSource(config, overrides)
+    settings = source.load()
+    requests()  # imported now, like structlog: imports would block the event loop
+    load_structlog()
+    asyncio.run(_run(source, settings))
 
 
-async def _run(source: SettingsSource) -> None:
-    await Daemon(source, source.load()).run()
+async def _run(source: SettingsSource, settings: Settings) -> None:
+    await Daemon(source, settings).run()

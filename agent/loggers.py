@@ -19,7 +19,7 @@ def prepared_by(prepare: Callable[[ModuleType], None]) -> None:
     _prepare[:] = [prepare]
     LazyLogger.configuration += 1
     if "structlog" in sys.modules:
-        _structlog()
+        load_structlog()
 
 
 class LazyLogger:
@@ -37,13 +37,16 @@ class LazyLogger:
     def __getattr__(self, method: str) -> Any:
         """`info`, `error` and so on."""
         if self._made_for != (current := self.configuration):
-            self._logger = _structlog().get_logger(self._name, **self._bound).bind()
+            self._logger = load_structlog().get_logger(self._name, **self._bound).bind()
             self._made_for = current
         return getattr(self._logger, method)
 
 
-def _structlog() -> Any:
-    """structlog, configured. rich is hidden from it: structlog would import rich for tracebacks, at 50 ms and 8 MB."""
+def load_structlog() -> Any:
+    """structlog, imported if necessary, and configured.
+
+    rich is hidden from it: structlog would import rich for tracebacks, at 50 ms and 8 MB.
+    """
     with _lock:
         hide = "rich" not in sys.modules
         if hide:
