@@ -95,7 +95,7 @@ def anchored(path: Path | str, base: Path) -> Path:
 def read_settings(path: Path) -> tuple[Document, Map]:
     """The content of agent.yaml, not validated. Raises `CompileError`."""
     if not exists(path):
-        raise refuse(path, "source-missing", "it does not exist", "leave --config out to run with the defaults")
+        raise refuse(path, "source-missing", "it does not exist", "omit --config to use the defaults")
     return read_mapping(path)
 
 

@@ -156,7 +156,7 @@ class Reloads:
                 Location(str(self.settings.states)),
                 f"cannot apply the states: {type(error).__name__}: {error}",
             )
-            return [Problem(place, "agent-bug", text, "a kind of yours, or a bug in Holdfast")]
+            return [Problem(place, "agent-bug", text, "a kind of your own, or a bug in Holdfast")]
         return []
 
     async def _apply(self, cause: Cause) -> None:

@@ -34,7 +34,7 @@ class ExitCode(IntEnum):
     TIMEOUT = 4, "out of time (`--timeout`)"
     USAGE = 64, "the command line cannot be understood"
     NO_AGENT = 69, "no agent answers"
-    BUG = 70, "a bug in Holdfast, or in a kind of yours"
+    BUG = 70, "a bug in Holdfast, or in a kind of your own"
     FOREIGN = 76, "agent and command do not understand each other: one is of another version"
     NOT_PERMITTED = 77, "not permitted"
     INTERRUPTED = 130, "interrupted (Ctrl-C)"

@@ -15,21 +15,21 @@ from holdfast.agent.widths import columns, pad
 
 CAUSES = {
     "start": "the agent was started",
-    "states changed": "its declaration was new, or had changed",
+    "states changed": "its declaration was new or had changed",
     "grains changed": "a grain that it or its states had read had changed",
     "drift": "its watch reported a possible change",
     "poll": "it was due to be checked again (poll, rerun)",
     "retry": "it had failed before",
-    "refresh": "what it watches or listens to had changed",
-    "recheck": "everything was checked, as happens from time to time",
+    "refresh": "a resource that it watches or listens to had changed",
+    "recheck": "all resources were checked (recheck)",
     "command": "an operator asked for it",
-    "recovery": "what had kept it from running was fixed",
+    "recovery": "the obstacle to its run was gone",
 }
 """Cause of a run -> explanation."""
 NEXT = {
     "end": "its run ends",
     "again": "it is checked again when its run has ended ({cause})",
-    "run": "it runs as soon as nothing is in the way ({cause})",
+    "run": "it runs as soon as nothing prevents it ({cause})",
     "retry": "tried again in {when}",
     "rerun": "run again in {when}",
     "rate-limit": "checked in {when}, when its rate limit allows",

@@ -78,7 +78,7 @@ def _sum(report: LintReport) -> str:
     counts = [
         number_of(len(found), noun) for found, noun in ((report.errors, "error"), (report.warnings, "warning")) if found
     ]
-    return (", ".join(counts) or "nothing to complain about") + looked
+    return (", ".join(counts) or "no problems") + looked
 
 
 def _wrapped(words: str, indent: str, width: int) -> str:

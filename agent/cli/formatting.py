@@ -237,7 +237,7 @@ def _summarise(tally: FormatCounts, *, dry: bool) -> None:
     """The last line of the output."""
     words = [
         f"{number_of(tally.changed, 'file')} {'would be ' if dry else ''}formatted" if tally.changed else "",
-        f"{number_of(tally.same, 'file')} left as {'it was' if tally.same == 1 else 'they were'}" if tally.same else "",
+        f"{number_of(tally.same, 'file')} already formatted" if tally.same else "",
         f"{tally.refused} cannot be formatted" if tally.refused else "",
         f"{tally.failed} cannot be written" if tally.failed else "",
     ]

@@ -155,7 +155,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
         say(f"holdfast: cannot {what}: {error.strerror or error}", err=True)
     else:
         say(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)
-        say("This is a bug in Holdfast, or in a kind of yours; `holdfast --debug ...` shows where.", err=True)
+        say("This is a bug in Holdfast, or in a kind of your own; `holdfast --debug ...` shows where.", err=True)
     return code_of(error)
 
 

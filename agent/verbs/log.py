@@ -96,7 +96,7 @@ def show(socket: Path, form: str, request: LogLines) -> None:
     for message in converse(socket, request, None if request.follow else TIMEOUT):
         if "kept" in message:
             say(
-                f"the log is kept since {clock(message['kept'])}; `journalctl -u holdfast` may have older lines",
+                f"the log begins at {clock(message['kept'])}; `journalctl -u holdfast` may have older lines",
                 err=True,
             )
         if "entry" in message:

@@ -35,7 +35,7 @@ def recheck(source: ConfigurationSource) -> None:
     """Have the running agent check every resource now."""
     answer = ask(source.socket(), Recheck())
     say(
-        "paused: everything is checked after `holdfast resume`"
+        "paused: all resources are checked after `holdfast resume`"
         if answer["paused"]
-        else "checking everything; `holdfast log --follow` shows it"
+        else "checking all resources; `holdfast log --follow` shows the results"
     )

@@ -15,6 +15,7 @@ from holdfast.agent.cli.options import COUNT, ConfigurationSource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
 from holdfast.agent.control.request import ControlRequest
+from holdfast.agent.phrases import number_of
 from holdfast.agent.verbs import AGENT, verb
 
 if TYPE_CHECKING:
@@ -54,7 +55,10 @@ def trace(source: ConfigurationSource, last: bool, number: int | None, path: Pat
     _write(path, text)
     about = found["otherData"]
     runs = sum(event["ph"] == "X" for event in found["traceEvents"]) - 1
-    say(f"{path}: pass {about['pass']} ({about['cause']}), {runs} runs; open it in ui.perfetto.dev", err=True)
+    say(
+        f"{path}: pass {about['pass']} ({about['cause']}), {number_of(runs, 'run')}; open it in ui.perfetto.dev",
+        err=True,
+    )
 
 
 def _write(path: Path, text: str) -> None:

@@ -21,7 +21,7 @@ def tree(tmp_path):
 
 def test_clean_tree(tree):
     """0, and one line."""
-    assert tree("check", check=0).stdout == "nothing to complain about in 1 state\n"
+    assert tree("check", check=0).stdout == "no problems in 1 state\n"
 
 
 def test_state_file_by_its_path(tree):
@@ -40,7 +40,7 @@ def test_state_file_by_its_path(tree):
         (f"{states}/motd.sls", tree.host),
         ("web", tree.host),
     ):
-        assert tree("check", word, cwd=cwd, check=0).stdout == "nothing to complain about in 1 state\n"
+        assert tree("check", word, cwd=cwd, check=0).stdout == "no problems in 1 state\n"
     assert "1 warning in 1 state" in tree("check", "odd.sls", cwd=tree.host, check=0).stdout
     assert "did you mean web?" in tree("check", "wbe.sls", check=3).stdout
     assert "there is no state file for '/etc/hosts.sls'" in tree("check", "/etc/hosts.sls", check=3).stdout

@@ -31,7 +31,7 @@ def test_it_formats_the_states_directory(tree):
     assert (tree.etc / "states/ugly.sls").read_text() == NEAT
     assert tree.json("show", "low", "ugly", check=0) == before
     assert tree("fmt", check=0).stdout == ""
-    assert "2 files left" in tree("fmt", check=0).stderr
+    assert "2 files already formatted" in tree("fmt", check=0).stderr
 
 
 def test_check_names_files_and_changes_nothing(tree):

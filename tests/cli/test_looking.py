@@ -249,10 +249,10 @@ def test_why_tells_everything():
     for words in (
         "declared     /etc/holdfast/states/web.sls:12 (sls web)",
         "2 d ago, took 250 ms, 2 attempts",
-        "because what it watches or listens to had changed: file.managed[conf]",
+        "because a resource that it watches or listens to had changed: file.managed[conf]",
         "waits        not settled:\n               pkg.installed[y] (running)\n               and 4 more",
         "blocked by   pkg.installed[z] (failed): no such package",
-        "it runs as soon as nothing is in the way (drift)",
+        "it runs as soon as nothing prevents it (drift)",
         "tried again in 1 min",
         "checked every 5 s",
         "checked with everything else in 10 min",

@@ -67,7 +67,7 @@ def test_the_log_of_an_agent_is_searched(tmp_path: Path) -> None:
     with Agent(tree):
         done = tree("log", "--since", "1h", "--resource", "n*", check=0)
         assert len(done.stdout.splitlines()) == 70
-        assert done.stderr.startswith("the log is kept since ")
+        assert done.stderr.startswith("the log begins at ")
         failed = tree("log", "--failed", "--cause", "start", "--format", "json", check=0).stdout.splitlines()
         assert [line for line in failed if "test.fail_without_changes[bad]" not in line] == []
         assert len(failed) == 1
