@@ -14,10 +14,10 @@ from holdfast.agent.control.internal import PlanBeside
 from holdfast.agent.control.journal_session import MOST, REPEATED, message, receive
 from holdfast.agent.control.request import ControlRequest
 from holdfast.agent.control.schema import LIMIT, OTHER, ControlError, encode, unix_socket
-from holdfast.agent.engine.deliver.journal import Adoption, Journal
+from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.deliver.tables import Rows
-from holdfast.agent.engine.model.edge_keys import Edge
+from holdfast.agent.engine.model.edge_keys import Adoption, Edge
 from holdfast.states.requisite_kinds import ON_FAILURE
 
 WHOLE = 10**9

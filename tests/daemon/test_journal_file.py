@@ -416,3 +416,32 @@ async def test_an_intent_that_stands_already_outlives_a_second_that_cannot_be_wr
     after = Journal(agent.path)
     assert after.interrupted == ("a",)
     after.close()
+
+
+async def test_an_intent_counts_once(tmp_path):
+    """The agent that counts it as a change removes it from the file, so the agent after that does not count it again."""
+    first = Journal(tmp_path / "journal.db", durable=False)
+    await first.announce("a", [EDGE])
+    first.close()
+    second = Journal(tmp_path / "journal.db", durable=False)
+    assert second.interrupted == ("a",)
+    second.close()
+    third = Journal(tmp_path / "journal.db", durable=False)
+    assert third.interrupted == ()
+    third.close()
+
+
+async def test_records_of_another_journal_do_not_replace_those_of_this_one(tmp_path):
+    """What both journals know stays as it is here."""
+    ours, theirs = Journal(), Journal()
+    for journal, digest in ((ours, "new"), (theirs, "old")):
+        journal.done("act", digest, 5.0)
+        journal.send("s", {"value": digest})
+        journal.receive("r", {"value": digest})
+    theirs.done("other", "old", 5.0)
+    ours.absorb(theirs)
+
+    assert ours.done_at("act", "new") == 5.0
+    assert ours.sent("s") == {"value": "new"}
+    assert ours.received("r", "value") == "new"
+    assert ours.done_at("other", "old") == 5.0

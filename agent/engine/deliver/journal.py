@@ -17,28 +17,21 @@ made, a delivery is made again, and an action runs again.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+from holdfast.agent.engine.deliver import tables
 from holdfast.agent.engine.deliver.database import Database, Statement
 from holdfast.agent.engine.deliver.store import Blocking, Store, Unwritable
-from holdfast.agent.engine.deliver.tables import BY_IDENTITY, INSERT, SCHEMA, SELECT, Reversal, Row, Rows, reversal_row
+from holdfast.agent.engine.deliver.tables import SCHEMA, Columns, Counts, Key, Reversal, Row, Rows, Table, Value
 from holdfast.agent.engine.model import edge_keys as ends
-from holdfast.agent.engine.model.edge_keys import DAY, Edge, End, Owed, Settlement
-from holdfast.resources.traits import Declaration
+from holdfast.agent.engine.model.edge_keys import DAY, Adoption, Edge, End, Owed, Settlement
 from holdfast.states.requisite_kinds import ON_FAILURE
 
-
-class Adoption(NamedTuple):
-    """The result of taking over new states."""
-
-    keys: Mapping[str, str]
-    """Identity -> key."""
-    dropped: tuple[Owed, ...]
-    """Deliveries that were due and have been dropped."""
+NONE = Counts()
+"""The counts of a resource that has neither changed nor failed."""
 
 
 class Journal:
@@ -60,90 +53,66 @@ class Journal:
         self.writable = asyncio.Event()
         """Set while the file can be written."""
         self.writable.set()
-        self._changes: dict[str, int] = {}
-        self._failures: dict[str, int] = {}
-        self._delivered: dict[Edge, int] = {}
-        self._actions: dict[str, tuple[str, float]] = {}
-        self._sent: dict[str, dict[str, Any]] = {}
-        self._received: dict[tuple[str, str], str] = {}
-        self.reversals: dict[tuple[str, str], Reversal] = {}
+        self._tables: list[Table[Any, Any]] = []
+        self._counters = self._table(tables.COUNTER)
+        self._delivered = self._table(tables.DELIVERED)
+        self._failing = self._table(tables.FAILING)
+        self._intents = self._table(tables.INTENT)
+        """Keys of resources that may be changed now."""
+        self._actions = self._table(tables.ACTION)
+        self._sent = self._table(tables.SENT)
+        self._received = self._table(tables.RECEIVED)
+        self._ends = self._table(tables.ENDS)
+        self._adopted_at = self._table(tables.ADOPTED)
+        """Unix time of the last adoption, perhaps by an earlier process."""
+        self.reversals = self._table(tables.REVERSALS)
         """(identity, name) of a state to undo when it is removed -> its reversal; in order of first repairs."""
-        self.pauses: dict[str, Row] = {}
+        self.pauses = self._table(tables.PAUSED)
         """Pattern -> row of the pause that an operator has set for it."""
-        self._failing: set[str] = set()
-        self._ends: dict[str, End] = {}
         self._adopted: float | None = None
         """Time of the last adoption by this process, on the monotonic clock."""
-        self._adopted_at: float | None = None
-        """Unix time of the last adoption, perhaps by an earlier process."""
-        self._intents: set[str] = set()
-        """Keys of resources that may be changed now."""
         self.interrupted: tuple[str, ...] = ()
         """Keys of resources that were being changed when the agent last died; they count as changed."""
         self._store: Store | None = None
         if path is not None:
             database = Database(path, SCHEMA, durable=durable)
             try:
-                rows = {table: database.read(query) for table, query in SELECT.items()}
+                rows = {table.columns.table: database.read(table.columns.select) for table in self._tables}
             except BaseException:
                 database.close()
                 raise
             self._load(rows)
             self._store = Store(database, self._everything, blocking, self._tell)
-            self.interrupted = tuple(identity for (identity,) in rows["intent"])
+            self.interrupted = tuple(self._intents)
             for identity in self.interrupted:
                 self.changed(identity)
         elif copied is not None:
-            self._load(copied)
+            self._load({**copied, tables.INTENT.table: ()})
+
+    def _table(self, columns: Columns[Key, Value]) -> Table[Key, Value]:
+        """Return a new table of this journal."""
+        table = Table(columns, self._write)
+        self._tables.append(table)
+        return table
 
     def _load(self, rows: Rows) -> None:
         """Fill the memory from rows."""
-        for identity, changes, failures in rows["counter"]:
-            self._changes[identity], self._failures[identity] = changes, failures
-        self._delivered = {(up, down, kind): count for up, down, kind, count in rows["delivered"]}
-        self._actions = {identity: (digest, at) for identity, digest, at in rows["action"]}
-        self._sent = {identity: json.loads(values) for identity, values in rows["sent"]}
-        self._received = {(identity, argument): digest for identity, argument, digest in rows["received"]}
-        self.reversals = {
-            (i, n): Reversal(i, n, Declaration(k, json.loads(a), kept)) for i, n, k, a, kept in rows["reversals"]
-        }
-        # A copy from an agent of an older version has no "paused".
-        self.pauses = {row[0]: row for row in rows.get("paused", ())}
-        self._failing = {identity for (identity,) in rows["failing"]}
-        self._ends = {key: End(*end) for key, *end in rows["ends"]}
-        self._adopted_at = max((at for (at,) in rows["adopted"]), default=None)
+        for table in self._tables:
+            table.load(rows.get(table.columns.table, ()))  # a copy from an older agent may lack a table
 
     def _everything(self) -> list[Statement]:
         """Return the statements that replace the content of the file with that of the memory."""
         rows = self.rows()
         statements: list[Statement] = [(f"delete from {table}", [()]) for table in rows]  # noqa: S608 - ours
-        return statements + [(INSERT[table], found) for table, found in rows.items()]
+        return statements + [(table.columns.insert, rows[table.columns.table]) for table in self._tables]
 
     def rows(self) -> Rows:
         """Return all rows that belong in the file."""
-        return {
-            "counter": [self._counter(identity) for identity in {*self._changes, *self._failures}],
-            "delivered": [(*edge, count) for edge, count in self._delivered.items()],
-            "failing": [(identity,) for identity in self._failing],
-            "intent": [(identity,) for identity in self._intents],
-            "reversals": [reversal_row(reversal) for reversal in self.reversals.values()],
-            "sent": [(identity, json.dumps(values)) for identity, values in self._sent.items()],
-            "received": [(*key, digest) for key, digest in self._received.items()],
-            "action": [(identity, *done) for identity, done in self._actions.items()],
-            "ends": [(key, *end) for key, end in self._ends.items()],
-            "paused": [*self.pauses.values()],
-            "adopted": [(self._adopted_at,)] if self._adopted_at is not None else [],
-        }
+        return {table.columns.table: table.rows() for table in self._tables}
 
-    def _put(self, table: str, *rows: Row) -> None:
-        """Write rows; replace those with the same key."""
-        if rows and self._store:
-            self._store.add(INSERT[table], rows)
-
-    def _drop(self, table: str, where: str, *rows: Row) -> None:
-        """Delete rows by this condition, once for each set of its parameters."""
-        if rows and self._store:
-            self._store.add(f"delete from {table} where {where}", rows)  # noqa: S608 - both are ours
+    def _write(self, statement: str, rows: Sequence[Row]) -> None:
+        if self._store:
+            self._store.add(statement, rows)
 
     # -- the file ----------------------------------------------------------------------------------------------
 
@@ -204,7 +173,7 @@ class Journal:
         present = set(keys.values())
         current = {(keys[upstream], keys[downstream], kind) for upstream, downstream, kind in edges}
         after = ends.age(known, everything, keys, self._since_adoption() if whole else None)
-        found = ends.settle(self._delivered, current, self._count, after, present, whole=whole)
+        found = ends.settle(self._delivered, current, self.count, after, present, whole=whole)
         dropped = tuple(ends.named(edge, after) for edge in found.dropped)
         if whole:
             left = current | (self._delivered.keys() - set(found.gone))
@@ -232,7 +201,7 @@ class Journal:
         """
         bearing = (key for edge in self._delivered for key in edge[:2])
         unnamed = {
-            *self._changes,
+            *self._counters,
             *bearing,
             *self._actions,
             *self._sent,
@@ -244,7 +213,8 @@ class Journal:
         """Return the seconds since the last adoption; across a restart at most `DAY`, as the system clock may jump."""
         if self._adopted is not None:
             return time.monotonic() - self._adopted
-        return min(max(0.0, time.time() - (self._adopted_at or time.time())), DAY)
+        now = time.time()
+        return min(max(0.0, now - self._adopted_at.get((), now)), DAY)
 
     def _take_over(
         self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]
@@ -253,50 +223,33 @@ class Journal:
 
         Counters are kept for `carriers` only; actions and values are kept for resources that are `present` only.
         """
-        named = [(key, *end) for key, end in after.items() if end != self._ends.get(key)]
-        lost = [key for key in self._ends if key not in after]
-        unwatched = [key for key in {*self._changes, *self._failures} if key not in carriers]
-        forgotten = [key for key in self._actions if key not in present]
-        unsent = [key for key in self._sent if key not in present]
-        unreceived = [each for each in self._received if each[0] not in present]
-        if not (found.put or found.gone or named or lost or unwatched or forgotten or unsent or unreceived):
-            return
-        self._put("delivered", *((*edge, count) for edge, count in found.put.items()))
-        self._drop("delivered", "upstream = ? and downstream = ? and kind = ?", *found.gone)
-        self._put("ends", *named)
-        self._drop("ends", "key = ?", *((key,) for key in lost))
-        self._drop("received", "identity = ? and argument = ?", *unreceived)
-        for table, keys in (("counter", unwatched), ("failing", unwatched), ("action", forgotten), ("sent", unsent)):
-            self._drop(table, BY_IDENTITY, *((key,) for key in keys))
-        self._adopted_at = time.time()
-        self._drop("adopted", "true", ())
-        self._put("adopted", (self._adopted_at,))
-        self._ends = after
-        self._delivered.update(found.put)
-        for edge in found.gone:
-            del self._delivered[edge]
-        for key in unwatched:
-            self._changes.pop(key, None)
-            self._failures.pop(key, None)
-            self._failing.discard(key)
-        for key in forgotten:
-            del self._actions[key]
-        for key in unsent:
-            del self._sent[key]
-        for each in unreceived:
-            del self._received[each]
+        written = (
+            self._delivered.put(found.put)
+            + self._delivered.drop(found.gone)
+            + self._ends.put({key: end for key, end in after.items() if end != self._ends.get(key)})
+            + self._ends.keep(after)
+            + self._counters.keep(carriers)
+            + self._failing.keep(carriers)
+            + self._actions.keep(present)
+            + self._sent.keep(present)
+            + self._received.drop([each for each in self._received if each[0] not in present])
+        )
+        if written:
+            self._adopted_at.drop([()])
+            self._adopted_at.put({(): time.time()})
 
     def pending(self, edge: Edge) -> bool:
         """Return whether the upstream has changed (for onfail: failed) since the last delivery of this edge."""
-        return self._count(edge) > self._delivered.get(edge, 0)
+        return self.count(edge) > self._delivered.get(edge, 0)
 
     def behind(self, edge: Edge) -> int:
         """Return the number of changes (for onfail: failures) of the upstream that this edge has not delivered."""
-        return max(0, self._count(edge) - self._delivered.get(edge, 0))
+        return max(0, self.count(edge) - self._delivered.get(edge, 0))
 
     def count(self, edge: Edge) -> int:
         """Return the count of the upstream, for `deliver` after the downstream has acted on it."""
-        return self._count(edge)
+        counts = self._counters.get(edge[0], NONE)
+        return counts.failures if edge[2] in ON_FAILURE else counts.changes
 
     def owed(self) -> list[Owed]:
         """Return all deliveries that are due."""
@@ -304,9 +257,7 @@ class Journal:
 
     def name(self, named: Mapping[str, tuple[str, str]]) -> None:
         """Record keys of resources that states may not declare yet: key -> (thing, identity)."""
-        new = {key: End(*end, 0.0) for key, end in named.items() if key not in self._ends}
-        self._ends.update(new)
-        self._put("ends", *((key, *end) for key, end in new.items()))
+        self._ends.put_new({key: End(*end, 0.0) for key, end in named.items()})
 
     def absorb(self, other: Journal) -> None:
         """Take over due deliveries of another journal, and records that only it has. Its keys are identities."""
@@ -317,29 +268,16 @@ class Journal:
                 ]
                 self.changed(edge[0], [edge])
                 self.deliver((each, self.count(each)) for each in delivered)
-        for key, action in other._actions.items():
-            if key not in self._actions:
-                self.done(key, *action)
-        for key, values in other._sent.items():
-            if key not in self._sent:
-                self.send(key, values)
-        for (key, argument), digest in other._received.items():
-            if (key, argument) not in self._received:
-                self.receive(key, {argument: digest})
+        self._actions.put_new(other._actions)
+        self._sent.put_new(other._sent)
+        self._received.put_new(other._received)
 
     def deliver(self, seen: Iterable[tuple[Edge, int]]) -> None:
         """Record that the downstream has acted on the changes of the upstream up to these counts."""
         for edge, count in seen:
-            count = min(count, self._count(edge))  # noqa: PLW2901 - the upstream may have been forgotten in the meantime
+            count = min(count, self.count(edge))  # noqa: PLW2901 - the upstream may have been forgotten in the meantime
             if count > self._delivered.get(edge, 0):
-                self._deliver({edge: count})
-
-    def _count(self, edge: Edge) -> int:
-        return (self._failures if edge[2] in ON_FAILURE else self._changes).get(edge[0], 0)
-
-    def _deliver(self, counts: Mapping[Edge, int]) -> None:
-        self._delivered.update(counts)
-        self._put("delivered", *((*edge, count) for edge, count in counts.items()))
+                self._delivered.put({edge: count})
 
     # -- resources ---------------------------------------------------------------------------------------------
 
@@ -361,8 +299,7 @@ class Journal:
     def intend(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """Record that the resource may change."""
         self._know(edges)
-        self._intents.add(identity)
-        self._put("intent", (identity,))
+        self._intents.put({identity: None})
 
     def intended(self, identity: str) -> bool:
         """Return whether the resource may have changed, and no result has been recorded yet."""
@@ -370,14 +307,14 @@ class Journal:
 
     def changed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """Count a change of the resource; `edges` carry the change."""
-        self._changes[identity] = self._changes.get(identity, 0) + 1
-        self._bump(identity, edges)
+        counts = self._counters.get(identity, NONE)
+        self._bump(identity, counts._replace(changes=counts.changes + 1), edges)
 
     def failed(self, identity: str, edges: Iterable[Edge] = ()) -> None:
         """Count a failure of a resource that had not failed before; `edges` carry the failure."""
-        self._failures[identity] = self._failures.get(identity, 0) + 1
-        self._failing.add(identity)
-        self._bump(identity, edges)
+        counts = self._counters.get(identity, NONE)
+        self._failing.put({identity: None})
+        self._bump(identity, counts._replace(failures=counts.failures + 1), edges)
 
     def failing(self, identity: str) -> bool:
         """Return whether the resource has failed and not succeeded since, also across restarts of the agent."""
@@ -385,37 +322,26 @@ class Journal:
 
     def recovered(self, identity: str) -> None:
         """Record that the resource no longer fails."""
-        if identity in self._failing:
-            self._failing.discard(identity)
-            self._drop("failing", BY_IDENTITY, (identity,))
+        self._failing.drop([identity])
 
     def unchanged(self, identity: str) -> None:
         """Record that the intended change was not made."""
-        if identity in self._intents:
-            self._intents.discard(identity)
-            self._drop("intent", BY_IDENTITY, (identity,))
+        self._intents.drop([identity])
 
-    def _bump(self, identity: str, edges: Iterable[Edge]) -> None:
+    def _bump(self, identity: str, counts: Counts, edges: Iterable[Edge]) -> None:
         self._know(edges)
-        self._put("counter", self._counter(identity))
-        if identity in self._failing:
-            self._put("failing", (identity,))
-        self._intents.discard(identity)
-        self._drop("intent", BY_IDENTITY, (identity,))
-
-    def _counter(self, identity: str) -> Row:
-        return (identity, self._changes.get(identity, 0), self._failures.get(identity, 0))
+        self._counters.put({identity: counts})
+        self._intents.drop([identity])
 
     def _know(self, edges: Iterable[Edge]) -> None:
         """Record new edges: what their upstreams count from now on is pending until it is delivered."""
-        self._deliver({edge: 0 for edge in edges if edge not in self._delivered})
+        self._delivered.put_new(dict.fromkeys(edges, 0))
 
     # -- actions -----------------------------------------------------------------------------------------------
 
     def done(self, identity: str, digest: str, at: float) -> None:
         """Record that the action with this declaration succeeded at this Unix time."""
-        self._actions[identity] = (digest, at)
-        self._put("action", (identity, digest, at))
+        self._actions.put({identity: (digest, at)})
 
     def done_at(self, identity: str, digest: str) -> float | None:
         """Return the Unix time of the last success of the action with this declaration; None if there was none."""
@@ -426,8 +352,7 @@ class Journal:
 
     def send(self, identity: str, values: Mapping[str, Any]) -> None:
         """Record the values that a resource has sent; they replace all earlier values."""
-        self._sent[identity] = dict(values)
-        self._put("sent", (identity, json.dumps(values)))
+        self._sent.put({identity: dict(values)})
 
     def sent(self, identity: str) -> Mapping[str, Any]:
         """Return the values that a resource sent last."""
@@ -435,8 +360,7 @@ class Journal:
 
     def receive(self, identity: str, digests: Mapping[str, str]) -> None:
         """Record the digests of the values with which a resource has run successfully, by argument."""
-        self._received |= {(identity, argument): digest for argument, digest in digests.items()}
-        self._put("received", *((identity, argument, digest) for argument, digest in digests.items()))
+        self._received.put({(identity, argument): digest for argument, digest in digests.items()})
 
     def received(self, identity: str, argument: str) -> str | None:
         """Return the digest of the value with which the resource last ran successfully; None if there is none."""
@@ -446,13 +370,11 @@ class Journal:
 
     def pause(self, row: Row) -> None:
         """Record that an operator has paused the resources that match a pattern."""
-        self.pauses[row[0]] = tuple(row)
-        self._put("paused", tuple(row))
+        self.pauses.put({row[0]: tuple(row)})
 
     def resume(self, pattern: str) -> None:
         """Record that the pause of a pattern is over."""
-        self.pauses.pop(pattern, None)
-        self._drop("paused", "pattern = ?", (pattern,))
+        self.pauses.drop([pattern])
 
     # -- reversals ---------------------------------------------------------------------------------------------
 
@@ -467,10 +389,8 @@ class Journal:
 
     def remember(self, reversal: Reversal) -> None:
         """Record the previous state of a resource, before its first repair."""
-        self.reversals[reversal.identity, reversal.name] = reversal
-        self._put("reversals", reversal_row(reversal))
+        self.reversals.put({(reversal.identity, reversal.name): reversal})
 
     def forget(self, reversal: Reversal) -> None:
         """Remove a reversal: the state has been undone, or is not to be undone any longer."""
-        self.reversals.pop((reversal.identity, reversal.name), None)
-        self._drop("reversals", "identity = ? and name = ?", (reversal.identity, reversal.name))
+        self.reversals.drop([(reversal.identity, reversal.name)])

@@ -50,6 +50,15 @@ class Owed(NamedTuple):
     """`watch`, `onchanges`, `listen` or `onfail`."""
 
 
+class Adoption(NamedTuple):
+    """The result of taking over new states."""
+
+    keys: Mapping[str, str]
+    """Identity -> key."""
+    dropped: tuple[Owed, ...]
+    """Deliveries that were due and have been dropped."""
+
+
 @dataclass
 class Settlement:
     """Changes of the delivery records that new states require."""

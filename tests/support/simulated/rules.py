@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from fake_machine import Action, Placed
-from holdfast.agent.engine.deliver.journal import Adoption
+from holdfast.agent.engine.deliver.tables import Counts
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.edge_keys import Edge
+from holdfast.agent.engine.model.edge_keys import Adoption, Edge
 from holdfast.agent.engine.model.events import Event, Notice, Outcome, Ran
 from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.vertex import Vertex
@@ -257,7 +257,7 @@ class Rules:
     def _counts(self, vertex: Vertex) -> dict[Any, int]:
         journal = self._engine._journal
         into = {edge: count for edge, count in journal._delivered.items() if edge[1] == vertex.identity}
-        return {**into, "changes": journal._changes.get(vertex.identity, 0)}
+        return {**into, "changes": journal._counters.get(vertex.identity, Counts()).changes}
 
     # -- after each step ---------------------------------------------------------------------------------------
 
