@@ -221,12 +221,16 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         seen = {name: empty.get(name) if value is None else value for name, value in seen.items()}
         seen["gid"] = user.primary_group if isinstance(self.gid, str) else user.gid
         seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
+        return seen | self._seen_password(user)
+
+    def _seen_password(self, user: User) -> dict[str, Any]:
+        """Return hash and lock as they are; as declared, if they cannot be read or must not be changed."""
         kept = self.password is not None and not self.enforce_password
-        seen["password"] = self.password if kept or user.password is None else user.password
-        if self.password_lock is not None:
-            seen["password_lock"] = self.password_lock if user.locked is None else user.locked
-            seen["password"] = (seen["password"] or "").lstrip("!")
-        return seen
+        password = self.password if kept or user.password is None else user.password
+        if self.password_lock is None:
+            return {"password": password}
+        locked = self.password_lock if user.locked is None else user.locked
+        return {"password": (password or "").lstrip("!"), "password_lock": locked}
 
     def _seen_groups(self, user: User, missing: set[str]) -> tuple[str, ...]:
         """Return the groups as far as they are declared.
@@ -249,18 +253,22 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Probe and repair as usual, but change numbers that files on disk refer to only if that is allowed."""
-        state = await self.probe(ctx)
-        for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
-            wanted = getattr(self, name)
-            if state and wanted is not None and state[name] != wanted and not allowed:
-                raise Permanent(
-                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: "
-                    f"set allow_{name}_change: true"
-                )
+        if state := await self.probe(ctx):
+            self._demand_allowed(state)
         right = await super().check_apply(ctx, apply)
         if (right or apply) and (user := await self.user(ctx)) and isinstance(user.uid, int):
             ctx.send(uid=user.uid, gid=user.gid or 0, home=user.home or "")
         return right
+
+    def _demand_allowed(self, state: Mapping[str, Any]) -> None:
+        """Raise `Permanent` if uid or gid of the present account would change, and the state does not allow that."""
+        for name, allowed in (("uid", self.allow_uid_change), ("gid", self.allow_gid_change)):
+            wanted = getattr(self, name)
+            if wanted is not None and state[name] != wanted and not allowed:
+                raise Permanent(
+                    f"cannot change the {name} of {self.name} from {state[name]} to {wanted}: "
+                    f"set allow_{name}_change: true"
+                )
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the account, or change what differs."""

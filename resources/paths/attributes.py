@@ -23,11 +23,8 @@ def change(place: Place, seen: os.stat_result, uid: int = -1, gid: int = -1, mod
     `seen` is the status read before: an entry of another type is not changed. Raises `OSError`, and `Unsafe` if the
     entry may belong to another user.
     """
-    handle, info = place.pin()
+    handle, info = _pin_like(place, seen)
     link = stat.S_ISLNK(info.st_mode)
-    if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
-        number = errno.ELOOP if link else errno.ESTALE
-        raise OSError(number, os.strerror(number), place.path)
     if link:
         mode = None
     uid, gid = (-1 if uid == info.st_uid else uid), (-1 if gid == info.st_gid else gid)
@@ -42,6 +39,15 @@ def change(place: Place, seen: os.stat_result, uid: int = -1, gid: int = -1, mod
         os.chown(_opened(handle), uid, gid)
     if mode is not None:  # after chown, which clears the set-uid bits
         os.chmod(_opened(handle), mode)  # noqa: PTH101 - fchmod refuses such a descriptor
+
+
+def _pin_like(place: Place, seen: os.stat_result) -> tuple[Handle, os.stat_result]:
+    """Return a descriptor of the entry, and its status. Raises `OSError`, also if the type is not that of `seen`."""
+    handle, info = place.pin()
+    if stat.S_IFMT(info.st_mode) != stat.S_IFMT(seen.st_mode):
+        number = errno.ELOOP if stat.S_ISLNK(info.st_mode) else errno.ESTALE
+        raise OSError(number, os.strerror(number), place.path)
+    return handle, info
 
 
 def _demand_given(place: Place, info: os.stat_result, uid: int) -> None:

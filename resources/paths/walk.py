@@ -317,14 +317,7 @@ class _Walk:
         if place.directory.info.st_dev == _process_files() and MAGIC.fullmatch(place.real):
             raise Unsafe(f"cannot follow {place.path}: where it leads cannot be said by a path")
         target = os.readlink("", dir_fd=handle.fd)
-        who = place.who(info) | ({info.st_uid} - trusted_uids()) | ({ANYONE} if place.directory.shared else NOBODY)
-        if who:
-            owner = next(iter(who)) if len(who) == 1 else ANYONE
-            if owner == ANYONE or self._follower not in {None, owner}:
-                raise Unsafe(f"cannot follow {place.path}: it is a link to {target} that {self._made_by(place, info)}")
-            self._follower = owner
-            shown = target if len(target) < SHOWN else "..."
-            self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {shown}"
+        self._demand_followable(place, info, target)
         if self._follower is not None:
             self._demand_short(target)
         names = [(name, "") for name in target.split("/") if name]
@@ -335,6 +328,18 @@ class _Walk:
             self._stack = [_cached("/") or self._root()]
         if self._follower is not None:
             self._demand_passable(self._here)
+
+    def _demand_followable(self, place: Place, info: os.stat_result, target: str) -> None:
+        """Note the user whose link this is, if any. Raises `Unsafe` for a link of anyone else, or of several users."""
+        who = place.who(info) | ({info.st_uid} - trusted_uids()) | ({ANYONE} if place.directory.shared else NOBODY)
+        if not who:
+            return
+        owner = next(iter(who)) if len(who) == 1 else ANYONE
+        if owner == ANYONE or self._follower not in {None, owner}:
+            raise Unsafe(f"cannot follow {place.path}: it is a link to {target} that {self._made_by(place, info)}")
+        self._follower = owner
+        shown = target if len(target) < SHOWN else "..."
+        self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {shown}"
 
     def _demand_short(self, target: str) -> None:
         """Count the names in a user's link. Raises `Unsafe` if there are too many."""

@@ -151,15 +151,16 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
-        wrong = owner.wrong(seen) if seen is not None and (self.follow_symlinks or not self._is_link()) else {}
-        forced = self._forced(apply=apply) if seen is None else {}
-        inside = self._enter(place) if place is not None and seen is not None else None
-        if wrong and place is not None and seen is not None:
+        if place is None or seen is None:
+            return _DirectoryRun(owner, place, None, None, {}, self._forced(apply=apply), reported=not apply)
+        wrong = owner.wrong(seen) if self.follow_symlinks or not self._is_link() else {}
+        inside = self._enter(place)
+        if wrong:
             place.demand_own(seen, "change owner or mode of")
-        if apply and wrong and inside is not None and inside.holders and self.recurse:
-            # what is refused there must not come into root's possession with the directory
+        if apply and wrong and inside.holders and self.recurse:
+            # An entry that is refused must not become root's together with the directory.
             await self._below(ctx, inside, {}, {}, apply=False)
-        return _DirectoryRun(owner, place, seen, inside, wrong, forced, reported=not apply)
+        return _DirectoryRun(owner, place, seen, inside, wrong, {}, reported=not apply)
 
     def _is_link(self) -> bool:
         there = status(self.name)

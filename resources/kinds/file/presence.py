@@ -124,9 +124,8 @@ class Touch(Placed, kind="file.touch"):
 
     def _touch(self, place: Place, seen: os.stat_result | None) -> None:
         with os_errors("touch", self.name):
-            made = place.create(NEW_FILE) if seen is None else None
-            if made is not None:
-                seen = os.fstat(made.fd)
-                os.utime(made.fd, None if self.action() else self._times(seen))
-            elif seen is not None:
+            if seen is None:
+                made = place.create(NEW_FILE)
+                os.utime(made.fd, None if self.action() else self._times(os.fstat(made.fd)))
+            else:
                 touch(place, None if self.action() else self._times(seen))
