@@ -44,7 +44,7 @@ def parse_mode(value: object) -> object:
     """Return a file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
 
     State files read a number with a leading zero as decimal (Salt's rule), so its decimal digits are the octal digits
-    of the mode. A number with other digits cannot be a mode and is refused. Source: design/language, rule 9.
+    of the mode. A number with other digits cannot be a mode and is refused.
     """
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value

@@ -76,7 +76,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
     def edited(self, text: str, given: tuple[str, ...]) -> str:
         """Return the text with each occurrence of the block replaced.
 
-        Raises `Permanent` if a block has no end, or a new one no place.
+        Raises `Permanent` if a block has no end, or if a new block has no place.
         """
         content = self._finished("".join([*(finished(part, newline=True) for part in given[:-1]), *given[-1:]]))
         if self._ends_early(content):

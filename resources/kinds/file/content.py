@@ -42,7 +42,7 @@ def _source(item: object) -> tuple[str, str | None]:
 
 
 def parse_contents(value: object) -> object:
-    """`contents`: text, a number, or a list of these, one line each."""
+    """Return `contents` as text, from text, a number, or a list of these, one line each. Raises `ValueError`."""
     if value is None or isinstance(value, str):
         return value
     if isinstance(value, bool) or not isinstance(value, (int, float, list, tuple)):
@@ -53,7 +53,7 @@ def parse_contents(value: object) -> object:
 
 
 def decoded(data: bytes, url: str) -> str:
-    """The text of a source. Raises `Permanent` for what is not UTF-8."""
+    """Return the text of a source. Raises `Permanent` for what is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -156,7 +156,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
     def _find(self, line: str, keys: Mapping[str, Any]) -> tuple[str, str, str | None] | None:
         """Return the key that a line sets, as declared and as written, and its value.
 
-        None as value of a comment, which must change.
+        The value of a comment is None: it always differs.
         """
         flags = re.IGNORECASE if self.key_ignore_case else re.RegexFlag(0)
         signs = [r"[ \t]*"] if self.uncomment is None else [r"[ \t]*", re.escape(self.uncomment)]

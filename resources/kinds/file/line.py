@@ -84,7 +84,7 @@ class Line(Edit, kind="file.line"):
         return self.quiet and not self.create
 
     def patterns(self) -> tuple[str, ...]:
-        """Return what is declared; plain text may be no regular expression."""
+        """Return what is declared. Plain text need not be a valid regular expression."""
         return tuple(filter(None, (self.match, self.content, self.before, self.after)))
 
     async def owner_of_new(self, ctx: Context) -> Ownership:

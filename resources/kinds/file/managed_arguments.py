@@ -53,7 +53,7 @@ class ManagedArguments(FromSources, OwnedResource):
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
 
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
-    """Source of the content: a URL, or a list of URLs, the first of which that exists is used."""
+    """Source of the content: a URL, or a list of URLs; the first one that exists is used."""
     source_hash: Text | None = None
     """Hash of the source: `sha256=HEX`, `HEX`, or the URL of a file with hashes.
 

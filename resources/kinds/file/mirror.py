@@ -1,4 +1,4 @@
-"""One run that makes a directory like another; no link that is put into it meanwhile leads out of it."""
+"""One run that makes a directory like another. A link that is put there meanwhile cannot lead the run elsewhere."""
 
 from __future__ import annotations
 

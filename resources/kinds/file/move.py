@@ -40,7 +40,7 @@ def report_placed(ctx: Context, path: str, source: str, done: str, *, apply: boo
 
 
 class Rename(OwnedResource, kind="file.rename"):
-    """A file or directory that is moved to this path, once: right when the source is gone.
+    """A file or directory that is moved to this path once. If the source is gone, nothing needs to be done.
 
     /etc/app/app.conf:
       file.rename:

@@ -61,7 +61,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
     }
 
     source: Directories
-    """A directory, as salt:// URL or absolute path, or a list of them, the first of which that exists is used."""
+    """A directory, as salt:// URL or absolute path, or a list of directories; the first one that exists is used."""
     user: Owner | None = None
     """Owner of all entries, by name or number; left as it is if not declared."""
     group: Owner | None = None
