@@ -152,7 +152,7 @@ class Configurable(Pretence, kind="test.configurable_test_state"):
 
 def toss(value: bool | Literal["random"]) -> bool:
     """Return the value, or a random one."""
-    return random.random() < 0.5 if value == "random" else value  # noqa: S311 - a pretence
+    return random.random() < 0.5 if value == "random" else value  # noqa: S311 - a result for tests
 
 
 class ShowNotification(Pretence, kind="test.show_notification"):
