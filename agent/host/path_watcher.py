@@ -7,9 +7,9 @@ When the kernel's queue overflows, everything is checked again and every watcher
 watch (its limits are reached, the directory may not be read), the entries of that directory are compared every second,
 health reports `watch-polling`, and inotify is tried again each time.
 
-In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond the
-bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's own
-recheck covers them.
+In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond
+the bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's
+own recheck covers them.
 
 Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
 

@@ -44,12 +44,18 @@ def test_a_compiled_state_takes_little(tmp_path, measured):
 
 
 async def test_a_watched_file_takes_little(tmp_path, measured):
-    """A watched file takes 0.4 KiB; 0.6 KiB if its node has a path of its own, 1.0 KiB if it has sets of its own."""
-    watcher = PathWatcher()
-    watcher.subscribe([str(tmp_path / "first")], int)
-    before = measured()
-    kept = [watcher.subscribe([str(tmp_path / f"f{number}")], int) for number in range(FILES)]
-    used = measured() - before
+    """A watched file takes 0.4 KiB; 0.6 KiB if its node has a path of its own, 1.0 KiB if it has sets of its own.
+
+    The smaller of two measurements does not count what a process allocates once, whatever it ran before.
+    """
+    watcher, kept = PathWatcher(), []
+
+    def used(name):
+        before = measured()
+        kept.extend(watcher.subscribe([str(tmp_path / f"{name}{number}")], int) for number in range(FILES))
+        return measured() - before
+
+    least = min(used("a"), used("b"))
     watcher.close()
-    assert len(kept) == FILES
-    assert used < 550
+    assert len(kept) == 2 * FILES
+    assert least < 550
