@@ -152,8 +152,8 @@ class AgentStatus:
         view, total = self._engine.view, number_of(self._resources, "resource")
         counted = {
             "failed or wait for one that did": len(self._failing),
-            "drifted (paused)": sum(view.pauses.holds_for(vertex) for vertex in view.differing),
-            "would be changed (noop)": sum(not view.pauses.holds_for(vertex) for vertex in view.differing),
+            "drifted (paused)": sum(view.policy.known_paused(vertex) for vertex in view.differing),
+            "would be changed (noop)": sum(not view.policy.known_paused(vertex) for vertex in view.differing),
             "not watched": len(view.unwatched),
         }
         return "; ".join(f"{number} of {total} {what}" for what, number in counted.items() if number)

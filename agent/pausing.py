@@ -9,7 +9,8 @@ from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, Notice
-from holdfast.agent.engine.schedule.pauses import EVERYTHING, MOST, covers
+from holdfast.agent.engine.model.pause import EVERYTHING, covers
+from holdfast.agent.engine.schedule.pauses import MOST
 from holdfast.agent.health import Health
 from holdfast.agent.insight.search import find, select
 from holdfast.agent.phrases import first_of, number_of
@@ -109,7 +110,7 @@ class Pausing:
 
     def _why_not(self, identity: str) -> str:
         vertex = self._engine.view.graph.by_identity.get(identity)
-        by = self._engine.pauses.of(vertex) if vertex else None
+        by = self._engine.policy.pause_of(vertex) if vertex else None
         if by is not None:
             how = (
                 f"{by.pattern!r} is paused; `holdfast resume '{by.pattern}'`"

@@ -27,7 +27,7 @@ class Triggers:
         """
         vertex = await find(name, self._engine.view, "trigger")
         identity = vertex.identity
-        if by := self._engine.pauses.named(vertex):
+        if by := self._engine.policy.pause_by_pattern(vertex):
             raise ControlError(
                 f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
             )

@@ -145,14 +145,14 @@ async def test_a_new_or_removed_edge_runs_no_unchanged_vertex(bench: Bench, mach
         await engine.swap(compilation(one, two))
         await engine.settle()
         assert bench.outcomes("file") == []
-        assert [vertex.identity for vertex in engine._graph.by_identity["zplaced.present[file]"].links.upstream] == [
-            "zplaced.present[dir]"
-        ]
+        assert [
+            vertex.identity for vertex in engine.view.graph.by_identity["zplaced.present[file]"].links.upstream
+        ] == ["zplaced.present[dir]"]
 
         await engine.swap(compilation(two))
         await engine.settle()
         assert bench.outcomes("file") == []
-        assert engine._graph.by_identity["zplaced.present[file]"].links.upstream == ()
+        assert engine.view.graph.by_identity["zplaced.present[file]"].links.upstream == ()
 
 
 async def test_one_shot_outcomes_do_not_depend_on_automatic_edges(bench: Bench, machine: Machine) -> None:

@@ -7,7 +7,7 @@ import itertools
 
 import pytest
 
-from engine_bench import Bench, compilation, state
+from engine_bench import Bench, compilation, state, use
 from fake_machine import Machine
 from holdfast import Permanent
 from holdfast.agent.engine.model.events import PassEnded
@@ -246,7 +246,7 @@ async def test_a_disabled_resource_is_left_alone_until_it_is_enabled(bench: Benc
         assert [row["state"] for row in engine.status()] == ["skipped", "ok", "skipped", "skipped", "ok"]
 
         machine.settings |= {"a1": "right", "a2": "right"}
-        engine.set_options(engine.options.model_copy(update={"disabled": ()}))
+        await use(engine, disabled=())
         await engine.settle()
         assert machine.settings == dict.fromkeys(("before", "conf", "a1", "a2", "b"), "right"), (
             "the refresh that a1 is owed needs its prereq"

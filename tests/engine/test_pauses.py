@@ -12,7 +12,7 @@ from engine_bench import Bench, compilation, state
 from fake_machine import Machine
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import explain
-from holdfast.agent.engine.schedule.rechecks import SLICE
+from holdfast.agent.engine.schedule.rounds import SLICE
 
 
 def clocks(engine: Engine, *, ahead: float = 0.0) -> Engine:

@@ -38,9 +38,11 @@ async def test_a_flood_of_events_is_handled_in_slices(
 
     def take_up(vertex: Vertex) -> None:
         marked[-1] += 1
-        engine._watch_reported(vertex)
+        watch_event(vertex)
 
-    monkeypatch.setattr(engine._pending_events, "_take_up", take_up)
+    events = engine._parts.events
+    watch_event = events.watch_event
+    monkeypatch.setattr(events, "watch_event", take_up)
     for name in NAMES:
         machine.drift(name)
     loop.after_step = lambda: marked.append(0)
@@ -60,15 +62,16 @@ async def test_an_exception_for_one_vertex_does_not_stop_the_others(
     asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context["exception"]))
     await engine.swap(compilation(*map(state, NAMES)))
     await engine.settle()
-    mark = engine._mark
+    marker, rounds = engine._parts.marker, engine._parts.rechecks._rounds
+    mark = marker.mark
 
     def fail(vertex: Vertex, *more: Any) -> None:
         if vertex.identity == "zsetting.present[s0120]":
             raise ZeroDivisionError
         mark(vertex, *more)
 
-    monkeypatch.setattr(engine, "_mark", fail)
-    monkeypatch.setattr(engine._rechecks, "_mark", fail)
+    monkeypatch.setattr(marker, "mark", fail)
+    monkeypatch.setattr(rounds, "_visit", fail)
     for name in NAMES:
         machine.settings[name] = "drifted"
         if part == "news":
@@ -79,5 +82,5 @@ async def test_an_exception_for_one_vertex_does_not_stop_the_others(
 
     assert [type(error) for error in errors] == [ZeroDivisionError]
     assert [name for name in NAMES if machine.settings[name] == "drifted"] == ["s0120"]
-    assert not engine._rechecks.under_way
+    assert not rounds.under_way
     await engine.stop()

@@ -17,9 +17,9 @@ import psutil
 import pytest
 
 from command_bench import Commands
-from engine_bench import compilation, state
+from engine_bench import compilation, state, use
 from fake_machine import FakeContext
-from holdfast.agent.engine.decide.decisions import digest
+from holdfast.agent.engine.decide.done import digest
 from holdfast.agent.engine.model.events import Ran
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.host.outputs import EVENTS
@@ -86,9 +86,7 @@ async def test_an_event_in_noop_or_while_disabled_is_kept(commands: Commands, tm
     async with commands.starting(commands.command(watch_files=[f"{tmp_path}/conf"])) as engine:
         await commands.ran(1)
         before = engine.options
-        engine.set_options(
-            before.model_copy(update={"noop": True} if kept_by == "noop" else {"disabled": ("cmd.run[x]",)})
-        )
+        await use(engine, **({"noop": True} if kept_by == "noop" else {"disabled": ("cmd.run[x]",)}))
         await engine.settle()
         assert engine.converged
         seen = len(commands.outcomes("x"))
@@ -96,7 +94,7 @@ async def test_an_event_in_noop_or_while_disabled_is_kept(commands: Commands, tm
         await commands.until(lambda _: len(commands.outcomes("x")) > seen)
         await engine.settle()
         assert (engine.converged, commands.count()) == (kept_by == "disabled", 1)
-        engine.set_options(before)
+        await use(engine, noop=before.noop, disabled=before.disabled)
         await engine.settle()
 
         assert (engine.converged, commands.count()) == (True, 2)

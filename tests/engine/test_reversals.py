@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine_bench import Bench, compilation, state
+from engine_bench import Bench, compilation, state, use
 from fake_machine import Borrowed, Machine
 from holdfast import Context, Declaration, Permanent, Temporary
 from holdfast.agent.engine.deliver.tables import Reversal
@@ -118,7 +118,7 @@ async def test_in_noop_the_agent_reports_what_it_would_restore(bench: Bench, mac
 
         assert machine.settings == {"a": "right"}
         assert bench.outcomes("undo zborrowed.present[a]")[-1].result is None
-        engine.set_options(engine.options.model_copy(update={"noop": False}))
+        await use(engine, noop=False)
         await engine.settle()
         assert machine.settings == {}
 

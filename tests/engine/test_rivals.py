@@ -107,8 +107,8 @@ async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
     machine.drift(name)
     await bench.until(lambda _: machine.settings[name] == "right")
     await engine.settle()
-    return engine._graph.by_identity[
-        next(key for key in engine._graph.by_identity if key.endswith(f"[{name}]"))
+    return engine.view.graph.by_identity[
+        next(key for key in engine.view.graph.by_identity if key.endswith(f"[{name}]"))
     ].last.outcome
 
 
@@ -194,7 +194,7 @@ async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, 
         machine.drift("b")
         await bench.until(lambda _: machine.settings == {"a": "right", "b": "right"})
         await engine.settle()
-        assert [vertex.last.outcome.undone for vertex in engine._graph] == ["", ""]
+        assert [vertex.last.outcome.undone for vertex in engine.view.graph] == ["", ""]
 
 
 async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench: Bench, machine: Machine) -> None:
@@ -222,15 +222,15 @@ async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(be
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         await bench.elapse(10)
-        rivals = engine._runs._rivals
-        rivals.begin(engine._graph.by_identity["zsetting.shared[a]"])
+        rivals = engine._parts.rivals
+        rivals.begin(engine.view.graph.by_identity["zsetting.shared[a]"])
 
         assert (await drift(bench, machine, engine, "b")).undone == ""
 
 
 async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
     """Have `b` drift while `a` is at work; its outcome."""
-    vertex = engine._graph.by_identity["zsetting.shared[b]"]
+    vertex = engine.view.graph.by_identity["zsetting.shared[b]"]
     before = vertex.last.outcome
     machine.drift("b")
     await bench.until(lambda _: vertex.last.outcome is not before)
@@ -250,7 +250,10 @@ async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> No
         history = History()
         history.tell(outcome, 0.0)
         assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
-        assert explain(engine._graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"] == outcome.undone
+        assert (
+            explain(engine.view.graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"]
+            == outcome.undone
+        )
 
 
 async def test_a_repair_asks_no_other_resource_what_it_is_about(bench: Bench, machine: Machine) -> None:

@@ -7,7 +7,7 @@ import asyncio
 from engine_bench import Bench, compilation, state
 from fake_machine import Machine
 from holdfast.agent.engine.model.events import PassEnded
-from holdfast.agent.engine.schedule.rechecks import SLICE
+from holdfast.agent.engine.schedule.rounds import SLICE
 
 NAMES = [f"s{number:04}" for number in range(5 * SLICE)]
 

@@ -152,7 +152,7 @@ async def test_a_receiver_has_what_was_sent_when_it_runs(bench: Bench, machine: 
     """Its declaration stays as it is."""
     async with bench.running(source(), sink()) as engine:
         assert machine.settings["b"] == "hello"
-        assert engine._graph.by_identity["zsink.present[b]"].resource.value == "right"
+        assert engine.view.graph.by_identity["zsink.present[b]"].resource.value == "right"
 
 
 async def test_a_value_that_changes_makes_the_receiver_run(bench: Bench, machine: Machine) -> None:

@@ -20,6 +20,7 @@ import pytest
 from engine_bench import state
 from extent import SEEDS
 from fake_machine import Setting
+from holdfast.agent.engine.decide.done import Done
 from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.tables import Reversal
@@ -27,11 +28,13 @@ from holdfast.agent.engine.deliver.transfer import Prepared, Transfers
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.execute.reversals import Reversals
 from holdfast.agent.engine.execute.runner import Runs
+from holdfast.agent.engine.execute.watch_handler import WatchHandler
 from holdfast.agent.engine.inspect.census import Census
 from holdfast.agent.engine.model.autoedges import AutoEdges
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
 from holdfast.agent.engine.schedule.scheduler import Scheduler
@@ -144,7 +147,8 @@ async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any
 
 def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
     """What is to be undone is forgotten too early."""
-    self._reversals.holds(vertex)
+    if self._reversals.holds(vertex):
+        self._scheduler.remove([vertex])
     START(self, vertex)
 
 
@@ -164,11 +168,11 @@ SABOTAGE = [
     ("jumps the queue", DefinitionOrder, "lets_start", never(True)),
     ("without a watch", Scheduler, "_ready", never(True)),
     ("are in the semaphore", Semaphores, "full", never(None)),
-    ("noop, and yet", Engine, "_applies", never(True)),
-    ("noop, and yet", Engine, "_applies", lambda self, _: not self.options.noop),
+    ("noop, and yet", Policy, "applies", never(True)),
+    ("noop, and yet", Policy, "applies", lambda self, _: not self.options.noop),
     ("started", limits, "take", never(0.0)),
     ("again and again", limits, "repaired", never(False)),
-    ("is not settled", Engine, "_watch_failed", for_ever),
+    ("is not settled", WatchHandler, "interrupt", for_ever),
     ("starts though nothing may", Engine, "pause", never(None)),
     ("is settled", AutoEdges, "find", no_edges),
     ("has not said", Journal, "send", lambda self, who, values: SEND(self, who, self._sent.get(who, values))),
@@ -183,7 +187,7 @@ SABOTAGE = [
     ("is not undone", Runs, "start", undone_before_it_runs),
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
     ("which begins a sequence", Sequences, "blocker", never(None)),
-    ("is overdue", Runs, "_until_rerun", never(1e6)),
+    ("is overdue", Done, "until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
     ("and counted as", Census, "note", never(None)),
     ("and known only of others", Deliveries, "tell", keeps_no_list),

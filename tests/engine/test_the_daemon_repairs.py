@@ -8,7 +8,7 @@ import itertools
 
 import pytest
 
-from engine_bench import Bench, compilation, ended, state
+from engine_bench import Bench, compilation, ended, state, use
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Ran
@@ -262,8 +262,7 @@ async def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Ben
 
 async def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
     """`recheck` seconds after the last one."""
-    engine = bench.engine()
-    engine.set_options(engine.options.model_copy(update={"recheck": 100.0, "recheck_splay": 0.0}))
+    engine = bench.engine(recheck=100.0, recheck_splay=0.0)
     await engine.swap(compilation(state("a")), "start")
     await engine.settle()
     bench.machine.settings["a"] = "drifted"
@@ -297,7 +296,7 @@ async def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> 
         assert [o.result for o in record.outcomes] == [None]
         assert not record.converged
         assert bench.machine.settings == {"a": "drifted"}
-        engine.set_options(engine.options.model_copy(update={"noop": False}))
+        await use(engine, noop=False)
         assert (await engine.settle()).converged
         assert bench.machine.settings == {"a": "right"}
 

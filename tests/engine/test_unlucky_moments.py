@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, compilation, state
+from engine_bench import Bench, compilation, state, use
 from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
@@ -158,16 +158,15 @@ async def test_noop_turned_on_during_a_run_loses_no_refresh(bench: Bench) -> Non
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", watch=["a"]), workers=2) as engine:
-        real = engine.options
         machine.hold("apply a")
         machine.drift("a")
         await bench.elapse(1)
-        engine.set_options(real.model_copy(update={"noop": True}))
+        await use(engine, noop=True)
         machine.free()
         await bench.elapse(1)
         assert "refresh b" not in machine.log
         assert pending(engine) == ["b"]
-        engine.set_options(real)
+        await use(engine, noop=False)
         await bench.elapse(10)
 
         assert "refresh b" in machine.log
@@ -185,9 +184,9 @@ async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> No
         assert pending(engine) == ["b"]
         machine.broken.clear()
         machine.hold("refresh b")
-        engine.set_options(engine.options.model_copy(update={"noop": True}))
+        await use(engine, noop=True)
         await bench.elapse(0.1)
-        engine.set_options(engine.options.model_copy(update={"noop": False}))
+        await use(engine, noop=False)
         bench.forget()
         machine.free()
         await bench.elapse(10)
@@ -201,16 +200,15 @@ async def test_a_listener_that_only_looked_has_its_turn_when_noop_ends_in_the_sa
     machine = bench.machine
     machine.settings.update(a="right", b="right", slow="right")
     async with bench.running(state("a"), state("b", listen=["a"]), state("slow", listen=["a"]), workers=3) as engine:
-        real = engine.options
         machine.hold("apply a")
         machine.drift("a")
         await bench.elapse(1)
-        engine.set_options(real.model_copy(update={"noop": True}))
+        await use(engine, noop=True)
         machine.hold("refresh slow")
         machine.free("apply a")
         await bench.elapse(1)
         assert "would refresh b" in machine.log
-        engine.set_options(real)
+        await use(engine, noop=False)
         machine.free()
         await bench.elapse(10)
 

@@ -31,6 +31,7 @@ from fake_machine import Action, FakeHost, Machine, Setting
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import Ask, nothing
 from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.events import Cause, Event, Notice, Outcome, PassEnded, PassRecord, Ran
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.resources import registry
@@ -97,6 +98,12 @@ def compilation(*states: State) -> Compilation:
             )
         )
     return Compilation(superseded(tuple(calls), later))
+
+
+async def use(engine: Engine, **options: object) -> None:
+    """Swap in the same states with these options, as the agent does when its settings change."""
+    calls = tuple(vertex.call for vertex in engine.view.graph if vertex.call.meta is not ONCE)
+    await engine.swap(Compilation(calls), options=engine.options.model_copy(update=options))
 
 
 async def at_once(call: Callable[..., object], *args: object) -> object:

@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
+from typing import Protocol
 
-from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.events import Cause, Outcome
 from holdfast.agent.engine.model.vertex import ProbeResult, Vertex
 from holdfast.states.requisite_kinds import PROBED, targets_of
 
@@ -19,20 +20,23 @@ Probes = dict[Vertex, ProbeResult]
 """Target of a prereq -> the result of its probe."""
 
 
+class Marks(Protocol):
+    """What probes need of the engine."""
+
+    def mark(self, vertex: Vertex, cause: Cause, by: Vertex | None = None) -> None:
+        """Make a vertex dirty, because of a run of `by`."""
+
+
 class Prober:
     """Probes targets for one engine.
 
-    `probe` probes a target, given the results for the targets of its own prereqs. `found` is called with a target that
-    is not as declared although it was not dirty, and with the vertex that needed the probe.
+    `probe` probes a target, given the results for the targets of its own prereqs. A target that is not as declared
+    although it was not dirty becomes dirty.
     """
 
-    def __init__(
-        self,
-        probe: Callable[[Vertex, Probes], Awaitable[Outcome]],
-        found: Callable[[Vertex, Vertex], None],
-    ) -> None:
+    def __init__(self, probe: Callable[[Vertex, Probes], Awaitable[Outcome]], marker: Marks) -> None:
         self._probe = probe
-        self._found = found
+        self._marker = marker
 
     async def ahead(self, vertex: Vertex) -> Probes:
         """Probe the targets of the vertex's prereqs, and the targets of their prereqs in turn."""
@@ -49,7 +53,7 @@ class Prober:
         for target, result in probes.items():
             # Under noop, a target with `would_change` is already known to differ.
             if result.outcome.result is not True and not target.queue.dirty and not target.last.would_change:
-                self._found(target, vertex)
+                self._marker.mark(target, "drift", by=vertex)
             if target.queue.dirty:
                 target.probe = target.probe._replace(result=result._replace(marks=target.queue.generation))
         return probes

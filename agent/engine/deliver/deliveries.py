@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import pairwise
 
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import GUARDS, Outcome
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
 from holdfast.states.requisite_kinds import CARRIES, LISTENING, ON_FAILURE, REFRESHING, targets_of
 
 Seen = list[tuple[Edge, int]]
@@ -18,18 +19,14 @@ Seen = list[tuple[Edge, int]]
 class Deliveries:
     """Deliveries between the vertices of the graph, counted in the journal.
 
-    `applies` returns whether a vertex may change the machine: changes that noop prevented are delivered only to
-    vertices that may not. `runs` returns whether a vertex may run at all; if not, its deliveries stay due. With
-    `daemon`, a failed run that may have changed something counts as a change.
+    Changes that noop prevented are delivered only to vertices that may not change the machine either. The deliveries of
+    vertices that may not run at all stay due. In the daemon, a failed run that may have changed something counts as a
+    change.
     """
 
-    def __init__(
-        self, journal: Journal, applies: Callable[[Vertex], bool], runs: Callable[[Vertex], bool], *, daemon: bool
-    ) -> None:
+    def __init__(self, journal: Journal, policy: Policy) -> None:
         self._journal = journal
-        self._runs = runs
-        self._applies = applies
-        self._daemon = daemon
+        self._policy = policy
         self._listeners: set[Vertex] = set()
         """Listeners that may have a delivery due."""
         self._behind: set[Vertex] = set()
@@ -102,7 +99,9 @@ class Deliveries:
         """
         turns = {vertex: turn for vertex in self._listeners if (turn := self._turn(vertex)) is not None}
         self._listeners = {*turns}
-        free = (vertex for vertex in self._listeners - self.listened if self._runs(vertex) and _may_listen(vertex))
+        free = (
+            vertex for vertex in self._listeners - self.listened if self._policy.selects(vertex) and _may_listen(vertex)
+        )
         due = sorted(free, key=lambda vertex: (turns[vertex], vertex.position))
         end = next(
             (place for place, (one, other) in enumerate(pairwise(due), 1) if other.position < one.position), len(due)
@@ -115,7 +114,7 @@ class Deliveries:
         The position is its own, or, if only `listen_in` makes it a listener, that of its first changed target.
         """
         edges = ((edge, target) for edge, target in incoming(vertex) if edge[2] in LISTENING)
-        noop = not self._applies(vertex)
+        noop = not self._policy.applies(vertex)
         heard = [
             target.position
             for edge, target in edges
@@ -150,7 +149,7 @@ class Deliveries:
         """
         if not vertex.links.subscribers:
             return []
-        if real and outcome.ran and (outcome.changed or (outcome.touched and self._daemon)):
+        if real and outcome.ran and (outcome.changed or (outcome.touched and self._policy.daemon)):
             self._journal.changed(vertex.key, vertex.carriers())
         else:
             self._journal.unchanged(vertex.key)
@@ -161,7 +160,7 @@ class Deliveries:
         elif (
             newly_failed
             and (edges := vertex.carriers(failure=True))
-            and not (self._daemon and self._journal.failing(vertex.key))
+            and not (self._policy.daemon and self._journal.failing(vertex.key))
         ):
             self._journal.failed(vertex.key, edges)
         return list(self._notified(vertex, outcome, newly_failed=newly_failed, newly_would=newly_would))
@@ -170,7 +169,7 @@ class Deliveries:
         """Yield the subscribers that must run now. Listeners run later, in their own order."""
         for subscriber, kind in vertex.links.subscribers:
             pending = self._journal.pending((vertex.key, subscriber.key, kind)) or (
-                newly_would and not self._applies(subscriber)
+                newly_would and not self._policy.applies(subscriber)
             )
             if kind in ON_FAILURE:
                 # A dirty subscriber was notified already. A success is notified too: it ends a failure that is due.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Protocol
 
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
-from holdfast.agent.engine.model.events import Obstacle
+from holdfast.agent.engine.model.events import Cause, Obstacle
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.contract import Resource
 
@@ -24,11 +25,18 @@ def unwritable(journal: Journal, error: Unwritable) -> Obstacle:
     return Obstacle(f"the journal cannot be written ({error})", None, journal.writable)
 
 
-class Obstacles:
-    """The obstacles of one engine. `over` is called for each vertex whose obstacle is gone."""
+class Wakes(Protocol):
+    """What obstacles need of the engine."""
 
-    def __init__(self, over: Callable[[Vertex], None]) -> None:
-        self._over = over
+    def woken(self, vertex: Vertex, cause: Cause) -> None:
+        """Check a vertex now."""
+
+
+class Obstacles:
+    """The obstacles of one engine. A vertex whose obstacle is gone is checked."""
+
+    def __init__(self, events: Wakes) -> None:
+        self._events = events
         self._behind: dict[asyncio.Event, set[Vertex]] = {}
         """Event that ends an obstacle -> the vertices that wait for it."""
         self._waiting: set[asyncio.Task[None]] = set()
@@ -51,4 +59,4 @@ class Obstacles:
         await over.wait()
         for vertex in sorted(self._behind.pop(over), key=lambda vertex: vertex.position):
             if not vertex.queue.removed:
-                self._over(vertex)
+                self._events.woken(vertex, vertex.queue.cause)

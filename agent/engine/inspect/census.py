@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from holdfast.agent.engine.model.events import Reason
-from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.states import QUIET, URGENT, CensusGroup, State
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 
 SLICE = 100
@@ -50,15 +50,11 @@ class Census:
     """Counts the vertices of one graph. Call `note` after each change of a property that decides the group of a vertex.
 
     Noted vertices are counted when the numbers are read, or when there are `SLICE` of them: a vertex changes several
-    times in one run. `unwatched` are the vertices whose watch has failed. `paused` tells whether a vertex is paused.
+    times in one run.
     """
 
-    def __init__(
-        self, unwatched: Collection[Vertex], paused: Callable[[Vertex], bool], options: Callable[[], EngineOptions]
-    ) -> None:
-        self._unwatched = unwatched
-        self._paused = paused
-        self._options = options
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self._known: dict[tuple[object, ...], CensusGroup] = {}
         """Each group that has occurred, so that vertices share one object for equal groups."""
         self._counts: Counter[CensusGroup] = Counter()
@@ -132,10 +128,10 @@ class Census:
 
     def _group(self, vertex: Vertex) -> CensusGroup:
         flapping = bool(vertex.rate.flapping) and limits.flaps(
-            vertex, self._options(), asyncio.get_running_loop().time()
+            vertex, self._policy.options, asyncio.get_running_loop().time()
         )
-        unwatched = vertex in self._unwatched
-        state = word(vertex, unwatched=unwatched, paused=self._paused(vertex), flapping=flapping)
+        unwatched = bool(vertex.watching.failed)
+        state = word(vertex, unwatched=unwatched, paused=self._policy.known_paused(vertex), flapping=flapping)
         key = (
             vertex.call.kind,
             state,

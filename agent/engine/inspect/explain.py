@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from holdfast.agent.engine.decide.decisions import Decisions
+from holdfast.agent.engine.decide.done import is_action
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.inspect.status import View, describe, state_of
 from holdfast.agent.engine.model.events import Outcome, Pause
@@ -103,10 +103,10 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
 
 def _pauses(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     """Return the pauses that keep a vertex from being repaired: of an operator, or because of a shutdown."""
-    if named := view.pauses.named(vertex):
+    if named := view.policy.pause_by_pattern(vertex):
         yield WaitReason("paused", f"{named.said}, by {named.pattern!r}: the resource is checked but not changed")
     for pause in sorted(view.scheduler.paused & PAUSES.keys()) if vertex.queue.dirty else ():
-        said = view.pauses.of(vertex) if pause == "operator" else None
+        said = view.policy.pause_of(vertex) if pause == "operator" else None
         yield WaitReason("paused", f"{PAUSES[pause]}{f': {said.said}' if said else ''}")
 
 
@@ -262,7 +262,7 @@ def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
         yield {"what": "poll", "in": None, "every": meta.poll}
     elif vertex.watching.watcher is not None:
         yield {"what": "event", "in": None}
-    remembered = "superseded" if vertex.links.successors else "action" if Decisions.is_action(vertex) else ""
+    remembered = "superseded" if vertex.links.successors else "action" if is_action(vertex) else ""
     if remembered:
         yield {"what": remembered, "in": None}
     if view.recheck is not None and (vertex.failed or not remembered):

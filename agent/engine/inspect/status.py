@@ -11,12 +11,12 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.inspect.census import Census, word
 from holdfast.agent.engine.model.graph import Graph
-from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.pause import Paused
 from holdfast.agent.engine.model.states import State
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
-from holdfast.agent.engine.schedule.pauses import Paused, Pauses
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.resources.secrets import MASK
 
@@ -32,9 +32,8 @@ class View(NamedTuple):
     differing: set[Vertex]
     unwatched: Mapping[Vertex, str]
     census: Census
-    options: EngineOptions
+    policy: Policy
     recheck: asyncio.TimerHandle | None
-    pauses: Pauses
 
     @property
     def present(self) -> Iterator[Vertex]:
@@ -49,8 +48,8 @@ def gone(vertex: Vertex) -> bool:
 
 def state_of(vertex: Vertex, view: View, now: float) -> State:
     """Return the state of a vertex; `now` is loop time."""
-    flapping = bool(vertex.rate.flapping) and limits.flaps(vertex, view.options, now)
-    return word(vertex, unwatched=vertex in view.unwatched, paused=view.pauses.holds_for(vertex), flapping=flapping)
+    flapping = bool(vertex.rate.flapping) and limits.flaps(vertex, view.policy.options, now)
+    return word(vertex, unwatched=vertex in view.unwatched, paused=view.policy.known_paused(vertex), flapping=flapping)
 
 
 def describe(vertex: Vertex, view: View) -> dict[str, Any]:
@@ -58,7 +57,7 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
 
     `next` is the number of seconds until a timer or a recheck runs the resource again without an event; None: no timer.
     """
-    now, options = asyncio.get_running_loop().time(), view.options
+    now, options = asyncio.get_running_loop().time(), view.policy.options
     times = [timer.when() for timer in (vertex.timer, view.recheck if vertex.failed else None) if timer is not None]
     outcome, change, low = vertex.last.outcome, vertex.last.change, vertex.call.low
     return {
@@ -79,7 +78,7 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "next": round(max(0.0, min(times) - now), 1) if times else None,
         "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
         "pending_refresh": view.deliveries.pending(vertex),
-        "paused": paused(each) if (each := view.pauses.of(vertex)) else None,
+        "paused": paused(each) if (each := view.policy.pause_of(vertex)) else None,
     }
 
 

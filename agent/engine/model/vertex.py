@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias
 
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge
@@ -94,6 +94,8 @@ class Watching:
 
     armed: bool = False
     """The watch is armed, or the vertex needs none."""
+    failed: str = ""
+    """Why the watch has failed; empty: it has not failed, or is armed again."""
     watcher: asyncio.Task[None] | Closable | None = None
     """The watch: a task, or the subscription of a callback."""
     predecessors: tuple[asyncio.Task[None], ...] = ()
@@ -266,3 +268,10 @@ class Vertex:
     def carriers(self, *, failure: bool = False) -> list[Edge]:
         """Return the edges that carry changes of this vertex or, with `failure`, its failures."""
         return [(self.key, each.key, kind) for each, kind in self.links.subscribers if (kind in ON_FAILURE) is failure]
+
+
+class Observer(Protocol):
+    """What counts vertices by their state, as the census does."""
+
+    def note(self, vertex: Vertex) -> None:
+        """Record that the state of a vertex may have changed."""

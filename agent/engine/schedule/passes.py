@@ -7,7 +7,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 
-from holdfast.agent.engine.model.events import Cause, Event, Outcome, PassEnded, PassRecord, PassStarted, Ran, Tally
+from holdfast.agent.engine.model.events import (
+    ROUTINE,
+    Cause,
+    Event,
+    Outcome,
+    PassEnded,
+    PassRecord,
+    PassStarted,
+    Ran,
+    Tally,
+)
 
 KEPT = 1000
 """Most outcomes in the record of a pass in the daemon.
@@ -60,6 +70,16 @@ class Passes:
             self.calm, self.asked = True, False
             self.over.clear()
             self._emit(self._current)
+
+    def mark(self, cause: Cause) -> None:
+        """Note that a vertex is marked; begin a pass, unless one is running."""
+        self.begin(cause)
+        self.calm = self.calm and cause in ROUTINE
+        self.asked = self.asked or cause == "command"
+
+    def disturb(self) -> None:
+        """Note that the pass has found something new."""
+        self.calm = False
 
     def add(self, outcome: Outcome, kept: Outcome) -> None:
         """Emit the outcome of a resource, and add `kept`, the part of it that is stored, to the record."""

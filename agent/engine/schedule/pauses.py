@@ -12,16 +12,13 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from fnmatch import fnmatchcase
-from typing import NamedTuple
 
 from holdfast.agent.clocks import boottime
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Notice
-from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.pause import EVERYTHING, Paused
+from holdfast.agent.engine.policy import Policy
 
-EVERYTHING = ""
-"""The pattern of a pause of the whole agent."""
 MOST = 100
 """Most pauses at one time: each is compared with each resource that is to run."""
 TICK = 60.0
@@ -30,53 +27,12 @@ JUMP = 5.0
 """Seconds by which the recorded end of a pause may be wrong, after the system clock was set, before it is rewritten."""
 
 
-class Paused(NamedTuple):
-    """One pause."""
-
-    pattern: str
-    """Pattern of `kind[id]` or of an SLS; `EVERYTHING` for the whole agent."""
-    reason: str
-    since: float
-    """Unix time at which the pause began."""
-    until: float | None
-    """Unix time at which the pause ends; None: an operator ends it."""
-    seconds: float | None
-    """Requested duration; None: an operator ends the pause."""
-
-    @property
-    def said(self) -> str:
-        """Text with the end and the reason: `paused until 2026-11-22 21:04:00 (kernel upgrade)`."""
-        end = (
-            "`holdfast resume`"
-            if self.until is None
-            else time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(self.until))
-        )
-        return f"paused until {end}{f' ({self.reason})' if self.reason else ''}"
-
-    @property
-    def whole(self) -> str:
-        """The same text, with what is paused."""
-        return f"{self.pattern or 'everything'} is {self.said}"
-
-    @property
-    def past(self) -> str:
-        """The same text for a pause that has ended."""
-        return f"{self.pattern or 'everything'} was {self.said}"
-
-
-def covers(pattern: str, vertex: Vertex) -> bool:
-    """Whether a pattern (`*`, `?`) matches the identity of a vertex or its SLS.
-
-    Brackets have no special meaning, since each identity contains them.
-    """
-    return any(fnmatchcase(name, pattern.replace("[", "[[]")) for name in (vertex.identity, vertex.call.low["__sls__"]))
-
-
 class Pauses:
     """The pauses of one engine. It calls `begun` and `ended` for each."""
 
     def __init__(
         self,
+        policy: Policy,
         journal: Journal,
         emit: Callable[[Notice], None],
         begun: Callable[[Paused], None],
@@ -84,37 +40,20 @@ class Pauses:
     ) -> None:
         self.elapsed: Callable[[], float] = boottime
         self.wall: Callable[[], float] = time.time
-        self._journal = journal
+        self._policy, self._journal = policy, journal
         self._emit, self._begun, self._ended = emit, begun, ended
-        self._kept: dict[str, Paused] = {}
         self._deadlines: dict[str, float] = {}
         """Pattern -> end of its pause on the boot-time clock."""
         self._timer: asyncio.TimerHandle | None = None
 
     def __iter__(self) -> Iterator[Paused]:
         """All pauses, in the order in which they began."""
-        return iter(self._kept.values())
+        return iter(self._policy.pauses.values())
 
     @property
     def any(self) -> bool:
         """Whether anything is paused."""
-        return bool(self._kept)
-
-    def of(self, vertex: Vertex) -> Paused | None:
-        """The pause that applies to a vertex; a pause of everything takes precedence."""
-        return (self._kept.get(EVERYTHING) or self.named(vertex)) if self._kept else None
-
-    def holds_for(self, vertex: Vertex) -> bool:
-        """Whether a pause is known to apply to a vertex, without a comparison of patterns."""
-        return vertex.paused or EVERYTHING in self._kept
-
-    def named(self, vertex: Vertex) -> Paused | None:
-        """The first pause whose pattern names a vertex."""
-        return (
-            next((each for each in self._kept.values() if each.pattern and covers(each.pattern, vertex)), None)
-            if self._kept
-            else None
-        )
+        return bool(self._policy.pauses)
 
     def restore(self) -> None:
         """Continue the pauses in the journal. Emits a notice for each that has ended meanwhile."""
@@ -150,7 +89,7 @@ class Pauses:
             self._timer.cancel()
 
     def _begin(self, paused: Paused, left: float | None, now: float) -> None:
-        self._kept[paused.pattern] = paused
+        self._policy.pauses[paused.pattern] = paused
         self._deadlines.pop(paused.pattern, None)
         if left is not None:
             self._deadlines[paused.pattern] = now + left
@@ -163,7 +102,7 @@ class Pauses:
 
         So a resource that several of them named is checked only once, and then repaired.
         """
-        over = [self._kept.pop(pattern) for pattern in patterns if pattern in self._kept]
+        over = [self._policy.pauses.pop(pattern) for pattern in patterns if pattern in self._policy.pauses]
         for paused in over:
             self._deadlines.pop(paused.pattern, None)
             self._journal.resume(paused.pattern)
@@ -181,10 +120,10 @@ class Pauses:
         now = self.elapsed()
         self._end([pattern for pattern, deadline in self._deadlines.items() if deadline <= now])
         for pattern, deadline in self._deadlines.items():
-            paused, end = self._kept[pattern], self.wall() + deadline - now
+            paused, end = self._policy.pauses[pattern], self.wall() + deadline - now
             if paused.until is None or abs(end - paused.until) > JUMP:
-                self._kept[pattern] = paused._replace(until=end)
-                self._journal.pause(self._kept[pattern])
-                text = f"the system clock was set; {self._kept[pattern].whole}"
+                self._policy.pauses[pattern] = paused._replace(until=end)
+                self._journal.pause(self._policy.pauses[pattern])
+                text = f"the system clock was set; {self._policy.pauses[pattern].whole}"
                 self._emit(Notice("warning", "paused", "", text))
         self._wait()

@@ -7,22 +7,30 @@ together. Many events are handled in slices, so that they do not block the event
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from heapq import heappop
+from typing import Protocol
 
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.schedule.definition_order import Heap
+from holdfast.agent.engine.schedule.scheduler import Scheduler
 
 SLICE = 100
 """Events that are handled in one callback of the loop: less than two milliseconds."""
 
 
-class PendingEvents:
-    """The pending events of one engine. `take_up` handles the event of a vertex; then `pump` starts what may start."""
+class TakesUp(Protocol):
+    """What handles pending events."""
 
-    def __init__(self, take_up: Callable[[Vertex], None], pump: Callable[[], None]) -> None:
-        self._take_up = take_up
-        self._pump = pump
+    def watch_event(self, vertex: Vertex) -> None:
+        """Handle an event of the vertex's watch."""
+
+
+class PendingEvents:
+    """The pending events of one engine. When all are handled, the scheduler starts what may start."""
+
+    def __init__(self, events: TakesUp, scheduler: Scheduler) -> None:
+        self._events = events
+        self._scheduler = scheduler
         self._told = Heap()
         self._called = False
         """Whether a call of `_next` is scheduled."""
@@ -33,7 +41,7 @@ class PendingEvents:
         self.soon()
 
     def soon(self) -> None:
-        """Schedule a call of `pump` that comes after all vertices that are marked or armed at this moment."""
+        """Have the scheduler start what may start, after all vertices that are marked or armed at this moment."""
         if not self._called:
             self._called = True
             asyncio.get_running_loop().call_soon(self._next)
@@ -42,9 +50,9 @@ class PendingEvents:
         self._called = False
         try:
             for _ in range(min(len(self._told), SLICE)):
-                self._take_up(heappop(self._told)[3])
+                self._events.watch_event(heappop(self._told)[3])
         finally:  # an exception for one vertex must not keep the others from being handled
             if self._told:
                 self.soon()
             else:
-                self._pump()
+                self._scheduler.pump()

@@ -17,19 +17,33 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator
 from heapq import heappop
+from typing import Protocol
 
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Pause
-from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.engine.schedule.definition_order import DefinitionOrder, Heap, Item
+from holdfast.agent.engine.model.vertex import Observer, Vertex
+from holdfast.agent.engine.policy import Policy
+from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
 from holdfast.agent.engine.schedule.workers import Workers
 
+Mark = tuple[Vertex, Cause]
+"""A vertex to make dirty, and why."""
 SPARE = 64
 """Outdated entries that a heap may have, in addition to one for each current entry."""
+
+
+class Starts(Protocol):
+    """What the scheduler calls."""
+
+    def start(self, vertex: Vertex) -> None:
+        """Start the run of a vertex. `finished` must be called after it."""
+
+    def idle(self) -> None:
+        """Go on when nothing runs: all vertices have settled, or the unsettled ones only wait."""
 
 
 class Scheduler:
@@ -37,22 +51,13 @@ class Scheduler:
 
     Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
-    The scheduler calls `start` for each vertex that starts, and `noted` when a vertex becomes dirty, starts or settles.
-    If a vertex was marked while it ran, the scheduler calls `again` after the run, with the cause of the mark. It calls
-    `idle` when nothing runs: all vertices have settled, or the unsettled ones only wait.
+    The observer is told when a vertex becomes dirty, starts or settles. `runs` is set after the construction.
     """
 
-    def __init__(
-        self,
-        workers: int,
-        start: Callable[[Vertex], None],
-        idle: Callable[[], None],
-        again: Callable[[Vertex, Cause], None],
-        *,
-        noted: Callable[[Vertex], None],
-        patience: float = math.inf,
-    ) -> None:
-        self.workers = Workers(workers)
+    runs: Starts
+
+    def __init__(self, policy: Policy, observer: Observer) -> None:
+        self.workers = Workers(policy)
         self.paused: set[Pause] = set()
         """Reasons for starting nothing now; empty: vertices start."""
         self.unsettled: set[Vertex] = set()
@@ -61,12 +66,9 @@ class Scheduler:
         self.sequences = Sequences()
         self.lent: set[str] = set()
         """Keys of resources that a one-shot run beside this engine works on: they do not start here."""
-        self._start = start
-        self._idle = idle
-        self._again = again
-        self._noted = noted
-        self._order = DefinitionOrder(patience)
-        self._vertices: Collection[Vertex] = ()
+        self._observer = observer
+        self._order = DefinitionOrder(PATIENCE if policy.daemon else math.inf)
+        self.vertices: Collection[Vertex] = ()
         """All vertices of the graph."""
         self._alarm: asyncio.TimerHandle | None = None
         """Calls `pump` when a run or a wait may have taken too long."""
@@ -136,7 +138,7 @@ class Scheduler:
         self._epoch += 1
         self.unsettled.add(vertex)
         self._enter(vertex)
-        self._noted(vertex)
+        self._observer.note(vertex)
 
     def offer(self, vertex: Vertex) -> None:
         """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled."""
@@ -165,12 +167,12 @@ class Scheduler:
             self.workers.take(batch or vertex, now)
             for each in together:
                 each.queue.batch = batch
-                self._start(each)
+                self.runs.start(each)
                 each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
         if self.unsettled and self.workers.at_work:
             self.look_again_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
-            self._idle()
+            self.runs.idle()
 
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
@@ -186,8 +188,8 @@ class Scheduler:
             self._order.forget_time()
             self.pump()
 
-    def finished(self, vertex: Vertex, *, waits: bool, again: Cause | None = None) -> None:
-        """Note that the task of a run has ended.
+    def finished(self, vertex: Vertex, *, waits: bool, again: Cause | None = None) -> list[Mark]:
+        """Note that the task of a run has ended. Returns the marks to make now.
 
         If the vertex `waits` for its next attempt, it stays dirty; otherwise it settles. `again`: the cause for which
         it must run again, in place of any mark that it got during the run.
@@ -200,21 +202,23 @@ class Scheduler:
         for waiter in self.semaphores.give(vertex):
             self.offer(waiter)
         if not waits:
-            self.settle(vertex)
-            return
+            return self.settle(vertex)
         queue.dirty, queue.new, queue.round = True, False, self._round
         self._enter(vertex)
-        self._noted(vertex)
+        self._observer.note(vertex)
         self._release(vertex)
-        self._over(vertex)
+        return self._over(vertex)
 
-    def settle(self, vertex: Vertex) -> None:
-        """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it."""
+    def settle(self, vertex: Vertex) -> list[Mark]:
+        """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it.
+
+        Returns the marks to make now.
+        """
         vertex.queue.new = vertex.queue.dirty = vertex.queue.listening = False
         self.unsettled.discard(vertex)
-        self._noted(vertex)
+        self._observer.note(vertex)
         self._release(vertex)
-        self._over(vertex)
+        return self._over(vertex)
 
     def _release(self, vertex: Vertex) -> None:
         """Queue the vertices that waited for this one."""
@@ -235,11 +239,11 @@ class Scheduler:
         """Forget all marks."""
         for vertex in self.unsettled:
             vertex.queue.dirty = False
-        self.rebuild(self._vertices)
+        self.rebuild(self.vertices)
 
     def rebuild(self, vertices: Collection[Vertex]) -> None:
         """Build all queues again from the unsettled vertices of a new graph, since positions have changed."""
-        self._vertices = vertices
+        self.vertices = vertices
         for heap in (self._bound, self._marked, self._routine, self._lowest):
             heap.clear()
         self._order.clear()
@@ -251,13 +255,11 @@ class Scheduler:
             vertex.queue.waiters = None
             self._enter(vertex)
 
-    def _over(self, vertex: Vertex) -> None:
-        """After a run, handle a mark that came during the run, and check again the vertices that overtook this one."""
-        if vertex.queue.pending_cause:
-            cause, vertex.queue.pending_cause = vertex.queue.pending_cause, None
-            self._again(vertex, cause)
-        for each in self._order.ended(vertex):
-            self._again(each, "recovery")
+    def _over(self, vertex: Vertex) -> list[Mark]:
+        """Return the mark that came during a run that is over, and marks of the vertices that overtook this one."""
+        cause, vertex.queue.pending_cause = vertex.queue.pending_cause, None
+        marks: list[Mark] = [(vertex, cause)] if cause else []
+        return marks + [(each, "recovery") for each in self._order.ended(vertex)]
 
     def _enter(self, vertex: Vertex) -> None:
         """Add a vertex to the heaps of unsettled vertices."""
@@ -273,7 +275,7 @@ class Scheduler:
 
     def _begin(self, vertex: Vertex, leader: Vertex) -> None:
         vertex.queue.dirty, vertex.queue.running = False, True
-        self._noted(vertex)
+        self._observer.note(vertex)
         self._order.began(vertex)
         self.semaphores.take(vertex, leader)
 

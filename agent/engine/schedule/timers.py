@@ -5,39 +5,41 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Iterable
+from typing import Protocol
 
 from holdfast.agent.engine.model.events import Cause
-from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.model.vertex import Observer, Vertex
+
+
+class Fires(Protocol):
+    """What timers call."""
+
+    def woken(self, vertex: Vertex, cause: Cause) -> None:
+        """Check a vertex, whose time has come."""
+
+    def postponed(self, vertex: Vertex, cause: Cause) -> None:
+        """Handle a postponed event of a vertex."""
 
 
 class Timers:
-    """The timers of one engine.
+    """The timers of one engine. `events`, which is set after the construction, handles them."""
 
-    `woken` is called when the time of a vertex has come, `answered` when the time of a postponed event has come, and
-    `noted` when a vertex gets or loses a timer.
-    """
+    events: Fires
 
-    def __init__(
-        self,
-        woken: Callable[[Vertex, Cause], None],
-        answered: Callable[[Vertex, Cause], None],
-        noted: Callable[[Vertex], None],
-    ) -> None:
-        self._woken = woken
-        self._answered = answered
-        self._noted = noted
+    def __init__(self, observer: Observer) -> None:
+        self._observer = observer
 
     def wake(self, vertex: Vertex, delay: float, cause: Cause) -> None:
         """Check the vertex after `delay` seconds, unless an earlier timer is set or the vertex is held."""
         loop = asyncio.get_running_loop()
         if vertex.timer is None or (vertex.not_before <= loop.time() and vertex.timer.when() > loop.time() + delay):
-            self._set(vertex, loop.time() + delay, self._woken, cause)
+            self._set(vertex, loop.time() + delay, self.events.woken, cause)
 
     def put_off(self, vertex: Vertex, delay: float, cause: Cause) -> float:
         """Answer an event after `delay` seconds, or at the time of an earlier timer. Returns the seconds until then."""
         now = asyncio.get_running_loop().time()
         when = min(now + delay, vertex.timer.when()) if vertex.timer else now + delay
-        self._set(vertex, when, self._answered, cause)
+        self._set(vertex, when, self.events.postponed, cause)
         return when - now
 
     def hold(self, vertex: Vertex, delay: float, cause: Cause) -> None:
@@ -48,7 +50,7 @@ class Timers:
         self.clear(vertex)
         vertex.not_before = asyncio.get_running_loop().time() + delay
         if delay < math.inf:
-            self._set(vertex, vertex.not_before, self._woken, cause)
+            self._set(vertex, vertex.not_before, self.events.woken, cause)
 
     def clear(self, vertex: Vertex) -> None:
         """Remove the timer: the vertex may start at any time, and is not checked without an event."""
@@ -56,7 +58,7 @@ class Timers:
         if vertex.timer:
             vertex.timer.cancel()
             vertex.timer = None
-            self._noted(vertex)
+            self._observer.note(vertex)
 
     def drop(self, vertices: Iterable[Vertex]) -> None:
         """Cancel the timers of vertices that leave the graph."""
@@ -68,4 +70,4 @@ class Timers:
         if vertex.timer:
             vertex.timer.cancel()
         vertex.timer = asyncio.get_running_loop().call_at(when, then, vertex, cause)
-        self._noted(vertex)
+        self._observer.note(vertex)

@@ -6,6 +6,7 @@ import math
 
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
 
 LONG = 10.0
 """Seconds after which a run no longer occupies a worker."""
@@ -16,17 +17,22 @@ MOST_LONG = 64
 class Workers:
     """The workers of one engine. A batch occupies one of them."""
 
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
         self.at_work: dict[Vertex | Batch, float] = {}
         """Run or batch that occupies a worker -> loop time of its start, in order of the start."""
         self._long: set[Vertex | Batch] = set()
         """Runs and batches that have run for so long that they no longer occupy a worker."""
 
     @property
+    def limit(self) -> int:
+        """How many runs there may be at once."""
+        return self._policy.options.workers
+
+    @property
     def busy(self) -> bool:
         """Whether all workers are occupied."""
-        return len(self.at_work) >= self.limit
+        return len(self.at_work) >= self._policy.options.workers
 
     @property
     def until(self) -> float:

@@ -5,16 +5,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.agent.engine.model.vertex import Vertex
 
 
-class Retirement:
-    """The vertices that are leaving one engine. `left` is called for each whose runs have ended."""
+class Leaves(Protocol):
+    """What retirement reports to."""
 
-    def __init__(self, left: Callable[[Vertex], None]) -> None:
-        self._left = left
+    def left(self, vertex: Vertex) -> None:
+        """Note that all runs of a vertex that has left the graph have ended."""
+
+
+class Retirement:
+    """The vertices that are leaving one engine."""
+
+    def __init__(self, owner: Leaves) -> None:
+        self._owner = owner
         self._ending: dict[Vertex, asyncio.Task[None]] = {}
         """Leaving vertex that still runs -> the task that waits for the end of its run."""
         self._hurried = False
@@ -63,7 +70,7 @@ class Retirement:
     def _over(self, vertex: Vertex, ended: asyncio.Task[None]) -> None:
         if self._ending.get(vertex) is ended:
             del self._ending[vertex]
-        self._left(vertex)
+        self._owner.left(vertex)
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]], patience: float) -> None:

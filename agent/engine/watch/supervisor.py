@@ -8,8 +8,8 @@ as the watch is armed.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import AsyncIterator
+from typing import Protocol
 
 from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff, describe_os_error
@@ -18,7 +18,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
-from holdfast.resources.watches import CallbackWatch, either, idle
+from holdfast.resources.watches import CallbackWatch, Closable, either, idle
 
 ARMING = 60.0
 """Seconds within which a watch must be armed: until then, definition order keeps later vertices from starting."""
@@ -43,57 +43,60 @@ def _watches(resource: Resource) -> bool:
     return resource.reacts() if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
 
 
-class Hooks(NamedTuple):
-    """Callbacks shared by all watch tasks."""
+class Watched(Protocol):
+    """What the supervision of a watch reports to."""
 
-    watch: Callable[[Vertex], Watch]
-    """Returns a new watch of a vertex; called for each start and restart."""
-    armed: Callable[[Vertex], None]
-    """Called when a watch is armed."""
-    event: Callable[[Vertex], None]
-    """Called for each event. Never raises, and defers all work."""
-    failed: Callable[[Vertex, str, float, BaseException | None], Awaitable[None]]
-    """Called before each restart: vertex, reason, delay in seconds, and the exception if it is a bug of the kind."""
+    def open(self, vertex: Vertex) -> Watch:
+        """Return a new watch of a vertex; called for each start and restart."""
+        ...
+
+    def armed(self, vertex: Vertex, subscription: Closable | None = None) -> None:
+        """Note that the watch is armed; `subscription`: the supervision ends, and callbacks report events."""
+
+    def event(self, vertex: Vertex) -> None:
+        """Note an event. Never raises, and defers all work."""
+
+    async def failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
+        """Note that the watch is started again after `delay` seconds; `error` is given if it is a bug of the kind."""
 
 
 class WatchCallback:
     """Passes the callback of a watch to the engine. Each such watch has one; it is smaller than a `partial`."""
 
-    __slots__ = ("_event", "_vertex")
+    __slots__ = ("_vertex", "_watched")
 
-    def __init__(self, vertex: Vertex, event: Callable[[Vertex], None]) -> None:
-        self._vertex, self._event = vertex, event
+    def __init__(self, vertex: Vertex, watched: Watched) -> None:
+        self._vertex, self._watched = vertex, watched
 
     def __call__(self) -> None:
         """Report that the resource may have changed."""
-        self._event(self._vertex)
+        self._watched.event(self._vertex)
 
 
-async def supervise(vertex: Vertex, hooks: Hooks) -> None:
+async def supervise(vertex: Vertex, watched: Watched) -> None:
     """Watch a vertex until cancelled; a watch with a callback only until it is armed."""
     loop, failures = asyncio.get_running_loop(), 0
     while True:
         began = loop.time()
         try:
-            watch = hooks.watch(vertex)
+            watch = watched.open(vertex)
             if isinstance(watch, CallbackWatch):
-                vertex.watching.watcher = watch.listen(WatchCallback(vertex, hooks.event))
-                hooks.armed(vertex)
+                watched.armed(vertex, watch.listen(WatchCallback(vertex, watched)))
                 return
             try:
                 async with asyncio.timeout(ARMING):
                     await anext(watch)
             except TimeoutError:
                 raise Permanent(f"it was not armed within {ARMING:g} s") from None
-            hooks.armed(vertex)
+            watched.armed(vertex)
             async for _ in watch:
-                hooks.event(vertex)
+                watched.event(vertex)
             raise Permanent("the watch ended by itself")  # noqa: TRY301 - it is a failure like any other
         except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
             failures = failures + 1 if loop.time() - began < STEADY else 1
             delay = backoff(None, failures)
             expected = isinstance(error, (HoldfastError, OSError, StopAsyncIteration))
-            await hooks.failed(vertex, _describe(error), delay, None if expected else error)
+            await watched.failed(vertex, _describe(error), delay, None if expected else error)
             await asyncio.sleep(delay)
 
 

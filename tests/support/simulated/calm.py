@@ -14,7 +14,7 @@ from simulated.world import Lined, Speaker, World
 def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
     """What is not as it should be."""
     there = [
-        vertex for vertex in engine._graph if not vertex.queue.removed
+        vertex for vertex in engine.view.graph if not vertex.queue.removed
     ]  # else it has undone what it was there to undo
     helpless = _helpless(there)
     for row, vertex in zip(engine.status(), there, strict=True):
@@ -27,7 +27,7 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
             yield from _not_as_declared(vertex, rules, world)
     if bool(world.line) is not any(isinstance(vertex.resource, Lined) for vertex in there):
         yield f"the line is {'up' if world.line else 'down'}"
-    if left := {identity for identity, _ in engine._journal.reversals} - engine._graph.by_identity.keys():
+    if left := {identity for identity, _ in engine._parts.journal.reversals} - engine.view.graph.by_identity.keys():
         yield f"not undone: {left}"
     if not engine.converged and not helpless:
         yield "not converged"
@@ -40,7 +40,7 @@ def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:
     found, fresh = {vertex}, [vertex]
     while fresh:
         now = fresh.pop()
-        near = [who for who in engine._graph if any(now in targets for targets in _telling(who))]
+        near = [who for who in engine.view.graph if any(now in targets for targets in _telling(who))]
         near += now.links.requisites.get("prereq", ())
         fresh += {*near} - found
         found.update(near)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from fake_machine import Action
-from holdfast.agent.engine.decide.decisions import CLOCK
+from holdfast.agent.engine.decide.done import CLOCK
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
@@ -33,8 +33,8 @@ class Deeds:
 
     def step(self) -> None:
         """The loop has taken one step."""
-        if self._known or self._engine._journal.reversals:
-            self._known = {*self._engine._journal.reversals}
+        if self._known or self._engine._parts.journal.reversals:
+            self._known = {*self._engine._parts.journal.reversals}
 
     # -- actions -----------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ from fake_machine import Action, Setting
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Cause, Event
+from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.vertex import Vertex
 from simulated.calm import reached, unhealed
 from simulated.plan import Plan, State, planned
@@ -61,6 +62,8 @@ class Life(Bench):
         self.found: list[str] = []
         """What went wrong."""
         self._steps = 0
+        self._states: list[State] = []
+        """The states that hold now."""
         self._swaps: list[asyncio.Task[None]] = []
         self._fights: list[asyncio.Task[None]] = []
 
@@ -93,7 +96,8 @@ class Life(Bench):
         )
         self._rules = Rules(self._engine, self.machine, self.found)
         self.loop.after_step = self._step
-        await self._take_over(list(states), "start")
+        self._states = list(states)
+        await self._take_over(self._states, "start")
 
     def _step(self) -> None:
         self._rules.step()
@@ -109,6 +113,9 @@ class Life(Bench):
 
     async def _take_over(self, states: list[State], cause: Cause) -> None:
         await self._engine.swap(compilation(*states), cause)
+
+    async def _use(self, options: EngineOptions) -> None:
+        await self._engine.swap(compilation(*self._states), "states changed", options)
 
     async def _live(self) -> None:
         plan = self.plan
@@ -157,7 +164,7 @@ class Life(Bench):
         self.resume()
         self.noop(on=False)
         await asyncio.sleep(HEALING)
-        for vertex in () if self.plan.recheck else self._engine._graph:
+        for vertex in () if self.plan.recheck else self._engine.view.graph:
             if vertex.failed and vertex.last.outcome and (vertex.last.outcome.ran or not vertex.last.outcome.because):
                 self._rules.deeds.excused(vertex)
                 self._engine.trigger(vertex.identity)
@@ -173,7 +180,7 @@ class Life(Bench):
         assert vertex is not None
         near = {each.resource.name for each in reached(self._engine, vertex)}
         ticking = [
-            each for each in self._engine._graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)
+            each for each in self._engine.view.graph if each.call.meta.poll or isinstance(each.call.meta.rerun, float)
         ]
         polled = {each.resource.name for one in ticking for each in reached(self._engine, one)}
         self.machine.settings[f"says {name}"] = "finally"
@@ -196,7 +203,7 @@ class Life(Bench):
         return next(
             (
                 each
-                for each in self._engine._graph
+                for each in self._engine.view.graph
                 if each.resource.name == name and not each.queue.removed and not each.links.successors
             ),
             None,
@@ -236,6 +243,7 @@ class Life(Bench):
 
     def swap(self, states: list[State]) -> None:
         """These states hold from now on."""
+        self._states = states
         self._swaps.append(asyncio.create_task(self._take_over(states, "states changed")))
 
     def pause(self) -> None:
@@ -254,7 +262,8 @@ class Life(Bench):
 
     def noop(self, on: bool) -> None:
         """Likewise."""
-        self._engine.set_options(self._engine.options.model_copy(update={"noop": on}))
+        options = self._engine.options.model_copy(update={"noop": on})
+        self._swaps.append(asyncio.create_task(self._use(options)))
 
     def trigger(self, name: str) -> None:
         """Likewise."""

@@ -57,10 +57,10 @@ class Rules:
         self.values = Values(engine, machine, self._wrong)
         self.deeds = Deeds(engine, machine, self._wrong)
         self._read, self._overlapped = len(machine.log), len(machine.overlaps)
-        self._adopt = engine._journal.adopt
-        engine._journal.adopt = self.changes_hands
-        self._start = engine._scheduler._start
-        engine._scheduler._start = self.starts
+        self._adopt = engine._parts.journal.adopt
+        engine._parts.journal.adopt = self.changes_hands
+        self._start = engine._parts.runs.start
+        engine._parts.runs.start = self.starts
 
     def _wrong(self, vertex: Vertex | None, what: str) -> None:
         self._found.append(
@@ -76,7 +76,7 @@ class Rules:
         self._ran.update(
             [
                 vertex
-                for vertex in self._engine._graph
+                for vertex in self._engine.view.graph
                 if not (vertex.queue.new or vertex.settled) and self._lets_pass(vertex, now)
             ]
         )
@@ -124,7 +124,7 @@ class Rules:
         yield from self._out_of_sequence(vertex)
         forward = meta.aggregate and vertex.queue.batch is not None
         if vertex.queue.new and options.ordering == "definition" and not vertex.queue.listening and not forward:
-            for up in engine._graph.vertices[: vertex.position]:
+            for up in engine.view.graph.vertices[: vertex.position]:
                 together = up.queue.running and up.queue.batch is None and up.group == vertex.group is not None
                 together = together or (up.queue.batch is not None and up.queue.batch is vertex.queue.batch)
                 if not (
@@ -154,7 +154,7 @@ class Rules:
 
     def _begin(self, vertex: Vertex) -> list[Vertex]:
         """Those that begin the sequences in which it stands."""
-        earlier = self._engine._graph.vertices[: vertex.position]
+        earlier = self._engine.view.graph.vertices[: vertex.position]
         return [
             each for each in earlier if each.links.successors and vertex.position <= each.links.successors[-1].position
         ]
@@ -200,8 +200,8 @@ class Rules:
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
         """What must be settled before it, near or far: its requisites, owners of prereqs, and automatic edges."""
-        if self._graph is not self._engine._graph:
-            self._graph, self._known = self._engine._graph, {}
+        if self._graph is not self._engine.view.graph:
+            self._graph, self._known = self._engine.view.graph, {}
         if vertex not in self._known:
             self._known[vertex] = self._found_above(vertex)
         return self._known[vertex]
@@ -212,7 +212,7 @@ class Rules:
         while fresh:
             now = fresh.pop()
             near = {up for kind, ups in now.links.requisites.items() if kind in EARLIER for up in ups}
-            near |= {who for who in self._engine._graph if now in who.links.requisites.get("prereq", ())}.union(
+            near |= {who for who in self._engine.view.graph if now in who.links.requisites.get("prereq", ())}.union(
                 self._around(now)
             )
             fresh += near - above
@@ -222,7 +222,7 @@ class Rules:
     def _around(self, vertex: Vertex) -> Iterator[Vertex]:
         """What it is placed within, where that comes before it."""
         if isinstance(vertex.resource, Placed) and vertex.call.meta.autoedge:
-            for other in self._engine._graph.vertices[: vertex.position]:
+            for other in self._engine.view.graph.vertices[: vertex.position]:
                 if (
                     isinstance(other.resource, Placed)
                     and other.resource.name == vertex.resource.within
@@ -255,7 +255,7 @@ class Rules:
                 self._wrong(None, f"{inside} are in the semaphore {name}")
 
     def _counts(self, vertex: Vertex) -> dict[Any, int]:
-        journal = self._engine._journal
+        journal = self._engine._parts.journal
         into = {edge: count for edge, count in journal._delivered.items() if edge[1] == vertex.identity}
         return {**into, "changes": journal._counters.get(vertex.identity, Counts()).changes}
 
@@ -270,7 +270,7 @@ class Rules:
         if self._active:
             self._let_go()
         self.deeds.step()
-        settled = not self._engine._swapping.locked() and not any(self._engine._retirement)
+        settled = not self._engine._swaps.lock.locked() and not any(self._engine._swaps.retirement)
         for what in miscounted(self._engine.view, settled=settled):
             self._wrong(None, what)
 
@@ -329,7 +329,7 @@ class Rules:
             self.deeds.undone(event.identity)
         if isinstance(event, Ran):
             self._read_on()  # what was done comes before what is told of it
-            if (vertex := self._engine._graph.by_identity.get(event.outcome.identity)) is not None:
+            if (vertex := self._engine.view.graph.by_identity.get(event.outcome.identity)) is not None:
                 self._ran.add(vertex)
             active = next(
                 (each for each in self._active.values() if each.vertex.identity == event.outcome.identity), None

@@ -20,13 +20,13 @@ class Values:
     def __init__(self, engine: Engine, world: World, wrong: Callable[[Vertex | None, str], None]) -> None:
         self._engine, self._world, self._wrong = engine, world, wrong
         self._published: dict[str, list[str | None]] = {
-            identity: [sent["said"]] for identity, sent in engine._journal._sent.items() if "said" in sent
+            identity: [sent["said"]] for identity, sent in engine._parts.journal._sent.items() if "said" in sent
         }
         """Identity -> values that its successful runs sent, in order; None where a value was forgotten.
 
         Earlier values are in the journal of the previous agent.
         """
-        self._used = dict(engine._journal._received)
+        self._used = dict(engine._parts.journal._received)
         """(identity, argument) -> digest of what it last ran well with."""
 
     def adopted(self, identities: Collection[str]) -> None:
@@ -45,7 +45,7 @@ class Values:
         vertex = (
             active.vertex
             if active
-            else next((each for each in self._engine._graph if each.resource.name == name), None)
+            else next((each for each in self._engine.view.graph if each.resource.name == name), None)
         )
         senders = vertex.links.requisites.get(RECV, ()) if vertex else ()
         if vertex is None or not senders or vertex.queue.removed:

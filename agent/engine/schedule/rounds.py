@@ -12,24 +12,24 @@ SLICE = 100
 """Vertices in one callback of the loop: about a millisecond."""
 
 
-class Rechecks:
-    """The current round, if there is one. It calls `mark` for each vertex, and `pump` after each slice."""
+class Rounds:
+    """The current round, if there is one. `visit` is called for each vertex, `after` after each slice."""
 
-    def __init__(self, mark: Callable[[Vertex, Cause], None], pump: Callable[[], None]) -> None:
-        self._mark = mark
-        self._pump = pump
+    def __init__(self, visit: Callable[[Vertex, Cause], None], after: Callable[[], None]) -> None:
+        self._visit = visit
+        self._after = after
         self._left: Iterator[Vertex] | None = None
         self._next: asyncio.Handle | None = None
 
     @property
     def under_way(self) -> bool:
-        """Whether some vertices are still to be marked."""
+        """Whether some vertices are still to be visited."""
         return self._left is not None
 
     def begin(self, vertices: Iterable[Vertex], cause: Cause) -> None:
-        """Mark these vertices, the first slice at once.
+        """Visit these vertices, the first slice at once.
 
-        This replaces a current round, so `vertices` must include those that the current round has not marked yet.
+        This replaces a current round, so `vertices` must include those that the current round has not visited yet.
         """
         self.stop()
         self._left = iter(vertices)
@@ -51,10 +51,10 @@ class Rechecks:
                 if vertex is None:
                     more = False
                     break
-                self._mark(vertex, cause)
+                self._visit(vertex, cause)
         finally:  # an exception for one vertex must not end the round
             if more:
                 self._next = asyncio.get_running_loop().call_soon(self._slice, cause)
             else:
                 self._left = None
-            self._pump()
+            self._after()

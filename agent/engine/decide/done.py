@@ -1,0 +1,142 @@
+"""Actions that are done: the journal records which action or superseded state has run, and with which declaration.
+
+The agent runs such a vertex again only if something gives a reason. One-shot runs repeat actions, as in Salt.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+
+from holdfast.agent.engine.decide.requisites import Decision
+from holdfast.agent.engine.deliver.deliveries import incoming
+from holdfast.agent.engine.deliver.journal import Journal
+from holdfast.agent.engine.deliver.transfer import Transfers
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
+from holdfast.resources.traits import Reactive
+from holdfast.states.requisite_kinds import LISTENING, PROBED, targets_of
+
+CLOCK = 0.05
+"""Seconds by which the loop's clock and Unix time may differ when a timer fires."""
+
+NO_TARGETS: frozenset[tuple[Vertex, int]] = frozenset()
+"""Shared by all vertices without a prereq: each vertex keeps its `wanted` set, and an empty set takes 216 bytes."""
+
+
+class Done:
+    """The finished actions of one engine."""
+
+    def __init__(self, journal: Journal, transfers: Transfers, policy: Policy) -> None:
+        self._journal = journal
+        self._transfers = transfers
+        self._policy = policy
+
+    def spent(self, vertex: Vertex) -> Outcome | None:
+        """Return the outcome of a superseded vertex that has acted for this version of its sequence.
+
+        None: the vertex is to act, or is not superseded.
+        """
+        if not self._policy.daemon or not vertex.links.successors or vertex.queue.force_next or vertex.run.forced:
+            return None
+        at = self._journal.done_at(vertex.key, digest(vertex))
+        if at is None:
+            return None
+        comment = f"superseded by {vertex.links.successors[-1].identity}; it acted at {_when(at)}"
+        return Outcome.skipped(vertex, "superseded", comment, vertex.queue.cause)
+
+    def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
+        """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
+        if not self._policy.daemon or not is_action(vertex) or vertex.queue.force_next or vertex.run.forced:
+            return None
+        if decision.delivered and not (
+            vertex.last.satisfied_prereqs and vertex.last.satisfied_prereqs == wanted(vertex)
+        ):
+            return None
+        if any(
+            self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] not in LISTENING
+        ) or self._transfers.changed(vertex):
+            return None
+        at = self._journal.done_at(vertex.key, digest(vertex))
+        if (
+            at is None
+            or _overdue(vertex, at)
+            or self._transfers.owes(vertex)
+            or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
+        ):
+            return None
+        return Outcome.skipped(vertex, "action", f"already done at {_when(at)}", vertex.queue.cause)
+
+    def to_act(self, vertex: Vertex) -> bool:
+        """Return whether a superseded vertex has not run yet for this version of its sequence."""
+        return bool(vertex.links.successors) and self.spent(vertex) is None
+
+    def record(self, vertex: Vertex) -> None:
+        """Record that a run of the vertex has succeeded, if the journal keeps such a record."""
+        if once(vertex):
+            self._journal.done(vertex.key, digest(vertex), time.time())
+
+    def until_rerun(self, vertex: Vertex, period: float) -> float:
+        """Return the seconds until an action with a period runs again.
+
+        An action that was due but failed or was skipped waits for a whole period.
+        """
+        done = self._journal.done_at(vertex.key, digest(vertex))
+        left = period if done is None else done + period - time.time()
+        return left if 0 < left < period else period
+
+
+def is_action(vertex: Vertex) -> bool:
+    """Return whether a vertex cannot tell if it is needed: its kind is an action, and it has no guard."""
+    meta = vertex.call.meta
+    return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+
+
+def once(vertex: Vertex) -> bool:
+    """Return whether the journal records a successful run of a vertex: it is an action, or is superseded."""
+    return bool(vertex.links.successors) or is_action(vertex)
+
+
+def _when(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
+
+
+def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
+    """Return the targets of a vertex's prereqs, each with its generation.
+
+    By the generations, the vertex does not run again for a target for which it has already run.
+    """
+    requisites = vertex.links.requisites
+    if requisites.keys().isdisjoint(PROBED):
+        return NO_TARGETS
+    return frozenset((target, target.queue.generation) for target in targets_of(requisites, PROBED))
+
+
+def _overdue(vertex: Vertex, at: float) -> bool:
+    """Whether an action with a `rerun` period must run again.
+
+    An action that was done in the future also must: the system clock was wrong then.
+    """
+    period = vertex.call.meta.rerun
+    return isinstance(period, float) and not at - CLOCK <= time.time() < at + period - CLOCK
+
+
+def digest(vertex: Vertex) -> str:
+    """Hash the declaration of an action or a superseded vertex, to see whether it has changed since its last success.
+
+    The hash covers the fields, the values to receive, the content of the sources, and the version of the sequence of a
+    superseded vertex. A field of `Resource.later` counts only if it is not at its default. So an action that ran before
+    an upgrade of Holdfast added the field still counts as done.
+    """
+    recv = "".join(f" {wanted!r}" for wanted in vertex.call.meta.recv)
+    resource = vertex.resource
+    declared = type(resource).model_fields
+    excluded = {name for name in resource.later if getattr(resource, name) == declared[name].default}
+    fields = resource.model_dump_json(
+        exclude=excluded.union(resource.reaction if isinstance(resource, Reactive) else ())
+    )
+    sequence = f" {vertex.call.superseded.version}" if vertex.call.superseded else ""
+    return hashlib.sha256(
+        f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()
+    ).hexdigest()

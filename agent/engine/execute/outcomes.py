@@ -1,0 +1,238 @@
+"""Outcomes: what follows from the end of a run. It is recorded and published, and other vertices are marked."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterator
+
+from holdfast.agent.engine.decide import probes
+from holdfast.agent.engine.decide.done import Done
+from holdfast.agent.engine.decide.marker import Marker
+from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
+from holdfast.agent.engine.deliver.transfer import Transfers
+from holdfast.agent.engine.execute.reversals import Reversals
+from holdfast.agent.engine.execute.rivals import Rivals
+from holdfast.agent.engine.model.events import GUARDS, Event, Notice, Outcome
+from holdfast.agent.engine.model.failure import backoff
+from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
+from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.passes import Passes
+from holdfast.agent.engine.schedule.scheduler import Scheduler
+from holdfast.agent.engine.schedule.timers import Timers
+from holdfast.resources.dependencies import BY_NUMBER
+from holdfast.resources.traits import Edgeable, Reactive
+
+
+class Outcomes:
+    """The outcomes of one engine."""
+
+    def __init__(
+        self,
+        policy: Policy,
+        emit: Callable[[Event], None],
+        *,
+        scheduler: Scheduler,
+        timers: Timers,
+        marker: Marker,
+        passes: Passes,
+        deliveries: Deliveries,
+        transfers: Transfers,
+        reversals: Reversals,
+        rivals: Rivals,
+        done: Done,
+    ) -> None:
+        self.failing: set[Vertex] = set()
+        """Vertices whose last run failed."""
+        self.differing: set[Vertex] = set()
+        """Vertices that differ from their declaration, and that noop keeps from being repaired."""
+        self._policy = policy
+        self._emit = emit
+        self._scheduler = scheduler
+        self._timers = timers
+        self._marker = marker
+        self._passes = passes
+        self._deliveries = deliveries
+        self._transfers = transfers
+        self._reversals = reversals
+        self._rivals = rivals
+        self._done = done
+
+    def keep(self, vertices: Collection[Vertex]) -> None:
+        """Forget all other vertices, which have left the graph."""
+        self.failing.intersection_update(vertices)
+        self.differing.intersection_update(vertices)
+
+    def attempt_failed(self, vertex: Vertex, outcome: Outcome) -> float:
+        """Count a failed attempt that another one follows. Returns the seconds until then."""
+        vertex.last.failures += 1
+        return backoff(vertex.call.meta, vertex.last.failures, outcome.failure)
+
+    def satisfied(self, vertex: Vertex, prereqs: frozenset[tuple[Vertex, int]]) -> None:
+        """Note the prereqs for which the vertex has run, by target and generation."""
+        vertex.last.satisfied_prereqs = prereqs
+
+    def record(self, vertex: Vertex, outcome: Outcome, seen: Seen | None = None) -> None:
+        """Record and publish the outcome of a vertex, then wake the vertices that depend on it.
+
+        `seen`: the change counts that the run acknowledges if it succeeded.
+        """
+        recovered, real = vertex.last.outcome is None or vertex.failed, vertex.run.applying
+        if self._policy.daemon and real and outcome.ran:
+            self._rivals.changed(vertex, outcome)
+        newly_failed = outcome.result is False and not vertex.failed
+        probes.forget(vertex)
+        would_before = vertex.last.would_change
+        if not outcome.listener:
+            vertex.last.would_change = outcome.ran and outcome.changed and not real
+        if real and outcome.result is not False and outcome.reason != "disabled":
+            self._deliveries.delivered(seen or [], outcome)
+        would = vertex.last.would_change and not would_before
+        notified = (
+            []
+            if outcome.listener
+            else self._deliveries.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
+        )
+        if outcome.ran and outcome.result and real and not outcome.listener:
+            self._done.record(vertex)
+        if outcome.ran and outcome.result and not outcome.listener:
+            notified += self._transfers.publish(vertex)
+        self._record(vertex, outcome)
+        for each in notified:
+            self._marker.mark(each, "refresh", vertex)
+        self._succeed(vertex, outcome)
+        self._wake_below(vertex, outcome, recovered=recovered)
+        self._later(vertex, outcome)
+
+    def record_broken(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Record the outcome of a run that raised outside the attempt, and try again later."""
+        self._record(vertex, outcome)
+        self._later(vertex, outcome)
+
+    def _succeed(self, vertex: Vertex, outcome: Outcome) -> None:
+        """After a run of a superseded vertex, make the later vertices of its sequence dirty."""
+        if outcome.ran:
+            vertex.last.closes = False
+            if vertex.links.successors and self._policy.daemon and vertex.run.applying and outcome.result:
+                kept = vertex.links.successors[-1].identity
+                text = f"has run, as one of several states of one thing; only the last, {kept}, is maintained"
+                self._emit(Notice("info", "superseded", vertex.identity, text))
+            for successor in vertex.links.successors:
+                successor.last.closes = True
+                self._marker.mark(successor, "refresh", vertex)
+
+    def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
+        """Make vertices dirty that failed or were blocked because of this one, if this one is right now."""
+        if recovered and not vertex.failed:
+            for below in vertex.links.downstream:
+                if any(
+                    vertex.identity in found.because
+                    for found in (below.last.outcome, below.probe.result and below.probe.result.outcome)
+                    if found
+                ):
+                    self._marker.mark(below, "recovery", vertex)
+        if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
+            for below in vertex.links.downstream:
+                if below.run.rest or (
+                    below.failed and self._policy.daemon and (below.timer or vertex in below.links.auto)
+                ):
+                    self._marker.mark(below, "recovery", vertex)
+        if self._policy.daemon and vertex.run.applying and outcome.changed and outcome.result and not outcome.listener:
+            for below in _users_by_number(vertex):
+                self._marker.mark(below, "refresh", vertex)
+
+    def _record(self, vertex: Vertex, outcome: Outcome) -> None:
+        kept = outcome.outline() if self._policy.daemon else outcome
+        if outcome.listener and outcome.result is not False:
+            self._passes.add(outcome, kept)  # a successful refresh does not show that the resource is as declared
+            if vertex.run.applying and outcome.reason != "disabled" and outcome.reason not in GUARDS:
+                self._deliveries.listened.discard(vertex)  # changes from now on are new to the listener
+            return
+        vertex.last.outcome = kept
+        self._classify(vertex, outcome)
+        if vertex.run.forced and _still_due(vertex, outcome):
+            self._scheduler.force(vertex)
+        if outcome.changed and outcome.result:
+            vertex.last.change = kept
+        self._passes.add(outcome, kept)
+        if outcome.result and vertex.run.applying and self._reversals.holds(vertex):
+            self._scheduler.remove([vertex])
+        if outcome.result is False and self._policy.fails_hard(vertex):
+            self._policy.gave_up = True
+            self._scheduler.give_up()
+
+    def _classify(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Update the failures of a vertex, and the sets of vertices that fail or differ."""
+        if outcome.result is None and not vertex.queue.removed:
+            self.differing.add(vertex)
+        else:
+            self.differing.discard(vertex)
+        if outcome.result is False:
+            vertex.last.failures += 1
+            if not vertex.queue.removed:
+                self.failing.add(vertex)
+        elif vertex.last.failures:
+            vertex.last.failures = 0
+            self._passes.disturb()
+            self.failing.discard(vertex)
+            self._deliveries.listened.discard(vertex)  # a refresh that failed before may succeed now
+
+    def _later(self, vertex: Vertex, outcome: Outcome) -> None:
+        """In the daemon, set the timer for the next retry or periodic run."""
+        if not self._policy.daemon or vertex.queue.removed:
+            return
+        meta, failure = vertex.call.meta, outcome.failure
+        self.count(vertex, outcome)
+        if failure is not None:
+            endless = meta.retry is not None and meta.retry.attempts < 0
+            if endless or failure.temporary or self._deliveries.pending(vertex):
+                self._timers.wake(vertex, backoff(meta, vertex.last.failures, failure), "retry")
+        if isinstance(meta.rerun, float):
+            self._timers.wake(vertex, self._done.until_rerun(vertex, meta.rerun), "poll")
+
+    def count(self, vertex: Vertex, outcome: Outcome) -> None:
+        """Count repairs of drift, failed ones included, and space them out if there are too many.
+
+        The time of a failed attempt is kept: events just after it are probably caused by the attempt itself.
+        """
+        now, failed = asyncio.get_running_loop().time(), outcome.result is False
+        tried = outcome.ran and (failed or (outcome.changed and outcome.result))
+        if failed and tried:
+            limits.failed(vertex, now)
+        if (
+            self._policy.daemon
+            and outcome.cause == "drift"
+            and tried
+            and limits.repaired(vertex, self._policy.options, now)
+        ):
+            many = f"more than {self._policy.options.flap_limit} times"
+            who = self._rivals.advice(vertex, self._scheduler.vertices, now - self._policy.options.flap_window)
+            within = f"repaired {many} in {self._policy.options.flap_window:g} s; {who}"
+            what = f"failed {many} in a row, each time after an event of its watch" if failed else within
+            text = (
+                f"flapping: {what}. From now on repairs are spaced, up to {self._policy.options.flap_window:g} s apart"
+            )
+            self._emit(Notice("error", "flapping", vertex.identity, text))
+
+
+def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
+    """Return whether a forced action must still run.
+
+    That is so if the action failed, or if it reacts to something and noop or the settings kept it from running.
+    """
+    postponed = outcome.result is None or outcome.reason == "disabled"
+    return outcome.result is False or (postponed and isinstance(vertex.resource, Reactive))
+
+
+def _users_by_number(vertex: Vertex) -> Iterator[Vertex]:
+    """Yield vertices downstream that refer to this one by number, as a file to a user who was created again."""
+    offered = (
+        {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER}
+        if isinstance(vertex.resource, Edgeable)
+        else set()
+    )
+    for below in vertex.links.downstream if offered else ():
+        if isinstance(below.resource, Edgeable) and any(
+            (dependency.type, dependency.value) in offered for dependency in below.resource.dependencies()
+        ):
+            yield below

@@ -1,0 +1,109 @@
+"""The watches of the vertices of a graph: started when a vertex joins, and supervised until it leaves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Container, Sequence
+from typing import Protocol
+
+from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.model.vertex import Vertex
+from holdfast.agent.engine.policy import Policy
+from holdfast.agent.engine.watch.backgrounds import BackgroundTasks
+from holdfast.agent.engine.watch.retirement import cancel
+from holdfast.agent.engine.watch.supervisor import needs_watch, supervise, watch_of
+from holdfast.resources.context import Watch
+from holdfast.resources.traits import Backed
+from holdfast.resources.watches import Closable, idle
+
+
+class Handler(Protocol):
+    """What watches report to."""
+
+    def armed(self, vertex: Vertex) -> None:
+        """Note that the watch is armed, or that the vertex needs none: from now on it may start."""
+
+    def reported(self, vertex: Vertex) -> None:
+        """Note an event of the watch. Never raises, and defers all work."""
+
+    async def interrupt(self, vertex: Vertex) -> None:
+        """End the current run, since the watch has failed."""
+
+    def failed(self, vertex: Vertex, why: str) -> None:
+        """Conclude the vertex, which must not start until the next watch is armed."""
+
+    def proceed(self) -> None:
+        """Start what may start, since a vertex has waited long enough for the vertices that it replaces."""
+
+
+class Watches:
+    """The watches of one engine. A one-shot run has only the background tasks that its resources need."""
+
+    def __init__(
+        self, policy: Policy, backgrounds: BackgroundTasks, emit: Callable[[Notice], None], handler: Handler
+    ) -> None:
+        self._policy = policy
+        self._backgrounds = backgrounds
+        self._emit = emit
+        self._handler = handler
+        self.unwatched: dict[Vertex, str] = {}
+        """Vertex whose watch has failed and is not armed again yet -> why it failed."""
+        self._waiting: set[asyncio.Task[None]] = set()
+        """Tasks that start a watch when the vertices that its vertex replaces have ended."""
+
+    def start(self, vertex: Vertex, predecessors: Sequence[asyncio.Task[None]] = ()) -> None:
+        """Start the watch of a new vertex, after these tasks, which end the vertices that it replaces."""
+        if predecessors:
+            vertex.watching.predecessors = tuple(predecessors)
+            task = asyncio.create_task(self._start_later(vertex))
+            self._waiting.add(task)
+            task.add_done_callback(self._waiting.discard)
+        elif not needs_watch(vertex) or not (self._policy.daemon or isinstance(vertex.resource, Backed)):
+            self.armed(vertex)
+        else:
+            vertex.watching.watcher = asyncio.create_task(supervise(vertex, self), name=f"watch {vertex.identity}")
+
+    async def _start_later(self, vertex: Vertex) -> None:
+        await asyncio.wait(vertex.watching.predecessors)
+        vertex.watching.predecessors = ()
+        if not vertex.queue.removed:
+            self.start(vertex)
+            self._handler.proceed()
+
+    def keep(self, vertices: Container[Vertex]) -> None:
+        """Forget the failures of all other vertices, which have left the graph."""
+        for vertex in [each for each in self.unwatched if each not in vertices]:
+            del self.unwatched[vertex]
+
+    async def stop(self) -> None:
+        """Start no further watch."""
+        await cancel(self._waiting)
+
+    def open(self, vertex: Vertex) -> Watch:
+        """Return a new watch of a vertex."""
+        if not isinstance(vertex.resource, Backed):
+            return watch_of(vertex)
+        return self._backgrounds.watch(vertex, watch_of if self._policy.daemon else lambda _: idle())
+
+    def armed(self, vertex: Vertex, subscription: Closable | None = None) -> None:
+        """Note that the watch of a vertex is armed."""
+        watching = vertex.watching
+        watching.armed, watching.failed = True, ""
+        if subscription is not None:
+            watching.watcher = subscription
+        if self.unwatched.pop(vertex, None) is not None:
+            self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
+        self._handler.armed(vertex)
+
+    def event(self, vertex: Vertex) -> None:
+        """Pass an event of a watch on."""
+        self._handler.reported(vertex)
+
+    async def failed(self, vertex: Vertex, why: str, delay: float, error: BaseException | None) -> None:
+        """Note that the watch has failed. Until it is armed again, the host is not converged."""
+        vertex.watching.armed, vertex.watching.failed = False, why
+        self.unwatched[vertex] = why
+        await self._handler.interrupt(vertex)
+        text = f"cannot watch: {why}; again in {delay:.3g} s"
+        self._emit(Notice("warning", "watch-failed", vertex.identity, text, error))
+        self._handler.failed(vertex, why)
