@@ -1,7 +1,7 @@
 """A vertex: one resource in the graph, with everything that the engine knows about it.
 
 The state of a vertex is divided into parts. Each part, and each field of the vertex itself, is written by one module,
-which its docstring names; all other modules only read it. A test holds this. A part that is
+which its docstring names; all other modules only read it (`tests/project/test_one_writer.py`). A part that is
 seldom in use is one shared object, which has the same value for all vertices, until its writer replaces it.
 """
 
@@ -184,10 +184,10 @@ class Vertex:
     """One resource in the graph."""
 
     call: Call
-    """Written by `agent/engine/swap.py`, like `key`."""
+    """Written by `swap.py`."""
     ctx: Context
     key: str = ""
-    """The key of the resource in the journal."""
+    """The key of the resource in the journal. Written by `swap.py`."""
     links: Links = NO_LINKS
     queue: Queue = field(default_factory=Queue)
     watching: Watching = field(default_factory=Watching)
@@ -198,14 +198,17 @@ class Vertex:
     timer: asyncio.TimerHandle | None = None
     """Checks the vertex again: after a retry wait or a period (`rerun`), or once it is no longer held back.
 
-    Written by `schedule/timers.py`, like `not_before`.
+    Written by `schedule/timers.py`.
     """
     not_before: float = 0.0
-    """Loop time before which the vertex must not start: rate limit, flapping, retry wait, obstacle."""
+    """Loop time before which the vertex must not start: rate limit, flapping, retry wait, obstacle.
+
+    Written by `schedule/timers.py`.
+    """
     paused: bool = False
     """A pause with a pattern covers the vertex. Written by `execute/pausing.py` when a pause begins or ends."""
     counted: CensusGroup | None = None
-    """Group in which `inspect/census.py`, which writes this, counts the vertex; None: it does not count it."""
+    """Group in which the census counts the vertex; None: it does not count it. Written by `inspect/census.py`."""
 
     @property
     def identity(self) -> str:
