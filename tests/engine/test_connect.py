@@ -28,7 +28,7 @@ def vertices(requisites: list[list[tuple[str, int]]]) -> list[Vertex]:
             if there < (len(requisites) if kind in PROBED else position):
                 found.setdefault(kind, []).append(f"s{there}")
         states.append(state(f"s{position}", **{kind: list(dict.fromkeys(names)) for kind, names in found.items()}))
-    return [Vertex(call, None) for call in compilation(*states).calls]  # type: ignore[arg-type]  # no context is asked for
+    return [Vertex(call, None) for call in compilation(*states).calls]  # type: ignore[arg-type]  # needs no context
 
 
 def shape(graph: Graph) -> list[Any]:

@@ -10,7 +10,7 @@ from simulated.life import faults
 from simulated.plan import Plan
 
 KEPT = {
-    "a prereq that had begun to look ahead went on to look at what had left the graph, together with who took its place": Plan(
+    "a prereq probed a removed target while its replacement was probed, too": Plan(
         states=(),
         troubles=(
             (
@@ -22,11 +22,11 @@ KEPT = {
             (0, "swap", [state("s3", meta={"sema": ["disk:2"]})]),
         ),
     ),
-    "a state that left in its first run wrote down what was to be undone when nobody looked for that any more": Plan(
+    "a state that left in its first run recorded a reversal too late for the swap": Plan(
         states=(state("s5", "zborrowed.present", meta={"reverse": True}, value="other"),),
         troubles=((0, "drift", "s5", "worse"), (0, "swap", [state("s5", value="other")])),
     ),
-    "in noop two prereqs found again and again what the other had found, and nobody put right": Plan(
+    "in noop two prereqs woke each other without end for a difference that nobody repaired": Plan(
         states=(),
         troubles=(
             (0, "noop", True),
@@ -45,7 +45,7 @@ KEPT = {
             (3.0, "hold", "refresh s3"),
         ),
     ),
-    "an action ran again and again as the prereq of another whose turn did not come for that very reason": Plan(
+    "an action ran again and again as prereq of a target that could not start for that reason": Plan(
         states=(),
         troubles=(
             (
@@ -62,18 +62,18 @@ KEPT = {
             ),
         ),
     ),
-    "a listener whose turn was cancelled had had it": Plan(
+    "a listener whose refresh was cancelled counted as refreshed": Plan(
         states=(state("s2", meta={"retry": 2}, listen=["s7"]), state("s7", "zborrowed.present", value="other")),
         troubles=((0, "break_", "refresh s2", "busy"), (3.0, "drift", "s4", "drifted"), (0, "cancel", "s2")),
     ),
-    "an action that was not to run when its period was over was looked at again, and again": Plan(
+    "an action that was not to run after its period was checked without end": Plan(
         states=(state("s3", "zcaller.run", meta={"rerun": 60.0}, prereq=["s5"]), state("s5", "zaction.run")),
     ),
-    "a period counted from a look at the action, not from when it was done": Plan(
+    "a period started at a check of the action, not at its run": Plan(
         states=(),
         troubles=((0, "noop", True), (0, "swap", [state("s0", "zaction.run", meta={"rerun": 60.0})]), (3.1, "resume")),
     ),
-    "a second attempt asked again what was before, when the first might have changed it": Plan(
+    "a second attempt recorded the previous content again, after the first might have changed it": Plan(
         states=(),
         troubles=(
             (0, "break_", "look s0", "busy"),
@@ -91,7 +91,7 @@ KEPT = {
             ),
         ),
     ),
-    "a prereq failed for want of a value that is sent only after it": Plan(
+    "a prereq failed without a value that is sent only after its run": Plan(
         states=(
             state("s0", "zaction.run", prereq=["s3", "s4"]),
             state("s3", "zspeaker.present", value="right"),
@@ -99,11 +99,11 @@ KEPT = {
             state("s5", "zhearer.present", meta={"recv": {"value": {"id": "s3", "key": "said"}}}),
         ),
     ),
-    "an action that left in the moment in which it was looked at was taken for new, and ran": Plan(
+    "an action that left while it was checked counted as new, and ran": Plan(
         states=(state("s0", "zlent.present", value="other"), state("s4", value="right"), state("s5", "zaction.run")),
         troubles=((3.0, "recheck"), (0, "swap", [])),
     ),
-    "in noop what one would change was told again and again to those who were looked at again for that, and so on in a circle": Plan(
+    "in noop an expected change was delivered in a circle without end": Plan(
         states=(),
         troubles=(
             (0, "noop", True),
@@ -121,7 +121,7 @@ KEPT = {
             (0.1, "swap", []),
         ),
     ),
-    "a failure was told at each attempt to one that waited, and so its prereqs looked again, and found what fails": Plan(
+    "each attempt of a failing state woke a waiting one, whose prereqs then probed the failing state": Plan(
         states=(),
         troubles=(
             (0, "break_", "s3", "busy"),
@@ -139,7 +139,7 @@ KEPT = {
             (3.1, "free"),
         ),
     ),
-    "a run was cancelled when the journal could not be written, and that was nobody's to catch": Plan(
+    "the cancellation of a run that waited for the journal was caught nowhere": Plan(
         states=(),
         troubles=(
             (0, "break_", "s2", "busy for 3 s"),
@@ -155,15 +155,15 @@ KEPT = {
         ),
         stop=(0.0,),
     ),
-    "what was undone when the journal could not be written stayed to be undone": Plan(
+    "a reversal that ended while the journal could not be written stayed recorded": Plan(
         states=(state("s4", "zlent.present", meta={"reverse": True}, value="other"),),
         troubles=((0.1, "swap", []), (0, "full")),
     ),
-    "a swap that failed let what is to be undone be forgotten": Plan(
+    "a failed swap dropped reversals": Plan(
         states=(state("s4", "zlent.present", meta={"reverse": True}, value="other"),),
         troubles=((0.1, "swap", []), (0, "swap", [state("s4", "zhearer.present")]), (0, "full")),
     ),
-    "a listener had its turn when it could not have the value that it receives, and no other in that pass": Plan(
+    "a listener ran before its received value existed, and not again in that pass": Plan(
         states=(state("s4", "zplaced.present", within="s2", strict=False, value="right"),),
         troubles=(
             (0, "unwatch", "s5"),
@@ -189,7 +189,7 @@ KEPT = {
         ),
         seed=32889,
     ),
-    "a prereq and its target blamed each other, and nobody looked at them again when the true cause was gone": Plan(
+    "a prereq and its target blocked each other after the cause of their failure was gone": Plan(
         states=(state("s1", "zcaller.run"),),
         troubles=(
             (0, "break_", "s1", "busy"),
@@ -213,14 +213,14 @@ KEPT = {
             ),
         ),
     ),
-    "that a triggered action is done could not be written down, and its value was lost": Plan(
+    "the value of a triggered action was lost because the journal could not be written": Plan(
         states=(
             state("s5", "zcaller.run"),
             state("s7", "zhearer.present", meta={"recv": {"value": {"id": "s5", "key": "said"}}}),
         ),
         troubles=((0, "full"), (0, "say", "s5", "this"), (0, "swap", []), (0, "trigger", "s5")),
     ),
-    "a failure that could not be written down was pending for ever after it was over": Plan(
+    "a failure that could not be written stayed pending for ever": Plan(
         states=(
             state("s0", value="other"),
             state("s1", "zbundle.present", value="other", bundle="two", onfail_all=["s0"]),
@@ -234,7 +234,7 @@ KEPT = {
             (0, "swap", []),
         ),
     ),
-    "a sender whose value could not be written down counted as right, and its receiver ran with the value of before": Plan(
+    "a sender whose value could not be written succeeded, and its receiver ran with the old value": Plan(
         states=(
             state("s0", value="right"),
             state("s2", "zlined.present", value="right", watch_any=["s0"]),
@@ -249,7 +249,7 @@ KEPT = {
             (6.2, "mend"),
         ),
     ),
-    "one that was only kept from changing counted as changed, woke whoever needs it, and was looked at for that": Plan(
+    "a state that could not start counted as changed, woke its dependents, and was checked for that": Plan(
         states=(),
         troubles=(
             (0, "fight", "s0", 12),
@@ -270,7 +270,7 @@ KEPT = {
 
 
 KEPT_DEATHS = {
-    "a change that was made right before a kill was not told": Plan(
+    "a change directly before a kill was not delivered": Plan(
         states=(state("s3", value="other"), state("s7", value="other", listen=["s3"])),
     ),
 }

@@ -1,4 +1,4 @@
-"""What operators pause is noticed and not changed, until they resume it or its time is over; restarts and clocks that jump change nothing of that."""
+"""Pauses: drift of paused resources is noticed but not repaired, until an operator or the clock ends the pause."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A retry waits for nothing but its reason to wait; a limit builds up no debt; and there is one answer to when something is looked at."""
+"""A retry waits only as long as its reason lasts, a limit builds up no debt, and the agent shows one time."""
 
 from __future__ import annotations
 

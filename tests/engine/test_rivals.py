@@ -1,4 +1,4 @@
-"""Two resources that undo each other: what is repaired is told with the name of the other, and so is that one flaps."""
+"""Two resources that undo each other: the report of a repair, and of flapping, names the other one."""
 
 from __future__ import annotations
 
@@ -26,26 +26,26 @@ SOON = 0.01
 
 
 class SharedTask(Setting, kind="zsetting.shared"):
-    """A setting that is another's, too."""
+    """A setting that shares a thing with all others of its kind."""
 
     def uids(self) -> tuple[Uid, ...]:
-        """All of them mean one thing."""
+        """Return the shared thing."""
         return (("setting", "shared"),)
 
 
 class Part(Setting, kind="zsetting.part"):
-    """A setting that is a part of the shared one."""
+    """A setting that is a part of the shared thing."""
 
     def touches(self) -> tuple[Uid, ...]:
-        """The whole."""
+        """Return the shared thing."""
         return (("setting", "shared"),)
 
 
 class Naming(Setting, kind="zsetting.naming"):
-    """A setting whose changes name paths, as those of a directory do."""
+    """A setting whose changes name paths, like those of a directory."""
 
     async def check_apply(self, ctx: Any, apply: bool) -> bool:
-        """Told as the change of a path."""
+        """Report the change of a path."""
         right = await super().check_apply(ctx, apply)
         if not right:
             ctx.report.changes = {"/shared/x": {"mode": "0644"}}
@@ -53,10 +53,10 @@ class Naming(Setting, kind="zsetting.naming"):
 
 
 class Removing(Setting, kind="zsetting.removing"):
-    """A setting whose changes tell of a removed tree."""
+    """A setting whose changes report a removed tree."""
 
     async def check_apply(self, ctx: Any, apply: bool) -> bool:
-        """Told as the removal of a path."""
+        """Report the removal of a path."""
         right = await super().check_apply(ctx, apply)
         if not right:
             ctx.report.changes = {"removed": "/shared"}
@@ -64,10 +64,10 @@ class Removing(Setting, kind="zsetting.removing"):
 
 
 class Odd(Setting, kind="zsetting.odd"):
-    """A setting whose changes are not those of paths."""
+    """A setting whose changes have a form of their own."""
 
     async def check_apply(self, ctx: Any, apply: bool) -> bool:
-        """Told in ways of its own."""
+        """Report a change in a form of its own."""
         right = await super().check_apply(ctx, apply)
         if not right:
             ctx.report.changes = {"removed": [{"of": 1}, None], 5: "/shared"}
@@ -75,34 +75,34 @@ class Odd(Setting, kind="zsetting.odd"):
 
 
 class Below(Setting, kind="zsetting.below"):
-    """A file below that."""
+    """A file below that path."""
 
     def uids(self) -> tuple[Uid, ...]:
-        """A path."""
+        """Return a path."""
         return (("path", "/shared/x"),)
 
 
 class Erring(Setting, kind="zsetting.erring"):
-    """One that cannot say what it is about."""
+    """A setting with a bug in `touches`."""
 
     def touches(self) -> tuple[Uid, ...]:
-        """A bug."""
+        """Raise an error."""
         raise ZeroDivisionError
 
 
 class Asked(Setting, kind="zsetting.asked"):
-    """One that counts how often it is asked what it is about."""
+    """A setting that counts the calls of `touches`."""
 
     times: ClassVar[Counter[str]] = Counter()
 
     def touches(self) -> tuple[Uid, ...]:
-        """Nothing else."""
+        """Count the call."""
         self.times[self.name] += 1
         return ()
 
 
 async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
-    """A moment later, have one setting drift, and wait until it is repaired; the outcome."""
+    """After a moment, make a setting drift and wait until it is repaired; return the outcome."""
     await bench.elapse(SOON)
     machine.drift(name)
     await bench.until(lambda _: machine.settings[name] == "right")
@@ -122,7 +122,7 @@ async def started(bench: Bench, *kinds: str, **options: Any) -> AsyncIterator[En
 
 
 async def flapping(bench: Bench, machine: Machine, kinds: tuple[str, str], pause: float) -> list[str]:
-    """What the notices say when `a` and `b` drift in turn, with a pause between."""
+    """Make `a` and `b` drift in turn, with a pause between; return the texts of the notices about flapping."""
     async with started(bench, *kinds) as engine:
         for _ in range(4):
             for name in "ab":
@@ -131,24 +131,26 @@ async def flapping(bench: Bench, machine: Machine, kinds: tuple[str, str], pause
     return [notice.text for notice in bench.notices("flapping")]
 
 
-async def test_who_undoes_it_is_named_when_one_flaps(bench: Bench, machine: Machine) -> None:
-    """Each of the two names the other, and what to do."""
+async def test_a_notice_about_flapping_names_the_other_resource(bench: Bench, machine: Machine) -> None:
+    """Each of the two notices names the other resource and says what to do."""
     ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), SOON)
 
     assert "in 60 s; zsetting.shared[b] undoes it: keep one of the two. From now on" in ours
     assert "in 60 s; zsetting.shared[a] undoes it: keep one of the two. From now on" in theirs
 
 
-async def test_one_that_repairs_the_same_at_other_times_is_only_suspected(bench: Bench, machine: Machine) -> None:
-    """No change of the one came just before a drift of the other."""
+async def test_a_resource_that_changes_the_same_at_other_times_is_only_suspected(
+    bench: Bench, machine: Machine
+) -> None:
+    """None of its changes came just before a drift of the other resource."""
     ours, theirs = await flapping(bench, machine, (SharedTask.kind, SharedTask.kind), 2 * MOMENT)
 
     assert "in 60 s; perhaps zsetting.shared[b] undoes it: keep one. From now on" in ours
     assert "in 60 s; perhaps zsetting.shared[a] undoes it: keep one. From now on" in theirs
 
 
-async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machine: Machine) -> None:
-    """However busy it is: then it is somebody who is not the agent."""
+async def test_a_resource_that_changes_something_else_is_not_named(bench: Bench, machine: Machine) -> None:
+    """However often it is repaired: then something outside the agent undoes the repairs."""
     texts = await flapping(bench, machine, ("zsetting.present", "zsetting.present"), SOON)
 
     assert len(texts) == 2
@@ -171,10 +173,13 @@ async def test_one_that_repairs_something_else_is_not_named(bench: Bench, machin
         (Odd, Below, False),
     ],
 )
-async def test_a_repair_names_who_undid_the_one_before(
+async def test_a_repair_names_the_resource_that_undid_the_previous_one(
     bench: Bench, machine: Machine, one: Any, other: Any, meet: bool
 ) -> None:
-    """Perhaps at first, certainly from the second time in a row, if both have something in common; two parts of one thing do not."""
+    """At first as a suspicion, from the second time on as a fact, if both have something in common.
+
+    Two parts of one thing have not.
+    """
     async with started(bench, one.kind, other.kind) as engine:
         for said in ("perhaps undone by ", "undone by "):
             await bench.elapse(10)
@@ -182,8 +187,10 @@ async def test_a_repair_names_who_undid_the_one_before(
             assert (await drift(bench, machine, engine, "b")).undone == (f"{said}{one.kind}[a]" if meet else "")
 
 
-async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, machine: Machine) -> None:
-    """More than a moment after a change; or when both are noticed at once, so that neither has undone the other."""
+async def test_no_resource_is_named_for_a_change_long_before_or_for_simultaneous_drift(
+    bench: Bench, machine: Machine
+) -> None:
+    """A change counts for a moment; and resources that drift at the same time have not undone each other."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         await bench.elapse(MOMENT + 0.1)
@@ -197,16 +204,16 @@ async def test_nobody_is_named_for_what_came_long_after_or_before(bench: Bench, 
         assert [vertex.last.outcome.undone for vertex in engine.view.graph] == ["", ""]
 
 
-async def test_a_change_before_its_own_last_repair_is_not_what_undid_that(bench: Bench, machine: Machine) -> None:
-    """The repair has seen that change already; what came after it is somebody else's."""
+async def test_a_change_before_the_last_repair_has_not_undone_it(bench: Bench, machine: Machine) -> None:
+    """That repair has seen the change already, so something else caused the later drift."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         assert (await drift(bench, machine, engine, "b")).undone
         assert (await drift(bench, machine, engine, "b")).undone == ""
 
 
-async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Bench, machine: Machine) -> None:
-    """Its change is seen before it has ended."""
+async def test_a_run_that_has_changed_something_and_continues_is_named(bench: Bench, machine: Machine) -> None:
+    """Its change is visible before its end."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         machine.hold("apply a")
         machine.drift("a")
@@ -217,8 +224,8 @@ async def test_a_run_that_has_changed_something_and_goes_on_is_named(bench: Benc
         await engine.settle()
 
 
-async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(bench: Bench, machine: Machine) -> None:
-    """One that has begun to run and has not come to its look yet has changed nothing, whatever it did last."""
+async def test_the_current_run_is_not_named_for_changes_of_an_earlier_one(bench: Bench, machine: Machine) -> None:
+    """A run that has not reached its check has changed nothing."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         await bench.elapse(10)
@@ -229,16 +236,21 @@ async def test_what_a_run_before_has_changed_is_not_taken_for_the_present_one(be
 
 
 async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
+<<<<<<< HEAD
     """Have `b` drift while `a` is at work; its outcome."""
     vertex = engine.view.graph.by_identity["zsetting.shared[b]"]
+=======
+    """Make `b` drift while `a` runs; return the outcome of `b`."""
+    vertex = engine._graph.by_identity["zsetting.shared[b]"]
+>>>>>>> b307276 (tests/engine: titles and docstrings say what is shown, in plain English (second part))
     before = vertex.last.outcome
     machine.drift("b")
     await bench.until(lambda _: vertex.last.outcome is not before)
     return vertex.last.outcome
 
 
-async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> None:
-    """In one line, in the fields of the line, in what is kept, and when an operator asks."""
+async def test_log_history_and_why_name_the_other_resource(bench: Bench, machine: Machine) -> None:
+    """In the text and the fields of the log line, in the history, and in `why`."""
     async with started(bench, SharedTask.kind, SharedTask.kind) as engine:
         await drift(bench, machine, engine, "a")
         outcome = await drift(bench, machine, engine, "b")
@@ -256,8 +268,8 @@ async def test_log_history_and_why_tell_it(bench: Bench, machine: Machine) -> No
         )
 
 
-async def test_a_repair_asks_no_other_resource_what_it_is_about(bench: Bench, machine: Machine) -> None:
-    """However many have been changed a moment ago: they are compared by what was known when they were changed."""
+async def test_a_repair_calls_no_code_of_other_resources(bench: Bench, machine: Machine) -> None:
+    """However many have changed recently: what they touch was recorded with their change."""
     names = [f"n{number}" for number in range(50)]
     async with bench.running(*(state(name, Asked.kind) for name in names)) as engine:
         Asked.times.clear()
@@ -273,7 +285,7 @@ UIDS = st.frozensets(st.sampled_from([("path", f"/{name}") for name in "abcdef"]
 def test_a_change_is_found_by_what_it_affects(
     drawn: list[tuple[frozenset[Uid], frozenset[Uid], bool]], own: frozenset[Uid], touched: frozenset[Uid]
 ) -> None:
-    """The index yields the same changes, in the same order, as a search through the last ones."""
+    """The index yields the same changes, in the same order, as a search through all."""
     changes = [
         Change(f"c{number}", 0.0, float(number), one, other, frozenset({"/r"} if removes else ()))
         for number, (one, other, removes) in enumerate(drawn)

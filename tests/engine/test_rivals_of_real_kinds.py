@@ -1,4 +1,4 @@
-"""Which of the real kinds have something in common though they do not go by the same name, and which have not."""
+"""Pairs of real kinds that can undo each other under different names, and pairs that cannot."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ APART = [
 def things(
     *declarations: Any, changes: frozenset[Uid] = frozenset(), removed: frozenset[str] = frozenset()
 ) -> list[Change]:
-    """The two of a pair, as what has changed."""
+    """Return what the two resources of a pair touch."""
     pairs = zip(declarations[::3], declarations[1::3], declarations[2::3], strict=True)
     resources = [(kind, _declared(kind, name, given)) for kind, name, given in pairs]
     return [
@@ -70,7 +70,7 @@ def _declared(kind: str, name: str, given: dict[str, Any]) -> Resource:
 
 @pytest.mark.parametrize("pair", MEET, ids=lambda pair: f"{pair[0]} and {pair[3]} {pair[4]}")
 def test_these_can_undo_each_other(pair: Any) -> None:
-    """Whichever comes first."""
+    """In either order."""
     one, other = things(*pair)
 
     assert _meet(one, other)
@@ -78,16 +78,16 @@ def test_these_can_undo_each_other(pair: Any) -> None:
 
 
 @pytest.mark.parametrize("pair", APART, ids=lambda pair: f"{pair[0]} and {pair[3]} {pair[4]}")
-def test_these_have_nothing_in_common(pair: Any) -> None:
-    """Two parts of one file, users of one group, what lies in a directory, and who owns a file."""
+def test_these_cannot_undo_each_other(pair: Any) -> None:
+    """Two parts of one file, users of one group, a directory and a file in it, a file and its owner."""
     one, other = things(*pair)
 
     assert not _meet(one, other)
     assert not _meet(other, one)
 
 
-def test_a_directory_meets_the_files_that_it_has_changed_or_removed() -> None:
-    """And no others, though they lie in it."""
+def test_a_directory_can_undo_files_that_it_has_changed_or_removed() -> None:
+    """It cannot undo the other files in it."""
     directory, file, other = things(
         "file.directory", "/srv", {}, "file.managed", "/srv/x", {}, "file.managed", "/srv/y", {}
     )

@@ -1,4 +1,4 @@
-"""A recheck of many resources is marked a slice at a time: it holds up nothing else, and leaves out nothing."""
+"""Rechecks mark vertices in slices: they delay nothing else and leave out nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ NAMES = [f"s{number:04}" for number in range(5 * SLICE)]
 
 
 def looks(machine: Machine) -> list[str]:
-    """Names of what was looked at, in order."""
+    """Return the names of the checked settings, in order."""
     return [line.removeprefix("check ") for line in machine.log if line.startswith("check ")]
 
 
 async def test_a_recheck_marks_a_slice_in_each_callback(bench: Bench, machine: Machine) -> None:
-    """When it returns, one slice is to be looked at; all of them are looked at once, in order, in one pass."""
+    """When `recheck` returns, one slice is marked. All vertices are checked once, in order, in one pass."""
     async with bench.running(*map(state, NAMES)) as engine:
         bench.forget()
         engine.recheck("recheck")
@@ -30,7 +30,7 @@ async def test_a_recheck_marks_a_slice_in_each_callback(bench: Bench, machine: M
 
 
 async def test_a_pass_does_not_end_between_two_slices(bench: Bench) -> None:
-    """What was marked may have settled before the rest is marked."""
+    """The marked vertices may be settled before the rest is marked."""
     async with bench.running(*map(state, NAMES), workers=2 * SLICE) as engine:
         bench.forget()
         engine.recheck()
@@ -40,8 +40,8 @@ async def test_a_pass_does_not_end_between_two_slices(bench: Bench) -> None:
         assert len({outcome.identity for outcome in ended.record.outcomes}) == len(NAMES)
 
 
-async def test_a_second_recheck_looks_at_everything_again(bench: Bench, machine: Machine) -> None:
-    """Also at what the first has looked at already."""
+async def test_a_second_recheck_checks_everything_again(bench: Bench, machine: Machine) -> None:
+    """Even what the first has checked already."""
     async with bench.running(*map(state, NAMES)) as engine:
         engine.recheck()
         while "s0000" not in looks(machine)[len(NAMES) :]:
@@ -53,8 +53,8 @@ async def test_a_second_recheck_looks_at_everything_again(bench: Bench, machine:
         assert set(looks(machine)) == set(NAMES)
 
 
-async def test_new_states_in_the_middle_of_a_recheck(bench: Bench, machine: Machine) -> None:
-    """What stays is looked at once; what has left is not looked at any more."""
+async def test_a_swap_during_a_recheck(bench: Bench, machine: Machine) -> None:
+    """Vertices that stay are checked once; removed ones are not checked."""
     async with bench.running(*map(state, NAMES)) as engine:
         bench.forget()
         engine.recheck()
@@ -64,8 +64,8 @@ async def test_new_states_in_the_middle_of_a_recheck(bench: Bench, machine: Mach
         assert sorted(looks(machine)) == NAMES[:-1]
 
 
-async def test_a_stop_in_the_middle_of_a_recheck(bench: Bench, machine: Machine) -> None:
-    """Nothing more is marked."""
+async def test_a_stop_during_a_recheck(bench: Bench, machine: Machine) -> None:
+    """No more vertices are marked."""
     async with bench.running(*map(state, NAMES)) as engine:
         bench.forget()
         engine.recheck()

@@ -1,4 +1,4 @@
-"""A run beside the engine changes what the engine cares for as well: the engine leaves that alone, and takes over what is left of it."""
+"""A one-shot run beside the agent. The engine leaves its current resource alone, and delivers what the run has not."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EDGE = (CONF, SERVICE, "watch")
 
 
 async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, JournalSession]:
-    """An engine with nothing to do, and what it is told of a run beside it."""
+    """Return an idle engine, and the session through which it learns of a run beside it."""
     bench.machine.settings |= {"conf": "right", "svc": "right", "other": "right"}
     engine = bench.engine()
     await engine.swap(compilation(state("conf"), state("svc", **{way: ["conf"]}), state("other")), "start")
@@ -27,7 +27,7 @@ async def calm(bench: Bench, *, way: str = "watch") -> tuple[Engine, JournalSess
 
 
 async def take(session: JournalSession, operation: str, *arguments: object) -> None:
-    """The run says so, and waits for the answer to an intent."""
+    """Send a message of the run, and wait for the answer to an intent."""
     answered: asyncio.Future[dict[str, str]] = asyncio.get_running_loop().create_future()
     session.take(message(operation, *arguments).partition(b"\n")[2], answered.set_result)
     if operation == "intend":
@@ -35,8 +35,8 @@ async def take(session: JournalSession, operation: str, *arguments: object) -> N
 
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
-async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(bench: Bench, way: str) -> None:
-    """Not before, whatever happens to it; all else goes on."""
+async def test_the_engine_delivers_what_a_run_has_not_delivered(bench: Bench, way: str) -> None:
+    """After the end of the run, and not before; all other work continues."""
     engine, session = await calm(bench, way=way)
     edge = (CONF, SERVICE, way)
     await take(session, "intend", CONF, [edge])
@@ -57,8 +57,8 @@ async def test_what_a_run_has_not_delivered_the_engine_delivers_when_it_ends(ben
     await engine.stop()
 
 
-async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> None:
-    """Its service was started anew by the run itself."""
+async def test_the_engine_does_not_repeat_deliveries_of_a_run(bench: Bench) -> None:
+    """The run has restarted the service itself."""
     engine, session = await calm(bench)
     await take(session, "intend", CONF, [EDGE])
     bench.machine.touch("conf")
@@ -73,8 +73,8 @@ async def test_what_a_run_has_delivered_is_not_delivered_again(bench: Bench) -> 
     await engine.stop()
 
 
-async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Bench) -> None:
-    """Its intent counts as the change."""
+async def test_the_intent_of_a_run_that_ends_during_a_change_counts_as_the_change(bench: Bench) -> None:
+    """Its subscribers are refreshed."""
     engine, session = await calm(bench)
     await take(session, "intend", CONF, [EDGE])
     await bench.elapse(100)
@@ -86,8 +86,8 @@ async def test_a_run_that_ends_in_the_middle_of_a_change_has_made_it(bench: Benc
     await engine.stop()
 
 
-async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench: Bench) -> None:
-    """However long that takes, there is one at a time; intents for other resources, and all else that the run tells, are not held up."""
+async def test_a_run_waits_until_the_engine_has_finished_the_same_resource(bench: Bench) -> None:
+    """However long that takes. Intents for other resources and all other messages are not delayed."""
     engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
@@ -107,8 +107,8 @@ async def test_a_run_begins_when_the_engine_is_done_with_the_same_resource(bench
 
 
 @pytest.mark.parametrize("how", ["the run is killed", "the run gives up"])
-async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
-    """The engine's own intent stays, and its own change counts once."""
+async def test_a_run_that_stops_waiting_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
+    """The intent of the engine stays, and its change counts once."""
     engine, session = await calm(bench)
     bench.machine.hold("apply conf")
     bench.machine.drift("conf")
@@ -131,8 +131,8 @@ async def test_who_does_not_wait_any_more_for_the_engine_has_changed_nothing(ben
     await engine.stop()
 
 
-async def test_new_states_leave_alone_what_a_run_is_at(bench: Bench) -> None:
-    """The states were edited, and both take them over at the same time."""
+async def test_a_swap_leaves_the_current_resource_of_a_run_alone(bench: Bench) -> None:
+    """The states were edited, and both apply them at the same time."""
     engine, session = await calm(bench)
     await take(session, "intend", CONF, [EDGE])
     await engine.swap(compilation(state("conf", value="new"), state("svc", watch=["conf"])))

@@ -1,4 +1,4 @@
-"""Semaphores: how many of those that name one run at once, on top of what the graph and the workers allow."""
+"""Semaphores: how many of the states that name one run at once, besides the limits of the graph and the workers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.resources.meta import Meta
 
 
 def limited(*names: str, sema: object) -> tuple:
-    """States that name the semaphore, in order."""
+    """Return states that name the semaphore, in order."""
     return tuple(state(name, meta={"sema": sema, "parallel": True}) for name in names)
 
 
@@ -31,15 +31,15 @@ async def most(bench: Bench, machine: Machine, states: tuple, expected: int) -> 
 
 
 @pytest.mark.parametrize(("sema", "expected"), [("disk", 1), ("disk:2", 2), (["disk:3", "net:2"], 2), ([], 5)])
-async def test_so_many_run_at_once_as_the_semaphore_has_places(
+async def test_a_semaphore_limits_the_number_of_runs(
     bench: Bench, machine: Machine, sema: object, expected: int
 ) -> None:
-    """One without a number; the least of several."""
+    """One run if it has no number; the smallest number of several semaphores."""
     await most(bench, machine, limited("a", "b", "c", "d", "e", sema=sema), expected)
 
 
-async def test_one_that_waits_does_not_hold_back_others(bench: Bench, machine: Machine) -> None:
-    """After the first pass whoever needs no place goes on."""
+async def test_a_state_that_waits_for_a_semaphore_does_not_delay_others(bench: Bench, machine: Machine) -> None:
+    """After the first pass, states without the semaphore run."""
     async with bench.running(*limited("a", "b", sema="disk"), state("c", meta={"parallel": True}), workers=4) as engine:
         bench.forget()
         machine.hold("a")
@@ -56,8 +56,8 @@ async def test_one_that_waits_does_not_hold_back_others(bench: Bench, machine: M
         assert machine.settings == dict.fromkeys("abc", "right")
 
 
-async def test_a_place_is_given_back_by_a_run_that_was_cancelled(bench: Bench, machine: Machine) -> None:
-    """A swap, or whatever else ends a run."""
+async def test_a_cancelled_run_releases_its_semaphore(bench: Bench, machine: Machine) -> None:
+    """A swap cancels it."""
     machine.hold("a")
     async with bench.starting(*limited("a", "b", sema="disk"), workers=4, stop_timeout=1) as engine:
         await bench.elapse()
@@ -68,8 +68,8 @@ async def test_a_place_is_given_back_by_a_run_that_was_cancelled(bench: Bench, m
         assert machine.settings == {"b": "right"}
 
 
-async def test_a_run_that_waits_for_a_place_can_be_stopped(bench: Bench, machine: Machine) -> None:
-    """It has not begun: there is nothing to wait for."""
+async def test_a_stop_does_not_wait_for_a_semaphore(bench: Bench, machine: Machine) -> None:
+    """The run that needs it has not started."""
     machine.hold("a")
     async with bench.starting(*limited("a", "b", sema="disk"), workers=4, stop_timeout=1):
         await bench.elapse()
@@ -78,14 +78,14 @@ async def test_a_run_that_waits_for_a_place_can_be_stopped(bench: Bench, machine
 
 
 @pytest.mark.parametrize("name", ["4", "4:2", "", "a:0", "a:b", "a b", ":2", 4])
-def test_what_is_no_semaphore_is_refused(name: object) -> None:
-    """A number alone would look like a limit, which it is not."""
+def test_a_semaphore_needs_a_name(name: object) -> None:
+    """A number alone would look like a limit."""
     with pytest.raises(ValidationError, match="not a semaphore"):
         Meta(sema=[name])
 
 
-async def test_members_of_a_batch_take_one_place_together(bench: Bench, machine: Machine) -> None:
-    """They are one run; whoever else names the semaphore waits until the last of them has ended."""
+async def test_members_of_a_batch_take_a_semaphore_once(bench: Bench, machine: Machine) -> None:
+    """They are one run. Other states with the semaphore wait until the last member has ended."""
     meta = {"sema": ["disk"]}
     machine.hold("together")
     async with bench.starting(

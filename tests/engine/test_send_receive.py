@@ -1,4 +1,4 @@
-"""Send and receive: what one resource has found or made becomes an argument of another."""
+"""Send and receive: a value that one resource has found or made becomes an argument of another."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from holdfast.agent.engine.model.events import Ran
 
 
 class Source(Sendable, Setting, kind="zsource.present"):
-    """A setting that sends what it is."""
+    """A setting that sends its value."""
 
     sends: ClassVar[Mapping[str, type]] = {"now": str, "count": int}
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Send what the machine says, if it says anything."""
+        """Send what the machine has for this setting, if anything."""
         right = await super().check_apply(ctx, apply)
         if f"silent {self.name}" not in self.machine.broken and (right or apply):
             ctx.send(now=self.machine.settings[f"says {self.name}"], count=1)
@@ -32,14 +32,14 @@ class Sink(Recvable, Setting, kind="zsink.present"):
     """A setting whose value is received."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Remember what was new."""
+        """Note which received values are new."""
         new = [name for name, got in ctx.report.received.items() if got.changed]
         self.machine.log.append(f"new {self.name} {' '.join(new)}")
         return await super().check_apply(ctx, apply)
 
 
 class Choosy(Recvable, Setting, kind="zchoosy.present"):
-    """A setting that takes not every value, and says which it does not take."""
+    """A setting that refuses a value, with an error that contains the value."""
 
     @field_validator("value")
     @classmethod
@@ -50,28 +50,28 @@ class Choosy(Recvable, Setting, kind="zchoosy.present"):
 
 
 class Relay(Sendable, Recvable, Setting, kind="zrelay.present"):
-    """A setting that sends what it has received."""
+    """A setting that sends the value it has received."""
 
     sends: ClassVar[Mapping[str, type]] = {"what": str}
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Pass it on."""
+        """Send the received value."""
         ctx.send(what=self.value)
         return await super().check_apply(ctx, apply)
 
 
 class Once(Recvable, Resource, kind="zonce.run"):
-    """An action that takes what it does from another."""
+    """An action whose argument is received."""
 
     machine: ClassVar[Machine]
     what: str = "nothing"
 
     def action(self) -> bool:
-        """It cannot tell."""
+        """It is an action."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do it."""
+        """Note the received value."""
         if apply:
             Setting.machine.log.append(f"once {self.what}")
         ctx.report.changes = {"ran": True}
@@ -79,16 +79,16 @@ class Once(Recvable, Resource, kind="zonce.run"):
 
 
 class Told(Sendable, Resource, kind="ztold.run"):
-    """An action that sends what the machine says."""
+    """An action that sends a value."""
 
     sends: ClassVar[Mapping[str, type]] = {"now": str}
 
     def action(self) -> bool:
-        """It cannot tell."""
+        """It is an action."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Say it."""
+        """Send what the machine has for this action."""
         if apply:
             Setting.machine.log.append(f"told {self.name}")
             await Setting.machine.gate(f"told {self.name}")
@@ -98,27 +98,27 @@ class Told(Sendable, Resource, kind="ztold.run"):
 
 
 class Liar(Resource, kind="zliar.present"):
-    """Sends what it has not declared."""
+    """A kind that sends a value it has not declared."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Lie."""
+        """Send an undeclared value."""
         ctx.send(truth=1)
         return True
 
 
 class Confused(Sendable, Resource, kind="zconfused.present"):
-    """Sends another type than it has declared."""
+    """A kind that sends a value of another type than declared."""
 
     sends: ClassVar[Mapping[str, type]] = {"count": int}
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Err."""
+        """Send a value of the wrong type."""
         ctx.send(count="many")
         return True
 
 
 def source(name: str = "a", **spec: Any) -> tuple:
-    """A sender."""
+    """Declare a sender."""
     return state(name, "zsource.present", **spec)
 
 
@@ -131,32 +131,32 @@ def sink(
     key: str = "now",
     **spec: Any,
 ) -> tuple:
-    """A receiver."""
+    """Declare a receiver."""
     meta = {**spec.pop("meta", {}), "recv": {argument: {"zsource": sender, "key": key}}}
     return state(name, kind, meta=meta, recv=[sender], **spec)
 
 
 @pytest.fixture
 def bench(machine: Machine, tmp_path: Path) -> Bench:
-    """An engine bench with a journal on disk."""
+    """Return a bench whose journal is a file."""
     machine.settings["says a"] = "hello"
     return Bench(machine, tmp_path / "journal.db")
 
 
 def applied(machine: Machine) -> list[str]:
-    """What was changed, by whom."""
+    """Return the changes so far."""
     return [line for line in machine.log if line.startswith(("apply", "once"))]
 
 
-async def test_a_receiver_has_what_was_sent_when_it_runs(bench: Bench, machine: Machine) -> None:
+async def test_a_receiver_runs_with_the_sent_value(bench: Bench, machine: Machine) -> None:
     """Its declaration stays as it is."""
     async with bench.running(source(), sink()) as engine:
         assert machine.settings["b"] == "hello"
         assert engine.view.graph.by_identity["zsink.present[b]"].resource.value == "right"
 
 
-async def test_a_value_that_changes_makes_the_receiver_run(bench: Bench, machine: Machine) -> None:
-    """Though the sender itself changed nothing; and one that does not, does not."""
+async def test_a_changed_value_runs_the_receiver(bench: Bench, machine: Machine) -> None:
+    """Even if the sender itself changed nothing. The same value does not run it."""
     async with bench.running(source(), sink()) as engine:
         bench.forget()
 
@@ -171,8 +171,8 @@ async def test_a_value_that_changes_makes_the_receiver_run(bench: Bench, machine
         assert applied(machine) == ["apply b"]
 
 
-async def test_a_value_counts_as_changed_until_a_run_with_it_ends_well(bench: Bench, machine: Machine) -> None:
-    """Through failures, and not beyond."""
+async def test_a_value_counts_as_changed_until_a_run_with_it_succeeds(bench: Bench, machine: Machine) -> None:
+    """Through failures, and no longer."""
     machine.broken["b"] = Permanent("no")
     async with bench.running(source(), sink()) as engine:
         engine.recheck()
@@ -191,8 +191,8 @@ async def test_a_value_counts_as_changed_until_a_run_with_it_ends_well(bench: Be
         ]
 
 
-async def test_after_a_restart_it_is_neither_new_nor_lost(bench: Bench, machine: Machine) -> None:
-    """The receiver may run before the sender has said it again."""
+async def test_after_a_restart_a_value_is_neither_new_nor_lost(bench: Bench, machine: Machine) -> None:
+    """The receiver may run before the sender has sent it again."""
     async with bench.starting(source(), sink()) as engine:
         await engine.settle()
     bench.forget()
@@ -203,7 +203,7 @@ async def test_after_a_restart_it_is_neither_new_nor_lost(bench: Bench, machine:
         assert "new b " in machine.log
 
 
-async def test_an_action_that_is_done_runs_again_for_a_new_value(bench: Bench, machine: Machine) -> None:
+async def test_a_finished_action_runs_again_for_a_new_value(bench: Bench, machine: Machine) -> None:
     """And only then."""
     async with bench.running(source(), sink(kind="zonce.run", argument="what")) as engine:
         engine.recheck()
@@ -216,8 +216,8 @@ async def test_an_action_that_is_done_runs_again_for_a_new_value(bench: Bench, m
         assert applied(machine) == ["apply a", "once hello", "once goodbye"]
 
 
-async def test_one_that_has_been_sent_nothing_fails_and_says_whom_it_waits_for(bench: Bench, machine: Machine) -> None:
-    """The sender ran well, and sent nothing."""
+async def test_a_receiver_without_a_value_fails_and_names_the_sender(bench: Bench, machine: Machine) -> None:
+    """The sender succeeded and sent nothing."""
     machine.broken["silent a"] = Permanent("")
     async with bench.running(source(), sink()) as engine:
         assert bench.outcomes("b")[0].result is False
@@ -228,8 +228,8 @@ async def test_one_that_has_been_sent_nothing_fails_and_says_whom_it_waits_for(b
         assert machine.settings["b"] == "hello"
 
 
-async def test_a_sender_that_fails_keeps_the_receiver_from_running(bench: Bench, machine: Machine) -> None:
-    """As one that is required does."""
+async def test_a_failed_sender_blocks_the_receiver(bench: Bench, machine: Machine) -> None:
+    """As `require` does."""
     machine.broken["a"] = Permanent("no")
     async with bench.running(source(), sink()):
         assert (bench.outcomes("b")[0].reason, bench.outcomes("b")[0].because) == (
@@ -238,8 +238,8 @@ async def test_a_sender_that_fails_keeps_the_receiver_from_running(bench: Bench,
         )
 
 
-async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Machine) -> None:
-    """The sender would run first."""
+async def test_in_noop_a_value_that_would_be_sent_is_unknown(bench: Bench, machine: Machine) -> None:
+    """The sender would have to run first."""
     async with bench.running(source(), sink(), noop=True, watch=False):
         outcome = bench.outcomes("b")[0]
         assert (outcome.result, outcome.comment) == (
@@ -249,8 +249,8 @@ async def test_in_noop_what_would_be_sent_is_unknown(bench: Bench, machine: Mach
         assert "b" not in machine.settings
 
 
-async def test_who_receives_from_one_that_may_not_act_is_told_so(bench: Bench, machine: Machine) -> None:
-    """The sender alone is in noop: there is nothing that the other could act with."""
+async def test_a_receiver_of_a_sender_in_noop_reports_the_missing_value(bench: Bench, machine: Machine) -> None:
+    """Only the sender is in noop."""
     async with bench.running(source(meta={"noop": True}), sink()):
         assert bench.outcomes("b")[0].result is False
         assert (
@@ -259,14 +259,14 @@ async def test_who_receives_from_one_that_may_not_act_is_told_so(bench: Bench, m
         )
 
 
-async def test_in_noop_a_sender_that_is_right_sends(bench: Bench, machine: Machine) -> None:
-    """What it says is so, whoever looks."""
+async def test_in_noop_a_sender_that_is_as_declared_sends(bench: Bench, machine: Machine) -> None:
+    """It changes nothing for that."""
     machine.settings["a"] = "right"
     async with bench.running(source(), sink(), noop=True, watch=False):
         assert bench.outcomes("b")[0].changes == {"value": {"old": None, "new": "hello"}}
 
 
-async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: Bench, machine: Machine) -> None:
+async def test_an_invalid_value_fails_the_run_and_is_not_shown(bench: Bench, machine: Machine) -> None:
     """It may be a secret."""
     async with bench.running(source(), sink(argument="value", key="count")):
         outcome = bench.outcomes("b")[0]
@@ -282,15 +282,15 @@ async def test_a_value_that_does_not_fit_fails_the_run_and_is_not_shown(bench: B
         ("zconfused.present", "it is str, and declared as int"),
     ],
 )
-async def test_a_kind_that_sends_what_it_has_not_declared_is_told_at_once(bench: Bench, kind: str, text: str) -> None:
-    """Its author's mistake, not the user's."""
+async def test_a_kind_that_sends_an_undeclared_value_fails(bench: Bench, kind: str, text: str) -> None:
+    """The author of the kind made the mistake, not the user."""
     async with bench.running(state("x", kind), watch=False):
         assert bench.outcomes("x")[0].result is False
         assert text in bench.outcomes("x")[0].comment
 
 
-async def test_values_survive_a_swap_and_go_with_their_sender(bench: Bench, machine: Machine) -> None:
-    """Another sender of the same identity later begins anew."""
+async def test_values_survive_a_swap_and_leave_with_their_sender(bench: Bench, machine: Machine) -> None:
+    """A later sender of the same identity starts without them."""
     async with bench.running(source(), sink()) as engine:
         machine.broken["silent a"] = Permanent("")
         await engine.swap(compilation(source(), sink(value="other")))
@@ -304,15 +304,15 @@ async def test_values_survive_a_swap_and_go_with_their_sender(bench: Bench, mach
         assert bench.outcomes("b")[-1].comment == "zsource.present[a] has sent no now"
 
 
-async def test_a_receiver_that_is_looked_at_for_its_prereq_has_what_it_receives(bench: Bench, machine: Machine) -> None:
-    """What would be changed depends on it."""
+async def test_the_probe_of_a_receiver_uses_the_received_value(bench: Bench, machine: Machine) -> None:
+    """The expected change depends on it."""
     machine.settings["b"] = "hello"
     async with bench.running(source(), state("p", prereq=["b"]), sink()):
         assert bench.outcomes("p")[0].reason == "prereq"
 
 
-async def test_a_command_that_is_done_runs_again_for_its_first_receiver(bench: Bench, machine: Machine) -> None:
-    """What nobody received was not kept; after that it is done again."""
+async def test_a_finished_command_runs_again_for_its_first_receiver(bench: Bench, machine: Machine) -> None:
+    """Its value was not kept without a receiver. Later it does not run again."""
     machine.settings["says it"] = "hello"
     told = state("it", "ztold.run")
     async with bench.running(told) as engine:
@@ -334,14 +334,14 @@ async def test_a_command_that_is_done_runs_again_for_its_first_receiver(bench: B
         assert machine.log.count("told it") == 2
 
 
-async def test_one_shot_runs_send_and_receive_too(bench: Bench, machine: Machine) -> None:
+async def test_one_shot_runs_send_and_receive(bench: Bench, machine: Machine) -> None:
     """In the order of the requisite."""
     async with bench.running(source(), sink(), sink("c", key="now"), watch=False):
         assert (machine.settings["b"], machine.settings["c"]) == ("hello", "hello")
 
 
-async def test_a_value_that_goes_and_comes_back_while_the_receiver_runs_is_used(bench: Bench, machine: Machine) -> None:
-    """It had that one before; it is at work with the one between."""
+async def test_a_value_that_changes_and_returns_during_a_run_is_used(bench: Bench, machine: Machine) -> None:
+    """The receiver had the first value before, and runs with the one in between."""
     async with bench.running(source(), sink(), workers=4) as engine:
         machine.hold("apply b")
         for now in ("goodbye", "hello"):
@@ -356,10 +356,10 @@ async def test_a_value_that_goes_and_comes_back_while_the_receiver_runs_is_used(
         assert machine.settings["b"] == "hello"
 
 
-async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_back(
+async def test_a_receiver_that_failed_with_a_value_runs_when_the_previous_one_returns(
     bench: Bench, machine: Machine
 ) -> None:
-    """With that it last ran well, but not last of all."""
+    """Its last success had that value, its last run had not."""
     async with bench.running(source(), sink(), workers=4):
         machine.broken["b"] = Permanent("no")
         machine.settings["says a"] = "goodbye"
@@ -376,17 +376,19 @@ async def test_a_receiver_that_failed_with_a_value_runs_when_the_one_before_is_b
 
 
 @pytest.mark.parametrize("watch", [True, False])
-async def test_a_look_at_a_receiver_before_its_sender_has_run_does_not_fail(
+async def test_a_probe_of_a_receiver_before_its_sender_has_run_does_not_fail(
     bench: Bench, machine: Machine, watch: bool
 ) -> None:
-    """The prereq stands before the sender too: nobody knows yet what will be received."""
+    """The prereq comes before the sender, so the value is not known yet."""
     async with bench.running(state("p", prereq=["b"]), source(), sink(), watch=watch):
         assert [machine.settings[name] for name in "pab"] == ["right", "right", "hello"]
         assert all(event.outcome.result for event in bench.events if isinstance(event, Ran))
 
 
-async def test_a_sender_that_is_replaced_while_it_runs_is_heard_all_the_same(bench: Bench, machine: Machine) -> None:
-    """An action that is done by then is not done again to say it."""
+async def test_the_value_of_a_sender_that_is_replaced_while_it_runs_is_delivered(
+    bench: Bench, machine: Machine
+) -> None:
+    """An action that has finished does not run again to send it."""
     machine.settings["says it"] = "hello"
     receiver = state("b", "zsink.present", meta={"recv": {"value": {"ztold": "it", "key": "now"}}}, recv=["it"])
     async with bench.running(state("it", "ztold.run"), receiver, stop_timeout=60) as engine:
@@ -404,10 +406,10 @@ async def test_a_sender_that_is_replaced_while_it_runs_is_heard_all_the_same(ben
 
 
 @pytest.mark.parametrize("before", ["received", "declared"])
-async def test_an_action_that_ceases_to_receive_or_begins_to_is_another(
+async def test_an_action_that_starts_or_stops_receiving_is_a_new_one(
     bench: Bench, machine: Machine, before: str
 ) -> None:
-    """What it did last is not what it is to do now."""
+    """Its last run was a different one."""
     receiving, plain = sink(kind="zonce.run", argument="what"), state("b", "zonce.run")
     first, second = (receiving, plain) if before == "received" else (plain, receiving)
     engine = bench.engine()
@@ -422,8 +424,8 @@ async def test_an_action_that_ceases_to_receive_or_begins_to_is_another(
     await engine.stop()
 
 
-async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, machine: Machine) -> None:
-    """Mostly they say the value, and that may be a secret."""
+async def test_the_error_of_a_kind_about_a_received_value_is_not_shown(bench: Bench, machine: Machine) -> None:
+    """It may contain the value, which may be a secret."""
     async with bench.running(source(), sink(kind="zchoosy.present")):
         outcome = bench.outcomes("b")[0]
         assert outcome.result is False
@@ -433,8 +435,8 @@ async def test_a_kinds_own_words_about_a_value_are_not_repeated(bench: Bench, ma
         )
 
 
-async def test_a_receiver_that_comes_while_the_sender_runs_has_its_value(bench: Bench, machine: Machine) -> None:
-    """And one that leaves meanwhile hinders nobody."""
+async def test_a_receiver_that_is_added_while_the_sender_runs_gets_the_value(bench: Bench, machine: Machine) -> None:
+    """A receiver that leaves meanwhile causes no error."""
     machine.settings["a"] = "wrong"
     machine.hold("apply a")
     async with bench.starting(source(), sink("c")) as engine:
@@ -448,8 +450,8 @@ async def test_a_receiver_that_comes_while_the_sender_runs_has_its_value(bench: 
         assert "c" not in machine.settings
 
 
-async def test_what_a_secret_sender_sends_is_shown_by_no_receiver(bench: Bench, machine: Machine) -> None:
-    """Nor by one that receives from a receiver; `no_log` says that its output is not shown."""
+async def test_no_receiver_shows_the_value_of_a_sender_with_no_log(bench: Bench, machine: Machine) -> None:
+    """Nor does one that receives it from a receiver."""
     relay = state("b", "zrelay.present", meta={"recv": {"value": {"zsource": "a", "key": "now"}}}, recv=["a"])
     last = state("c", "zsink.present", meta={"recv": {"value": {"zrelay": "b", "key": "what"}}}, recv=["b"])
     async with bench.running(source(meta={"no_log": True}), relay, last):

@@ -1,4 +1,4 @@
-"""Several states of one thing, one after the other: the earlier ones act once, in order with what stands between; the last is kept."""
+"""Sequences: of several states of one thing, the earlier ones run once in order, and the last is maintained."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FIRST, LAST = "zsetting.present[first]", "zsetting.present[last]"
 def sequence(
     first: str = "early", work: str = "done", last: str = "late", **meta: object
 ) -> tuple[tuple[object, ...], ...]:
-    """Three states: two of the setting `it`, and one of another between."""
+    """Return three states: two of the setting `it`, and one of another setting between them."""
     return (
         state("first", name="it", value=first, superseded_by=["last"], meta=meta),
         state("work", value=work),
@@ -26,20 +26,20 @@ def sequence(
 
 
 async def settled(engine: Engine, *states: tuple[object, ...]) -> None:
-    """New states, and the end of the pass that they begin."""
+    """Swap to these states and wait for the end of the pass."""
     await engine.swap(compilation(*states))
     await engine.settle()
 
 
 def applied(machine: Machine) -> list[str]:
-    """What was changed, in order, since this was last asked."""
+    """Return the changes since the last call, in order."""
     changes = [line.removeprefix("apply ") for line in machine.log if line.startswith("apply ")]
     machine.log.clear()
     return changes
 
 
-async def test_new_states_run_in_order_and_the_last_is_kept(bench: Bench, machine: Machine) -> None:
-    """Drift is put right by the last alone; the first says by whom it is superseded, and that once."""
+async def test_new_states_run_in_order_and_the_last_is_maintained(bench: Bench, machine: Machine) -> None:
+    """Only the last repairs drift. The first reports once which state supersedes it."""
     async with bench.running(*sequence()) as engine:
         assert applied(machine) == ["it", "work", "it"]
         assert machine.settings["it"] == "late"
@@ -57,8 +57,8 @@ async def test_new_states_run_in_order_and_the_last_is_kept(bench: Bench, machin
         assert {"what": "superseded", "in": None} in explain(engine.view.graph.by_identity[FIRST], engine.view)["next"]
 
 
-async def test_a_restart_does_not_run_it_again(machine: Machine, tmp_path: Path) -> None:
-    """Not even when the last state is to be put right then."""
+async def test_a_restart_does_not_repeat_the_sequence(machine: Machine, tmp_path: Path) -> None:
+    """Even if the last state has drifted."""
     bench = Bench(machine, tmp_path / "journal")
     for found, changed in ((None, ["it", "work", "it"]), (None, []), ("drifted", ["it"])):
         machine.settings["it"] = found or machine.settings.get("it", "")
@@ -66,8 +66,8 @@ async def test_a_restart_does_not_run_it_again(machine: Machine, tmp_path: Path)
             assert applied(machine) == changed
 
 
-async def test_an_edit_of_any_state_of_the_sequence_runs_it_again(bench: Bench, machine: Machine) -> None:
-    """Of the first, of what stands between, of the last; of no other."""
+async def test_an_edit_of_any_state_repeats_the_sequence(bench: Bench, machine: Machine) -> None:
+    """An edit of the first state, of one between, or of the last; of no other state."""
     async with bench.running(*sequence(), state("other")) as engine:
         applied(machine)
 
@@ -82,8 +82,8 @@ async def test_an_edit_of_any_state_of_the_sequence_runs_it_again(bench: Bench, 
         assert machine.settings["it"] == "later"
 
 
-async def test_an_edit_waits_for_the_state_that_runs(bench: Bench, machine: Machine) -> None:
-    """Whichever of the sequence is edited, removed, or added while one runs: no two of them are at the thing at once."""
+async def test_an_edit_waits_for_the_current_run(bench: Bench, machine: Machine) -> None:
+    """Whichever state is edited, removed or added: no two runs change the thing at once."""
     edits = {
         "first": sequence(first="else"),
         "last": sequence(last="else"),
@@ -110,8 +110,8 @@ async def test_an_edit_waits_for_the_state_that_runs(bench: Bench, machine: Mach
                 assert machine.settings["it"] == {"last": "else", "alone": "early"}.get(edit, "late"), (running, edit)
 
 
-async def test_an_edit_waits_for_what_runs_between(bench: Bench, machine: Machine) -> None:
-    """Whether that is edited or removed, alone or with what stands around it: nothing is done to the thing before the work has ended."""
+async def test_an_edit_waits_for_a_state_between(bench: Bench, machine: Machine) -> None:
+    """That state or its neighbours are edited or removed; nothing changes the thing before its run has ended."""
     edits = {
         "work": sequence(work="other"),
         "work and first": sequence(first="else", work="other"),
@@ -135,8 +135,8 @@ async def test_an_edit_waits_for_what_runs_between(bench: Bench, machine: Machin
             assert machine.settings["it"] == "late", edit
 
 
-async def test_slow_work_between_is_not_overtaken(bench: Bench, machine: Machine) -> None:
-    """Whatever time it takes, and without definition order, too; `why` says who is waited for."""
+async def test_the_last_state_does_not_overtake_a_slow_one_between(bench: Bench, machine: Machine) -> None:
+    """Whatever time that takes, even without definition order. `why` names the state."""
     for ordering in ("definition", "requisites"):
         machine = Machine()
         bench = Bench(machine)
@@ -152,8 +152,8 @@ async def test_slow_work_between_is_not_overtaken(bench: Bench, machine: Machine
             assert machine.settings["it"] == "late"
 
 
-async def test_what_stands_between_waits_for_a_slow_first(bench: Bench, machine: Machine) -> None:
-    """Work does not begin before that for which it needs the first state is there."""
+async def test_states_between_wait_for_a_slow_first_state(bench: Bench, machine: Machine) -> None:
+    """They may need what it does."""
     machine.hold("it")
     async with bench.starting(*sequence(), workers=4, ordering="requisites") as engine:
         await bench.elapse(600)
@@ -164,8 +164,8 @@ async def test_what_stands_between_waits_for_a_slow_first(bench: Bench, machine:
         assert applied(machine) == ["it", "work", "it"]
 
 
-async def test_a_first_state_that_failed_is_tried_again_and_the_last_follows(bench: Bench, machine: Machine) -> None:
-    """What has not acted is still to act; it fails like any other until then, and the end is as the last says."""
+async def test_a_failed_first_state_is_tried_again_before_the_last(bench: Bench, machine: Machine) -> None:
+    """It counts as failed until then. In the end the thing is as the last state declares."""
     machine.settings["it"] = "before"
     machine.broken["look it"] = RuntimeError("no")
     async with bench.running(*sequence()) as engine:
@@ -181,8 +181,8 @@ async def test_a_first_state_that_failed_is_tried_again_and_the_last_follows(ben
         assert applied(machine) == []
 
 
-async def test_what_fails_for_ever_does_not_hold_up_the_last(bench: Bench, machine: Machine) -> None:
-    """Retries without end have the others go on."""
+async def test_endless_retries_do_not_delay_the_last_state(bench: Bench, machine: Machine) -> None:
+    """A state between fails again and again."""
     machine.broken["work"] = RuntimeError("no")
     first, _, last = sequence()
     async with bench.starting(first, state("work", meta={"retry": -1}), last):
@@ -199,8 +199,8 @@ async def test_a_one_shot_run_repeats_the_sequence_each_time(bench: Bench, machi
             assert machine.settings["it"] == "late"
 
 
-async def test_noop_says_what_the_states_would_do(bench: Bench, machine: Machine) -> None:
-    """Nothing is written down as done, so that all is done when noop ends."""
+async def test_noop_reports_what_the_states_would_do(bench: Bench, machine: Machine) -> None:
+    """No state counts as done, so all run when noop ends."""
     machine.settings["it"] = "late"
     async with bench.running(*sequence(), noop=True) as engine:
         assert applied(machine) == []
@@ -215,8 +215,8 @@ async def test_noop_says_what_the_states_would_do(bench: Bench, machine: Machine
         assert applied(machine) == ["it", "work", "it"]
 
 
-async def test_a_state_that_has_acted_hears_nothing(bench: Bench, machine: Machine) -> None:
-    """A change of what it watches or listens to would undo what the last state keeps."""
+async def test_a_superseded_state_is_not_refreshed(bench: Bench, machine: Machine) -> None:
+    """A refresh would undo what the last state declares."""
     for requisite in ("watch", "listen"):
         machine = Machine()
         bench = Bench(machine)
@@ -235,8 +235,8 @@ async def test_a_state_that_has_acted_hears_nothing(bench: Bench, machine: Machi
             assert machine.settings["it"] == "late"
 
 
-async def test_those_who_require_it_go_on(bench: Bench, machine: Machine) -> None:
-    """It counts as right when it has acted; a failure of what it requires itself does not matter any more."""
+async def test_dependents_of_a_superseded_state_run(bench: Bench, machine: Machine) -> None:
+    """It counts as successful after its run, even if its own targets fail later."""
     states = (
         state("base"),
         state("first", name="it", value="early", superseded_by=["last"], require=["base"]),
@@ -256,8 +256,8 @@ async def test_those_who_require_it_go_on(bench: Bench, machine: Machine) -> Non
         assert {row["identity"]: row["state"] for row in engine.status()}[FIRST] == "superseded"
 
 
-async def test_an_operator_may_have_it_act_again(bench: Bench, machine: Machine) -> None:
-    """And the last follows."""
+async def test_an_operator_can_trigger_a_superseded_state(bench: Bench, machine: Machine) -> None:
+    """The last state follows."""
     async with bench.running(*sequence()) as engine:
         applied(machine)
         engine.trigger(FIRST)
@@ -267,8 +267,8 @@ async def test_an_operator_may_have_it_act_again(bench: Bench, machine: Machine)
         assert machine.settings["it"] == "late"
 
 
-async def test_a_state_that_nothing_supersedes_any_more_is_kept(bench: Bench, machine: Machine) -> None:
-    """And one that is superseded from now on is not, once it has acted."""
+async def test_a_state_that_is_no_longer_superseded_is_maintained(bench: Bench, machine: Machine) -> None:
+    """A state that becomes superseded runs once and is no longer maintained."""
     async with bench.running(*sequence()) as engine:
         await settled(engine, state("first", name="it", value="early"), state("work", value="done"))
         assert machine.settings["it"] == "early"
@@ -281,8 +281,8 @@ async def test_a_state_that_nothing_supersedes_any_more_is_kept(bench: Bench, ma
         assert machine.settings["it"] == "late"
 
 
-async def test_several_in_a_row_act_each_in_its_turn(bench: Bench, machine: Machine) -> None:
-    """One, another, and the first again."""
+async def test_more_than_two_states_run_in_order(bench: Bench, machine: Machine) -> None:
+    """One value, another, and the first again."""
     async with bench.running(
         state("one", name="it", value="a", superseded_by=["two"]),
         state("two", name="it", value="b", superseded_by=["three"]),
@@ -295,7 +295,7 @@ async def test_several_in_a_row_act_each_in_its_turn(bench: Bench, machine: Mach
 
 
 def outcome(event: Event, name: str, cause: str) -> bool:
-    """One that has changed something for this cause."""
+    """Return whether an event reports a change by this state for this cause."""
     found = getattr(event, "outcome", None)
     return (
         not isinstance(event, Notice)

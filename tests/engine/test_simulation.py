@@ -1,7 +1,7 @@
-"""Lives of the engine in virtual time: random states and troubles, with what must hold checked after each step of the loop.
+"""Simulated lives of the engine in virtual time: random states and troubles, and rules checked after each step.
 
-A seed is a life, the same each time. `SEEDS` says how many are lived: on CI twenty thousand, else a thousand. One
-that fails is made as small as it gets and printed as what is to be added to `test_lives_that_failed.py`.
+A seed determines a life. `SEEDS` is the number of lives: on CI twenty thousand, otherwise a thousand. A life that fails
+is minimised and printed; add it to `test_lives_that_failed.py`.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
-    """One for each CPU."""
+    """Return a pool with a process for each CPU."""
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 
 
 @pytest.mark.parametrize("block", range(BLOCKS))
 def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block: int, processes: Executor) -> None:
-    """A twentieth of the seeds."""
+    """Each block is a twentieth of the seeds."""
     seeds = range(block, SEEDS, BLOCKS)
     for seed, found in zip(seeds, processes.map(faults_of, seeds, chunksize=25), strict=True):
         if found:
@@ -71,7 +71,7 @@ def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block:
 
 
 def test_a_seed_is_the_same_life_each_time() -> None:
-    """Down to the number of steps, in another process too, whatever the order of its hashes."""
+    """The same number of steps even in another process with other hashes."""
     digests = [digest(seed) for seed in range(100)]
     assert digests == [digest(seed) for seed in range(100)]
     for order in ("1", "2"):
@@ -91,32 +91,32 @@ def test_a_seed_is_the_same_life_each_time() -> None:
 
 
 def never(value: object) -> Callable[..., Any]:
-    """Instead of a part of the engine: the same answer whatever is asked."""
+    """Replace a part of the engine: return the same answer to every call."""
     return lambda *_, **__: value
 
 
 async def nothing(*_: Any) -> None:
-    """Likewise, of a part that is awaited."""
+    """Replace an awaited part: do nothing."""
 
 
 async def for_ever(*_: Any) -> None:
-    """Likewise, of one that does not come back."""
+    """Replace an awaited part: never return."""
     await asyncio.Event().wait()
 
 
 async def no_edges(*_: Any) -> Mapping[int, tuple[int, ...]]:
-    """Automatic edges: none."""
+    """Find no automatic edges."""
     return {}
 
 
 async def alone_and_mixed_up(_: Batch, __: Member, alone: Callable[[], Awaitable[Any]]) -> str:
-    """What came of a member of a batch, told as if it were another's."""
+    """Report the result of a batch member as that of another member."""
     await alone()
     return "another"
 
 
 def called(*, new: bool) -> Callable[..., Prepared | Outcome]:
-    """Whatever is received is called new, or old."""
+    """Report every received value as new, or as old."""
 
     def prepare(self: Transfers, vertex: Vertex, *, real: bool) -> Prepared | Outcome:
         prepared = PREPARE(self, vertex, real=real)
@@ -130,13 +130,13 @@ def called(*, new: bool) -> Callable[..., Prepared | Outcome]:
 
 
 def publishes_in_silence(self: Transfers, vertex: Vertex) -> list[Vertex]:
-    """Nobody is told that there is a new value."""
+    """Notify no receiver of a new value."""
     PUBLISH(self, vertex)
     return []
 
 
 async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any) -> None:
-    """Instead of what was, which is asked all the same."""
+    """Record the declared content instead of the previous one."""
     await resource.inverse(vertex.ctx)
     self._journal.remember(
         Reversal(
@@ -146,14 +146,19 @@ async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any
 
 
 def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
+<<<<<<< HEAD
     """What is to be undone is forgotten too early."""
     if self._reversals.holds(vertex):
         self._scheduler.remove([vertex])
+=======
+    """Forget a reversal before it has run."""
+    self._reversals.holds(vertex)
+>>>>>>> b307276 (tests/engine: titles and docstrings say what is shown, in plain English (second part))
     START(self, vertex)
 
 
 def keeps_no_list(self: Deliveries, vertex: Vertex, outcome: Outcome, **how: bool) -> list[Vertex]:
-    """Who is to be told is told, and not written down."""
+    """Notify listeners without writing that down."""
     before = set(self._behind)
     told = TELL(self, vertex, outcome, **how)
     self._behind = before
@@ -198,17 +203,17 @@ SABOTAGE = [
 @pytest.mark.parametrize(
     ("symptom", "owner", "part", "instead"), SABOTAGE, ids=[f"{what}: {part}" for what, _, part, _ in SABOTAGE]
 )
-def test_the_rules_find_what_is_broken(
+def test_the_rules_find_broken_parts(
     symptom: str, owner: object, part: str, instead: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Within a few hundred lives."""
+    """Each within a few hundred lives."""
     monkeypatch.setattr(owner, part, instead)
 
     assert any(symptom in fault for seed in range(400) for fault in faults_of(seed))
 
 
-def test_what_fails_is_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is left can be read at a glance, and still fails when it is read back."""
+def test_a_failing_life_is_minimised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rest fits on a screen, and still fails when it is read back."""
     monkeypatch.setattr(Semaphores, "full", never(None))
     plan = next(plan for plan in map(planned, range(400)) if any("semaphore" in fault for fault in faults(plan)))
     least = smallest(plan, lambda plan: any("semaphore" in fault for fault in faults(plan)))

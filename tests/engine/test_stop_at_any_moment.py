@@ -1,4 +1,4 @@
-"""Stopping: whatever is under way, and whatever it waits for, the engine is stopped in time, and nothing of it is left behind."""
+"""A stop ends the engine in time, whatever runs or waits, and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from power import DurableBench
 
 
 class Online(Backed, Setting, kind="zonline.present"):
-    """A setting whose kind has a line."""
+    """A setting with a background task."""
 
     @classmethod
     async def background(cls, services: Any) -> AsyncIterator[None]:
-        """It comes up when the machine lets it."""
+        """Wait until the machine lets the task get ready."""
         await cls.machine.gate("line")
         yield None
         await asyncio.Event().wait()
@@ -58,12 +58,12 @@ PATIENCE = 4
 
 
 async def plainly(engine: Engine) -> None:
-    """With the patience that the settings say."""
+    """Stop with the timeout of the settings."""
     await engine.stop()
 
 
 async def in_a_hurry(engine: Engine) -> None:
-    """With none at all."""
+    """Stop without waiting."""
     stopping = asyncio.create_task(engine.stop())
     await asyncio.sleep(0)
     engine.hurry()
@@ -71,19 +71,19 @@ async def in_a_hurry(engine: Engine) -> None:
 
 
 async def when_paused(engine: Engine) -> None:
-    """Nothing starts any more."""
+    """Stop while an operator has paused the engine."""
     engine.pause()
     await engine.stop()
 
 
 async def after_a_swap(engine: Engine) -> None:
-    """Some have left, and others have come."""
+    """Stop after a swap has removed and added states."""
     await engine.swap(compilation(state("a"), state("z")))
     await engine.stop()
 
 
 async def in_a_swap(engine: Engine) -> None:
-    """Which is cancelled."""
+    """Stop during a swap, which ends early."""
     swapping = asyncio.create_task(engine.swap(compilation()))
     await asyncio.sleep(0)
     swapping.cancel()
@@ -95,10 +95,10 @@ async def in_a_swap(engine: Engine) -> None:
 )
 @pytest.mark.parametrize("moment", MOMENTS)
 @pytest.mark.parametrize("seconds", [0, 1])
-async def test_nothing_hangs_and_nothing_is_left(
+async def test_a_stop_ends_in_time_and_leaves_nothing(
     machine: Machine, tmp_path: Path, moment: str, how: Any, seconds: float
 ) -> None:
-    """Each waits at another place."""
+    """Each resource waits at another point of its run."""
     bench = DurableBench(machine, tmp_path / "journal")
     engine = bench.engine(workers=3, stop_timeout=PATIENCE)
     if moment == "the disk":

@@ -1,4 +1,4 @@
-"""How a pass went is counted as its outcomes come: its end costs the same however many there were."""
+"""Counts of a pass, kept while its outcomes arrive: the end of a pass costs the same for any number of outcomes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from holdfast.agent.engine.model.events import Outcome, PassEnded, Tally
 
 
 def test_a_resource_counts_once() -> None:
-    """By its last outcome; and as changed, if one of them was a change."""
+    """By its last outcome, and as changed if one of its outcomes was a change."""
     tally = Tally()
     tally.add(Outcome("a.b[c]", 0, result=False))
     tally.add(Outcome("a.b[c]", 0, result=True, changes={"x": 1}))
@@ -19,8 +19,8 @@ def test_a_resource_counts_once() -> None:
     assert (tally.any_failed, tally.any_changed) == (True, True)
 
 
-async def test_the_record_of_a_pass_is_counted(bench: Bench) -> None:
-    """The same as counting its outcomes."""
+async def test_the_counts_of_a_record_equal_those_of_its_outcomes(bench: Bench) -> None:
+    """All of them."""
     bench.machine.broken["b"] = Permanent("no")
     async with bench.starting(state("a"), state("b"), state("c", require=["b"]), state("d")):
         await bench.until(lambda event: isinstance(event, PassEnded))

@@ -1,4 +1,4 @@
-"""The engine as a daemon: drift is repaired, in order, and only what drifted."""
+"""The engine of an agent repairs drift, in order, and checks only what drifted."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ async def running(bench: Bench, *states: tuple, **options: object) -> Engine:
     return engine
 
 
-async def test_drift_is_repaired_and_nothing_else_is_looked_at(bench: Bench) -> None:
-    """One event, one resource."""
+async def test_drift_is_repaired_and_nothing_else_is_checked(bench: Bench) -> None:
+    """One event causes one run."""
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"])):
         bench.forget()
         bench.machine.drift("b")
@@ -34,7 +34,7 @@ async def test_drift_is_repaired_and_nothing_else_is_looked_at(bench: Bench) -> 
         assert bench.outcomes("b")[0].cause == "drift"
 
 
-async def test_a_repair_refreshes_who_watches(bench: Bench) -> None:
+async def test_a_repair_refreshes_its_subscribers(bench: Bench) -> None:
     """In the same pass."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])):
         bench.forget()
@@ -45,8 +45,8 @@ async def test_a_repair_refreshes_who_watches(bench: Bench) -> None:
         assert [o.cause for o in record.outcomes] == ["drift", "refresh"]
 
 
-async def test_two_drifts_are_repaired_in_requisite_order_even_through_a_clean_one(bench: Bench) -> None:
-    """C needs b needs a; b is right, yet c waits for a."""
+async def test_two_drifts_are_repaired_in_requisite_order(bench: Bench) -> None:
+    """C requires b, which requires a. B is as declared, and c waits for a all the same."""
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"]), workers=4):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
@@ -62,7 +62,7 @@ async def test_two_drifts_are_repaired_in_requisite_order_even_through_a_clean_o
 
 
 async def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
-    """After the first pass definition order binds no more."""
+    """Definition order does not hold after the first pass."""
     async with bench.running(state("a"), state("b"), workers=2):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
@@ -76,7 +76,7 @@ async def test_unrelated_drifts_are_repaired_at_once(bench: Bench) -> None:
 
 
 async def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
-    """It makes the resource dirty again when the run ends."""
+    """The resource is dirty again when the run ends."""
     async with bench.running(state("a")):
         bench.forget()
         gate = bench.machine.gates["a"] = asyncio.Event()
@@ -91,8 +91,8 @@ async def test_an_event_during_a_run_is_not_lost(bench: Bench) -> None:
         assert len(bench.outcomes("a")) == 2
 
 
-async def test_a_recovered_upstream_wakes_what_it_blocked(bench: Bench) -> None:
-    """Also those further down."""
+async def test_a_recovered_target_wakes_all_that_it_blocked(bench: Bench) -> None:
+    """Through several requisites."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
         bench.forget()
@@ -118,7 +118,7 @@ async def test_a_temporary_failure_is_tried_again_after_the_delay_it_asks_for(be
 
 
 async def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Bench) -> None:
-    """`retry: -1` in a daemon ends each pass as failed and wakes later."""
+    """With `retry: -1`, an agent ends each pass as failed and tries again later."""
     bench.machine.broken["a"] = Permanent("no")
     async with bench.running(state("a", meta={"retry": -1})):
         bench.forget()
@@ -134,7 +134,7 @@ async def test_endless_retries_are_spaced_with_backoff_up_to_a_minute(bench: Ben
 
 
 async def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> None:
-    """Until it succeeds once; then it is delivered, and not again."""
+    """Until it succeeds once; then it is not repeated."""
     async with bench.running(state("conf"), state("svc", watch=["conf"])) as engine:
         bench.forget()
         bench.machine.broken["refresh svc"] = Permanent("cannot restart")
@@ -151,7 +151,7 @@ async def test_a_failed_refresh_stays_pending_and_is_retried(bench: Bench) -> No
         assert "refresh svc" not in bench.machine.log
 
 
-async def test_a_drift_of_something_with_a_prereq_runs_the_prereq_first(bench: Bench) -> None:
+async def test_drift_of_a_target_runs_its_prereq_first(bench: Bench) -> None:
     """Probe, prereq, repair."""
     async with bench.running(state("before", "zaction.run", prereq=["a"]), state("a")):
         bench.forget()
@@ -162,7 +162,7 @@ async def test_a_drift_of_something_with_a_prereq_runs_the_prereq_first(bench: B
 
 
 async def test_a_listener_waits_for_the_end_of_the_pass(bench: Bench) -> None:
-    """Once, after all else."""
+    """It is refreshed once, after all other runs."""
     async with bench.running(state("svc", listen=["a", "b"]), state("a"), state("b")):
         bench.forget()
         bench.machine.drift("a")
@@ -173,8 +173,8 @@ async def test_a_listener_waits_for_the_end_of_the_pass(bench: Bench) -> None:
         assert bench.machine.log[-1] == "refresh svc"
 
 
-async def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench: Bench) -> None:
-    """Not at a recheck; at a delivery, a trigger, or when its declaration changes."""
+async def test_an_action_runs_once_for_its_declaration_delivery_or_trigger(bench: Bench) -> None:
+    """A recheck does not run it."""
     async with bench.running(state("conf"), state("hook", "zaction.run", watch=["conf"])) as engine:
         bench.forget()
         engine.recheck()
@@ -192,7 +192,7 @@ async def test_an_action_runs_once_for_its_declaration_and_again_when_told(bench
         assert bench.machine.log.count("run hook") == 3
 
 
-async def test_an_action_that_failed_is_due_at_the_next_look(bench: Bench) -> None:
+async def test_a_failed_action_runs_again_at_the_next_recheck(bench: Bench) -> None:
     """Only success is remembered."""
     bench.machine.broken["hook"] = Permanent("no")
     async with bench.running(state("hook", "zaction.run")) as engine:
@@ -205,7 +205,7 @@ async def test_an_action_that_failed_is_due_at_the_next_look(bench: Bench) -> No
 
 
 async def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
-    """`rerun: 100` runs it every 100 s."""
+    """`rerun: 100` runs it every 100 seconds."""
     async with bench.running(state("hook", "zaction.run", meta={"rerun": 100.0})):
         bench.forget()
         await bench.elapse(350)
@@ -213,8 +213,8 @@ async def test_rerun_gives_an_action_a_period(bench: Bench) -> None:
         assert bench.machine.log == ["run hook"] * 3
 
 
-async def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench) -> None:
-    """Not at every retry of what failed."""
+async def test_onfail_runs_once_for_each_new_failure(bench: Bench) -> None:
+    """Not for each retry of the failed state."""
     async with bench.running(state("a"), state("handler", "zaction.run", onfail=["a"])) as engine:
         bench.forget()
         bench.machine.broken["a"] = Permanent("no")
@@ -234,8 +234,8 @@ async def test_onfail_in_the_daemon_runs_once_for_each_new_failure(bench: Bench)
         assert bench.machine.log.count("run handler") == 1
 
 
-async def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
-    """Drift that no watch tells is found at the next look."""
+async def test_poll_replaces_the_watch(bench: Bench) -> None:
+    """The next poll finds drift that no watch reports."""
     async with bench.running(state("a", meta={"poll": 30})):
         bench.forget()
         bench.machine.settings["a"] = "drifted"
@@ -245,8 +245,11 @@ async def test_poll_replaces_the_watch_by_a_ticker(bench: Bench) -> None:
         assert bench.machine.watchers == {}
 
 
-async def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Bench) -> None:
-    """A poll that is due meanwhile is not one more look right after it, or the agent would never have converged; the next poll is one."""
+async def test_a_check_that_takes_longer_than_its_poll_interval_ends(bench: Bench) -> None:
+    """A poll during the check does not cause another check directly after it, or the host would never converge.
+
+    The next poll does.
+    """
     bench.machine.gates["a"] = asyncio.Event()
     async with bench.starting(state("a", meta={"poll": 2})) as engine:
         await bench.elapse(5)
@@ -260,7 +263,7 @@ async def test_a_look_that_takes_longer_than_its_poll_comes_to_an_end(bench: Ben
         assert asyncio.get_running_loop().time() == 6
 
 
-async def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
+async def test_a_recheck_finds_what_no_watch_reported(bench: Bench) -> None:
     """`recheck` seconds after the last one."""
     engine = bench.engine(recheck=100.0, recheck_splay=0.0)
     await engine.swap(compilation(state("a")), "start")
@@ -272,7 +275,7 @@ async def test_the_full_check_finds_what_no_watch_told(bench: Bench) -> None:
     await engine.stop()
 
 
-async def test_a_paused_engine_notices_and_repairs_when_resumed(bench: Bench) -> None:
+async def test_a_paused_engine_notices_drift_and_repairs_it_when_resumed(bench: Bench) -> None:
     """Nothing is lost in between."""
     async with bench.running(state("a")) as engine:
         bench.forget()
@@ -286,8 +289,8 @@ async def test_a_paused_engine_notices_and_repairs_when_resumed(bench: Bench) ->
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> None:
-    """And has not converged while it lasts."""
+async def test_in_noop_the_agent_reports_drift_and_repairs_nothing(bench: Bench) -> None:
+    """The host has not converged meanwhile."""
     async with bench.running(state("a"), noop=True) as engine:
         bench.forget()
         bench.machine.drift("a")
@@ -301,8 +304,8 @@ async def test_a_noop_daemon_reports_drift_and_repairs_nothing(bench: Bench) -> 
         assert bench.machine.settings == {"a": "right"}
 
 
-async def test_that_looks_are_spaced_is_said_once_for_each_time(bench: Bench) -> None:
-    """However many events come meanwhile: ten a second must not flood the log. Also while it is paused."""
+async def test_a_rate_limit_is_reported_once_for_each_flood(bench: Bench) -> None:
+    """Ten events a second must not flood the log, even during a pause."""
     async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
         bench.forget()
         for _ in range(600):
@@ -318,8 +321,8 @@ async def test_that_looks_are_spaced_is_said_once_for_each_time(bench: Bench) ->
         assert len(bench.notices("held-off")) + len(bench.notices("noticed")) <= told + 2
 
 
-async def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
-    """Somebody undoes every repair at once."""
+async def test_flapping_is_reported_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
+    """Something undoes each repair at once."""
     async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
         bench.forget()
         times = []
@@ -340,8 +343,8 @@ async def test_flapping_is_said_once_and_repaired_at_growing_intervals(bench: Be
         assert not engine.status()[0]["flapping"]
 
 
-async def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(bench: Bench) -> None:
-    """A service that ends as soon as it is started: systemd tells of each start, and that is an event of its watch."""
+async def test_a_resource_that_its_own_failure_wakes_is_tried_at_growing_intervals(bench: Bench) -> None:
+    """A service ends as soon as it starts, and systemd reports each start to its watch."""
     async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
         bench.forget()
         bench.machine.broken["a"] = Permanent("ended at once")
@@ -368,10 +371,8 @@ async def test_one_whose_own_failure_wakes_it_is_tried_at_growing_intervals(benc
 
 
 @pytest.mark.parametrize(("number", "again"), [(errno.EMFILE, True), (errno.EACCES, False)])
-async def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(
-    bench: Bench, number: int, *, again: bool
-) -> None:
-    """A kind that lets an `OSError` through has not decided that; too few descriptors are a matter of moments, permissions are not."""
+async def test_temporary_errors_of_the_system_are_tried_again(bench: Bench, number: int, *, again: bool) -> None:
+    """If a kind lets an `OSError` through: a lack of descriptors ends soon, a lack of permissions does not."""
     bench.machine.broken["a"] = OSError(number, "refused")
     async with bench.running(state("a")):
         bench.forget()
@@ -382,7 +383,7 @@ async def test_a_refusal_of_the_system_that_goes_away_by_itself_is_tried_again(
 
 
 async def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
-    """A thousand events cost one wait, not a thousand."""
+    """A thousand events cost one wait."""
     async with bench.running(state("a", meta={"limit": 0.1, "burst": 1})):
         bench.forget()
         for _ in range(1000):
@@ -393,8 +394,8 @@ async def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
         assert len(bench.outcomes("a")) == 2
 
 
-async def test_a_wall_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Waits and order follow the monotonic clock; only what is shown follows the other."""
+async def test_a_system_clock_that_steps_back_disturbs_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Waits and order use the monotonic clock; only displayed times use the system clock."""
     bench.machine.broken["a"] = Temporary("busy", delay=5)
     async with bench.running(state("a"), state("b", watch=["a"])):
         bench.forget()

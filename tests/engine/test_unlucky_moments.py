@@ -1,4 +1,4 @@
-"""Swaps, stops, failures and settings that come while something else is under way."""
+"""Swaps, stops, failures and settings that arrive during other work."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from power import DurableBench
 
 
 def pending(engine: Engine) -> list[str]:
-    """Names of the states that have a refresh to come."""
+    """Return the names of the states with a pending refresh."""
     return [row["id"] for row in engine.status() if row["pending_refresh"]]
 
 
@@ -24,8 +24,8 @@ def pending(engine: Engine) -> list[str]:
 
 
 @pytest.mark.parametrize("between", [state("a", value="second"), state("other")])
-async def test_two_swaps_in_a_row_wait_for_what_runs_since_before_both(bench: Bench, between: tuple) -> None:
-    """The third version waits for the first, though the second, which may not even have declared it, never started."""
+async def test_the_second_of_two_swaps_waits_for_a_run_from_before_both(bench: Bench, between: tuple) -> None:
+    """The state in between, which may not exist, has not started."""
     machine = bench.machine
     machine.hold("apply a")
     async with bench.starting(state("a"), stop_timeout=50, workers=4) as engine:
@@ -42,8 +42,8 @@ async def test_two_swaps_in_a_row_wait_for_what_runs_since_before_both(bench: Be
         assert machine.overlaps == []
 
 
-async def test_a_look_at_a_new_target_waits_for_the_old_one(bench: Bench) -> None:
-    """Its prereq may be new too, and has nobody to wait for itself."""
+async def test_a_probe_of_a_new_target_waits_for_the_old_one(bench: Bench) -> None:
+    """Its prereq is new, too, and has no run to wait for."""
     machine = bench.machine
     machine.hold("apply a")
     async with bench.starting(state("a"), stop_timeout=50, workers=4) as engine:
@@ -57,8 +57,8 @@ async def test_a_look_at_a_new_target_waits_for_the_old_one(bench: Bench) -> Non
         assert machine.overlaps == []
 
 
-async def test_what_has_left_makes_no_further_attempt(bench: Bench) -> None:
-    """It waited for its next attempt when new states took its place."""
+async def test_a_removed_resource_makes_no_further_attempt(bench: Bench) -> None:
+    """It waited for its next attempt when the swap removed it."""
     machine = bench.machine
     machine.broken["a"] = Temporary("busy")
     async with bench.starting(state("a", meta={"retry": {"attempts": 5, "interval": 3}}), stop_timeout=50) as engine:
@@ -70,8 +70,8 @@ async def test_what_has_left_makes_no_further_attempt(bench: Bench) -> None:
         assert "a" not in machine.settings
 
 
-async def test_new_states_are_taken_over_while_the_journal_cannot_be_written(machine: Machine, tmp_path: Path) -> None:
-    """Memory decides; the file catches up, and an agent that dies after that has lost nothing."""
+async def test_a_swap_works_while_the_journal_cannot_be_written(machine: Machine, tmp_path: Path) -> None:
+    """The memory counts. The file is written later, and an agent that dies after that has lost nothing."""
     bench = DurableBench(machine, tmp_path / "journal")
     async with bench.running(state("a")) as engine:
         bench.disk.error = OSError(28, "No space left on device")
@@ -90,8 +90,8 @@ async def test_new_states_are_taken_over_while_the_journal_cannot_be_written(mac
             assert machine.log.count("refresh c") == 2
 
 
-async def test_a_run_that_ends_after_its_edge_is_gone_delivers_nothing_to_come(bench: Bench) -> None:
-    """What it had seen must not count against later changes once the edge is back."""
+async def test_a_run_that_ends_after_its_edge_is_removed_acknowledges_nothing(bench: Bench) -> None:
+    """Otherwise later changes would not be delivered after the edge returns."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     with_edge, without = (state("a"), state("b", watch=["a"])), (state("a"), state("b"))
@@ -118,7 +118,7 @@ async def test_a_run_that_ends_after_its_edge_is_gone_delivers_nothing_to_come(b
 
 
 async def test_a_stop_during_a_swap_leaves_no_watch_behind(bench: Bench) -> None:
-    """Whichever of the two comes to its end first."""
+    """Whichever of the two ends first."""
     for turns in range(6):
         async with bench.running(state("a")) as engine:
             swap = asyncio.create_task(engine.swap(compilation(state("b"), state("c"))))
@@ -130,7 +130,7 @@ async def test_a_stop_during_a_swap_leaves_no_watch_behind(bench: Bench) -> None
 
 
 async def test_a_swap_after_a_stop_does_nothing(bench: Bench) -> None:
-    """It was on its way when the agent was told to stop."""
+    """It was requested before the stop."""
     engine = bench.engine()
     await engine.stop()
     await engine.swap(compilation(state("a")))
@@ -138,8 +138,8 @@ async def test_a_swap_after_a_stop_does_nothing(bench: Bench) -> None:
     assert engine.status() == []
 
 
-async def test_whoever_waits_for_a_pass_goes_on_when_the_engine_stops(bench: Bench) -> None:
-    """The pass is over, and did not converge."""
+async def test_settle_returns_when_the_engine_stops(bench: Bench) -> None:
+    """The pass has ended without converging."""
     bench.machine.hold("a")
     engine = bench.engine()
     await engine.swap(compilation(state("a")), "start")
@@ -154,7 +154,7 @@ async def test_whoever_waits_for_a_pass_goes_on_when_the_engine_stops(bench: Ben
 
 
 async def test_noop_turned_on_during_a_run_loses_no_refresh(bench: Bench) -> None:
-    """The run was real: what it changed is told, and acted on when noop ends."""
+    """The run changes the machine. Its change is delivered, and subscribers are refreshed when noop ends."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", watch=["a"]), workers=2) as engine:
@@ -174,7 +174,7 @@ async def test_noop_turned_on_during_a_run_loses_no_refresh(bench: Bench) -> Non
 
 
 async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> None:
-    """The run was a look only: what it saw is not delivered by it."""
+    """The run only checks, so it acknowledges no change."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", watch=["a"]), workers=2) as engine:
@@ -195,8 +195,8 @@ async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> No
         assert pending(engine) == []
 
 
-async def test_a_listener_that_only_looked_has_its_turn_when_noop_ends_in_the_same_pass(bench: Bench) -> None:
-    """Something slow keeps the pass going meanwhile."""
+async def test_a_listener_that_ran_in_noop_runs_again_when_noop_ends_in_the_same_pass(bench: Bench) -> None:
+    """A slow run keeps the pass from ending."""
     machine = bench.machine
     machine.settings.update(a="right", b="right", slow="right")
     async with bench.running(state("a"), state("b", listen=["a"]), state("slow", listen=["a"]), workers=3) as engine:
@@ -219,8 +219,8 @@ async def test_a_listener_that_only_looked_has_its_turn_when_noop_ends_in_the_sa
 # -- listeners -----------------------------------------------------------------------------------------------------
 
 
-async def test_a_listener_hears_a_second_change_in_the_same_pass(bench: Bench) -> None:
-    """Its source changed again while it refreshed."""
+async def test_a_listener_is_refreshed_for_a_second_change_in_the_same_pass(bench: Bench) -> None:
+    """Its target changed again during the refresh."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
@@ -236,8 +236,8 @@ async def test_a_listener_hears_a_second_change_in_the_same_pass(bench: Bench) -
         assert pending(engine) == []
 
 
-async def test_a_listener_that_failed_has_another_turn_in_the_same_pass(bench: Bench) -> None:
-    """Its retry comes while something else keeps the pass going."""
+async def test_a_failed_listener_is_retried_in_the_same_pass(bench: Bench) -> None:
+    """Another run keeps the pass from ending."""
     machine = bench.machine
     machine.settings.update(a="right", b="right", slow="right")
     async with bench.running(state("slow"), state("a"), state("b", listen=["a"]), workers=2) as engine:
@@ -257,8 +257,8 @@ async def test_a_listener_that_failed_has_another_turn_in_the_same_pass(bench: B
         assert pending(engine) == []
 
 
-async def test_a_listener_whose_watch_fails_at_its_turn_is_still_checked_and_refreshed(bench: Bench) -> None:
-    """Neither the check that a new watch owes nor the refresh is lost."""
+async def test_a_listener_whose_watch_fails_before_its_refresh_is_checked_and_refreshed(bench: Bench) -> None:
+    """Neither the check for the new watch nor the refresh is lost."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
@@ -281,8 +281,8 @@ async def test_a_listener_whose_watch_fails_at_its_turn_is_still_checked_and_ref
 # -- failures and convergence --------------------------------------------------------------------------------------
 
 
-async def test_a_failure_repaired_within_its_pass_does_not_stand_in_the_way_of_converged(bench: Bench) -> None:
-    """What counts is how things are, not how they were."""
+async def test_a_failure_repaired_within_its_pass_does_not_prevent_convergence(bench: Bench) -> None:
+    """The present state counts."""
     machine = bench.machine
     machine.settings.update(a="right", slow="right")
     async with bench.running(state("a"), state("slow"), workers=2) as engine:
@@ -299,8 +299,8 @@ async def test_a_failure_repaired_within_its_pass_does_not_stand_in_the_way_of_c
         assert engine.converged
 
 
-async def test_what_failed_and_has_left_does_not_stand_in_the_way_of_converged(bench: Bench) -> None:
-    """It fails before the new states are there, or in the middle of their first pass."""
+async def test_a_failed_and_removed_resource_does_not_prevent_convergence(bench: Bench) -> None:
+    """It fails before the swap, or during the first pass after it."""
     machine = bench.machine
     machine.broken["a"] = Permanent("no")
     async with bench.running(state("a"), state("b"), workers=3, stop_timeout=50) as engine:
@@ -323,8 +323,8 @@ async def test_what_failed_and_has_left_does_not_stand_in_the_way_of_converged(b
         assert engine.converged
 
 
-async def test_a_refresh_that_stood_in_for_a_failed_run_is_not_the_end_of_it(bench: Bench) -> None:
-    """As in Salt the refresh decides the result; but the daemon looks again, and repairs what the run could not."""
+async def test_a_resource_whose_refresh_replaced_a_failed_run_is_checked_again(bench: Bench) -> None:
+    """As in Salt, the refresh decides the result. The agent checks again, and repairs what the run could not."""
     machine = bench.machine
     machine.settings.update(a="right", b="right")
     async with bench.running(state("a"), state("b", watch=["a"]), workers=2):
@@ -340,7 +340,7 @@ async def test_a_refresh_that_stood_in_for_a_failed_run_is_not_the_end_of_it(ben
 
 
 async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(machine: Machine, tmp_path: Path) -> None:
-    """The watch is tried again as ever."""
+    """The watch is started again."""
     bench = DurableBench(machine, tmp_path / "journal")
     machine.settings.update(a="right")
     async with bench.running(state("a"), state("b", watch=["a"])) as engine:
@@ -366,7 +366,7 @@ async def test_a_journal_error_when_a_watch_fails_does_not_end_watching(machine:
 
 
 async def test_a_trigger_during_a_run_of_an_action_runs_it_again(bench: Bench) -> None:
-    """The run under way may have read what the operator has changed since."""
+    """The current run may have read what the operator has changed since."""
     machine = bench.machine
     machine.hold("apply x")
     async with bench.starting(state("x", "zaction.run"), workers=2) as engine:
@@ -378,8 +378,8 @@ async def test_a_trigger_during_a_run_of_an_action_runs_it_again(bench: Bench) -
         assert machine.log.count("run x") == 2
 
 
-async def test_a_mark_during_a_run_keeps_its_cause(bench: Bench) -> None:
-    """A command is no drift: nothing flaps because an operator was impatient."""
+async def test_a_trigger_during_a_run_keeps_its_cause(bench: Bench) -> None:
+    """A trigger is no drift, so impatient operators cause no flapping."""
     machine = bench.machine
     machine.settings.update(a="right")
     async with bench.running(state("a"), workers=2) as engine:
@@ -394,10 +394,10 @@ async def test_a_mark_during_a_run_keeps_its_cause(bench: Bench) -> None:
         assert [outcome.cause for outcome in bench.outcomes("a")] == ["drift", "command"]
 
 
-async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(
+async def test_a_recheck_during_a_run_searches_each_vertex_a_few_times(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each one in a long chain is looked at in the search for what blocks, but a few times only."""
+    """In a long chain below the running vertex, the search for what blocks visits each vertex only a few times."""
     machine, size = bench.machine, 400
     chain = [state("early")] + [state(f"n{i}", **({"require": [f"n{i - 1}"]} if i else {})) for i in range(size)]
     async with bench.running(*chain, workers=4) as engine:
@@ -422,8 +422,8 @@ async def test_a_recheck_while_something_early_runs_costs_what_it_reaches(
         machine.free()
 
 
-async def test_a_run_that_is_cancelled_before_it_does_anything_tells_nobody(bench: Bench) -> None:
-    """What the run before it has changed was told, and is not told again."""
+async def test_a_run_cancelled_before_any_work_delivers_nothing(bench: Bench) -> None:
+    """Changes of the run before it were delivered and are not repeated."""
     machine = bench.machine
     async with bench.running(state("a", prereq=["c"]), state("b", watch=["a"]), state("c")):
         bench.forget()

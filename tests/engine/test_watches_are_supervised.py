@@ -1,4 +1,4 @@
-"""A watch that fails is restarted, and nothing runs until it is armed."""
+"""A failed watch is restarted, and a resource runs only while its watch is armed."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from holdfast.agent.engine.model.events import Ran
 
 
 class Watching(Action, kind="zwatchingaction.run"):
-    """Something done when asked for, which watches whether that may be."""
+    """An action whose watch may fail."""
 
     watch = Setting.watch
 
 
-async def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: Bench) -> None:
-    """The wish of the operator is not lost with it."""
+async def test_a_triggered_run_cancelled_by_a_failing_watch_is_repeated(bench: Bench) -> None:
+    """The request of the operator is not lost."""
     async with bench.running(state("a", "zwatchingaction.run")) as engine:
         bench.forget()
         bench.machine.hold("apply a")
@@ -36,7 +36,7 @@ async def test_a_triggered_run_that_a_failing_watch_cancels_is_run_again(bench: 
 
 
 async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench) -> None:
-    """It is not looked at before its watch is armed."""
+    """It is not checked before its watch is armed."""
     bench.machine.unwatchable.add("a")
     async with bench.starting(state("a"), state("b")) as engine:
         record = await engine.settle()
@@ -51,8 +51,8 @@ async def test_a_resource_that_cannot_be_watched_fails_until_it_can(bench: Bench
         assert bench.machine.settings["a"] == "right"
 
 
-async def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) -> None:
-    """What was under way is joined first; it costs no retry."""
+async def test_a_failing_watch_restarts_the_run(bench: Bench) -> None:
+    """The old run ends first. The restart costs no retry."""
     async with bench.running(state("a")):
         bench.forget()
         bench.machine.gates["a"] = asyncio.Event()
@@ -71,7 +71,7 @@ async def test_a_failing_watch_cancels_the_run_and_starts_it_anew(bench: Bench) 
 
 @pytest.mark.parametrize("end", ["armed again", "left"])
 async def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: str) -> None:
-    """Nobody would notice a drift, so nobody says that all is right, until the watch is armed again or its resource has left."""
+    """Drift would not be noticed, until the watch is armed again or its resource leaves."""
     async with bench.running(state("a"), state("b")) as engine:
         assert engine.converged
         bench.machine.unwatchable.add("a")
@@ -101,7 +101,7 @@ async def test_a_host_with_a_broken_watch_has_not_converged(bench: Bench, end: s
 
 
 async def test_watch_restarts_are_spaced_with_backoff(bench: Bench) -> None:
-    """Not a busy loop."""
+    """They are no busy loop."""
     bench.machine.unwatchable.add("a")
     async with bench.starting(state("a")):
         await bench.elapse(600)

@@ -1,4 +1,4 @@
-"""Watches that tell by a callback: no task waits for them, and they are closed when their resource leaves."""
+"""Watches that report by a callback: they need no task, and are closed when their resource leaves."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ OPEN: dict[str, Callable[[], None]] = {}
 
 
 class Line(CallbackWatch):
-    """Tells whoever listens."""
+    """A watch that calls back."""
 
     def __init__(self, name: str, refuses: set[str]) -> None:
         self.name, self._refuses = name, refuses
 
     def listen(self, callback: Callable[[], None]) -> Line:
-        """Armed, unless it refuses."""
+        """Arm the watch, unless the test refuses it."""
         if self.name in self._refuses:
             raise OSError(28, "no room for a watch")
         OPEN[self.name] = callback
         return self
 
     def close(self) -> None:
-        """Tell nobody any more."""
+        """Remove the callback."""
         OPEN.pop(self.name, None)
 
     def asend(self, value: None, /) -> Any:
@@ -48,24 +48,24 @@ class Called(Setting, kind="zcalled.present"):
     """A setting whose watch calls back."""
 
     def watch(self, ctx: Context) -> Watch:
-        """By name."""
+        """Return the line of this name."""
         return Line(self.name, self.machine.unwatchable)
 
 
 @pytest.fixture(autouse=True)
 def _closed() -> Iterator[None]:
-    """Each test leaves no open lines."""
+    """Forget all lines after each test."""
     yield
     OPEN.clear()
 
 
 def called(name: str, **spec: Any) -> tuple[Any, ...]:
-    """One of these."""
+    """Declare such a setting."""
     return state(name, "zcalled.present", **spec)
 
 
-async def test_a_call_is_an_event(bench: Bench, machine: Machine) -> None:
-    """Drift is repaired; calls that come together are one look; and no task is left once the watch is armed."""
+async def test_a_callback_is_an_event(bench: Bench, machine: Machine) -> None:
+    """Drift is repaired, simultaneous callbacks cause one check, and no task is left once the watch is armed."""
     async with bench.running(called("a"), called("b")):
         await asyncio.sleep(0)
         assert not [task for task in asyncio.all_tasks() if task.get_name().startswith("watch ")]
@@ -80,8 +80,8 @@ async def test_a_call_is_an_event(bench: Bench, machine: Machine) -> None:
     assert OPEN == {}
 
 
-async def test_what_leaves_is_not_heard_any_more(bench: Bench, machine: Machine) -> None:
-    """Also a call that comes just before."""
+async def test_callbacks_of_removed_resources_are_ignored(bench: Bench, machine: Machine) -> None:
+    """Even one just before the removal."""
     async with bench.running(called("a"), called("b")) as engine:
         bench.forget()
         OPEN["b"]()
@@ -92,8 +92,8 @@ async def test_what_leaves_is_not_heard_any_more(bench: Bench, machine: Machine)
         assert machine.log == []
 
 
-async def test_one_that_cannot_be_armed_is_tried_again(bench: Bench, machine: Machine) -> None:
-    """It counts as unwatched until then."""
+async def test_a_watch_that_cannot_be_armed_is_tried_again(bench: Bench, machine: Machine) -> None:
+    """Its resource counts as unwatched until then."""
     machine.unwatchable.add("a")
     async with bench.starting(called("a")) as engine:
         failed = await bench.until(lambda event: isinstance(event, Notice) and event.code == "watch-failed")

@@ -1,4 +1,4 @@
-"""What an engine keeps of outcomes: a daemon that repairs for months must not keep all that was printed and compared."""
+"""Memory: an agent that repairs for months does not keep all outcomes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from holdfast.agent.engine.schedule.passes import KEPT
 
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
-async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_some(bench: Bench, *, watch: bool) -> None:
-    """A run of megabytes is megabytes in the log at most, however many resources there are; a one-shot run reports them at its end."""
+async def test_an_agent_reports_changes_in_full_and_keeps_only_their_existence(bench: Bench, *, watch: bool) -> None:
+    """Megabytes of output are in the log at most, whatever the number of resources.
+
+    A one-shot run reports them at its end.
+    """
     async with bench.starting(state("a", value="x" * 1000), watch=watch) as engine:
         record = await engine.settle()
 
@@ -26,10 +29,11 @@ async def test_a_daemon_tells_changes_in_full_and_keeps_only_that_there_were_som
 
 
 @pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
-async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(
-    bench: Bench, machine: Machine, *, resting: bool
-) -> None:
-    """White box: after thousands of them its heaps have no more entries than after a few, also below one that is not settled for hours."""
+async def test_the_scheduler_does_not_grow_with_past_drift(bench: Bench, machine: Machine, *, resting: bool) -> None:
+    """White box: after thousands of repairs its heaps are as small as after a few.
+
+    The same holds below a vertex that is unsettled for hours.
+    """
     if resting:
         machine.broken["a"] = Permanent("no")
     async with bench.starting(
@@ -45,16 +49,16 @@ async def test_the_scheduler_keeps_nothing_of_drifts_that_are_over(
         assert sum(len(heap) for heap in vars(scheduler).values() if isinstance(heap, Heap)) < 200
 
 
-async def test_resources_without_a_prereq_or_receivers_keep_no_sets_of_their_own(bench: Bench) -> None:
-    """An empty set takes up 216 bytes, and most of thousands of resources have neither: they share one empty collection."""
+async def test_resources_without_prereq_or_receivers_share_an_empty_collection(bench: Bench) -> None:
+    """An empty set takes 216 bytes, and most of thousands of resources would have two."""
     async with bench.running(state("a"), state("b")) as engine:
         one, other = engine.view.present
         assert one.last.satisfied_prereqs is other.last.satisfied_prereqs
         assert one.ctx.report.wanted is other.ctx.report.wanted
 
 
-async def test_a_pass_that_is_over_is_kept_once(bench: Bench) -> None:
-    """White box: its record has the outcomes; what only sorted them while it ran is gone, for it grows with the resources."""
+async def test_a_pass_keeps_its_outcomes_once(bench: Bench) -> None:
+    """White box: the record has them; helper structures, which grow with the graph, are gone."""
     async with bench.starting(state("a"), state("b")) as engine:
         record = await engine.settle()
 
@@ -63,10 +67,11 @@ async def test_a_pass_that_is_over_is_kept_once(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize("watch", [True, False], ids=["daemon", "one-shot"])
-async def test_the_record_of_a_long_pass_is_counted_whole_and_keeps_the_last_outcomes(
-    bench: Bench, *, watch: bool
-) -> None:
-    """In a daemon, which has told all of them: to forget fifty thousand at once would hold it up. A one-shot run reports them at its end."""
+async def test_the_record_of_a_long_pass_counts_all_and_keeps_the_last_outcomes(bench: Bench, *, watch: bool) -> None:
+    """In an agent, which has reported all of them: to free fifty thousand at once would delay it.
+
+    A one-shot run reports them at its end.
+    """
     names, more = [f"s{number:04}" for number in range(KEPT + 50)], 50 if watch else 0
     async with bench.starting(*map(state, names), watch=watch) as engine:
         record = await engine.settle()

@@ -1,4 +1,4 @@
-"""A delivery that is owed belongs to what its ends manage, not to their IDs; it ends only when it was made, or when nobody wants it any more."""
+"""A pending refresh belongs to the managed things, not to IDs. It ends when it is delivered or no longer declared."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ async def owing(bench: Bench, *states: State, broken: str = "refresh svc") -> As
 
 
 async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
-    """The states are these now, and all is done."""
+    """Swap to these states and wait for the end of the pass."""
     await engine.swap(compilation(*states))
     await engine.settle()
 
@@ -55,10 +55,10 @@ async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
         ),
     ],
 )
-async def test_a_refresh_survives_what_changes_only_how_it_is_written(
+async def test_a_refresh_survives_another_spelling_of_the_same_states(
     bench: Bench, states: tuple[tuple[Any, ...], ...]
 ) -> None:
-    """The two ends manage the same things as before, and the one is refreshed for the other; once."""
+    """Both ends manage the same things as before, and the refresh is delivered once."""
     async with owing(bench) as engine:
         await given(engine, *states)
 
@@ -72,7 +72,7 @@ async def test_a_refresh_survives_what_changes_only_how_it_is_written(
 async def test_a_refresh_waits_for_an_end_that_is_commented_out(
     bench: Bench, rest: tuple[tuple[Any, ...], ...]
 ) -> None:
-    """Also when the agent is started again meanwhile."""
+    """Even if the agent is restarted meanwhile."""
     async with owing(bench) as engine:
         await given(engine, *rest)
         assert "refresh svc" not in bench.machine.log
@@ -83,8 +83,8 @@ async def test_a_refresh_waits_for_an_end_that_is_commented_out(
         assert not bench.notices("owed-dropped")
 
 
-async def test_what_was_not_owed_is_not_owed_after_an_absence(bench: Bench) -> None:
-    """Declared again, the edge has missed nothing."""
+async def test_an_edge_that_returns_delivers_no_changes_from_its_absence(bench: Bench) -> None:
+    """It is a new edge."""
     async with bench.running(CONF, SERVICE) as engine:
         await given(engine, CONF, state("other", watch=["conf"]))
         bench.machine.drift("conf")
@@ -95,8 +95,8 @@ async def test_what_was_not_owed_is_not_owed_after_an_absence(bench: Bench) -> N
         assert "refresh svc" not in bench.machine.log
 
 
-async def test_a_refresh_that_nobody_wants_any_more_is_dropped_and_told_once(bench: Bench) -> None:
-    """The edge was removed while both ends stayed; written again, it has missed nothing."""
+async def test_a_refresh_that_is_no_longer_declared_is_dropped_and_reported_once(bench: Bench) -> None:
+    """The edge was removed while both ends stayed. If it returns, it is a new edge."""
     async with owing(bench) as engine:
         await given(engine, CONF, state("svc", require=["conf"]))
         await given(engine, CONF, SERVICE)
@@ -107,8 +107,8 @@ async def test_a_refresh_that_nobody_wants_any_more_is_dropped_and_told_once(ben
         assert "zsetting.present[conf]" in notice.text
 
 
-async def test_a_corrected_command_is_told_what_the_wrong_one_was_owed(bench: Bench) -> None:
-    """Its name is another one, its ID is not, and no state manages what it managed before."""
+async def test_a_corrected_command_gets_the_pending_refresh_of_the_wrong_one(bench: Bench) -> None:
+    """It has another name and the same ID, and no state manages the old thing."""
     async with owing(
         bench, CONF, state("hook", "zaction.run", name="reolad", onchanges=["conf"]), broken="reolad"
     ) as engine:
@@ -118,7 +118,7 @@ async def test_a_corrected_command_is_told_what_the_wrong_one_was_owed(bench: Be
 
 
 async def test_an_action_with_another_id_is_the_same_action(bench: Bench) -> None:
-    """It is not run again; another one beside it, which does the same under another ID, is."""
+    """It does not run again. A second state that does the same under another ID runs."""
     async with bench.running(state("one", "zaction.run", name="hello")) as engine:
         await given(engine, state("two", "zaction.run", name="hello"))
         assert bench.machine.log.count("run hello") == 1
@@ -129,8 +129,8 @@ async def test_an_action_with_another_id_is_the_same_action(bench: Bench) -> Non
 
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
-async def test_a_false_guard_keeps_a_refresh(bench: Bench, tmp_path: Path, way: str) -> None:
-    """It is owed until a guard lets it be made; the pass ends all the same."""
+async def test_a_false_guard_keeps_a_refresh_pending(bench: Bench, tmp_path: Path, way: str) -> None:
+    """Until the guard permits it; the pass ends."""
     mark = tmp_path / "mark"
     mark.touch()
     bench.machine.settings["svc"] = "right"
@@ -146,8 +146,8 @@ async def test_a_false_guard_keeps_a_refresh(bench: Bench, tmp_path: Path, way: 
         assert bench.machine.log.count("refresh svc") == 1
 
 
-async def test_a_false_guard_answers_onchanges(bench: Bench, tmp_path: Path) -> None:
-    """Whether to run was asked, and the answer was no."""
+async def test_a_false_guard_decides_onchanges(bench: Bench, tmp_path: Path) -> None:
+    """The change has had its answer: do not run."""
     mark = tmp_path / "mark"
     mark.touch()
     async with bench.running(
@@ -160,8 +160,8 @@ async def test_a_false_guard_answers_onchanges(bench: Bench, tmp_path: Path) -> 
         assert "run hook" not in bench.machine.log
 
 
-async def test_a_change_of_one_that_has_just_left_is_owed(bench: Bench) -> None:
-    """Its run was under way when the states changed, and ended after that; it is back under another ID."""
+async def test_a_change_of_a_resource_that_has_just_left_is_delivered(bench: Bench) -> None:
+    """Its run ended after the swap, and the resource returns under another ID."""
     async with bench.running(CONF, SERVICE) as engine:
         bench.machine.hold("apply conf")
         bench.machine.drift("conf")
@@ -176,8 +176,8 @@ async def test_a_change_of_one_that_has_just_left_is_owed(bench: Bench) -> None:
         assert bench.machine.log.count("refresh svc") == 1
 
 
-async def test_a_journal_of_an_older_version_is_taken_over(machine: Machine, tmp_path: Path) -> None:
-    """What it owes is delivered, what it has delivered and done is not repeated; after that, IDs may change."""
+async def test_the_journal_of_an_older_version_is_migrated(machine: Machine, tmp_path: Path) -> None:
+    """Pending refreshes are delivered, finished work is not repeated, and IDs may change afterwards."""
     path = tmp_path / "journal.db"
     with sqlite3.connect(path) as old:
         old.executescript(Path(__file__).with_name("journal_of_version_0.sql").read_text())
@@ -200,7 +200,10 @@ async def test_a_journal_of_an_older_version_is_taken_over(machine: Machine, tmp
 
 
 class Calendar:
-    """The clocks as the journal reads them: `days` have passed by the one that only counts, and `jumped` more on the wall."""
+    """The clocks that the journal reads.
+
+    `days` have passed on the monotonic clock, and `jumped` more on the system clock.
+    """
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.days = self.jumped = 0.0
@@ -209,7 +212,7 @@ class Calendar:
 
 
 def absent(tmp_path: Path) -> Journal:
-    """A journal in which the service is owed a refresh, and is not declared any more."""
+    """Return a journal with a pending refresh of a service that is no longer declared."""
     journal = Journal(tmp_path / "journal.db", durable=False)
     journal.adopt([OWED], THINGS)
     journal.changed("conf", [OWED])
@@ -217,8 +220,8 @@ def absent(tmp_path: Path) -> Journal:
     return journal
 
 
-def test_what_is_owed_is_kept_for_thirty_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Then it is dropped, and told."""
+def test_a_pending_refresh_is_kept_for_thirty_days(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Then it is dropped and reported."""
     calendar = Calendar(monkeypatch)
     journal = absent(tmp_path)
     calendar.days = 29
@@ -232,7 +235,7 @@ def test_what_is_owed_is_kept_for_thirty_days(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("jump", [-4000, 4000])
 def test_a_clock_that_jumps_drops_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, jump: float) -> None:
-    """Neither while the agent runs, nor while there is none."""
+    """Neither while an agent runs nor while none does."""
     calendar = Calendar(monkeypatch)
     journal = absent(tmp_path)
     calendar.jumped += jump
@@ -246,8 +249,8 @@ def test_a_clock_that_jumps_drops_nothing(tmp_path: Path, monkeypatch: pytest.Mo
     journal.close()
 
 
-def test_what_is_not_owed_anything_is_forgotten(tmp_path: Path) -> None:
-    """States with names that change every day do not fill the journal."""
+def test_removed_states_without_pending_refreshes_are_forgotten(tmp_path: Path) -> None:
+    """States whose names change every day do not fill the journal."""
     journal = Journal(tmp_path / "journal.db", durable=False)
     for day in range(50):
         journal.adopt([(f"conf {day}", "svc", "watch")], {f"conf {day}": f"file {day}", "svc": "a service"})
@@ -261,8 +264,8 @@ def test_what_is_not_owed_anything_is_forgotten(tmp_path: Path) -> None:
         )
 
 
-def test_a_part_of_the_states_says_nothing_of_the_others(tmp_path: Path) -> None:
-    """What is not declared there is kept, owed or not."""
+def test_a_run_of_some_states_does_not_affect_the_others(tmp_path: Path) -> None:
+    """What the journal knows of undeclared states is kept."""
     journal = Journal(tmp_path / "journal.db", durable=False)
     journal.adopt([OWED], {**THINGS, "once": "a command"})
     journal.changed("conf", [OWED])
@@ -276,13 +279,13 @@ def test_a_part_of_the_states_says_nothing_of_the_others(tmp_path: Path) -> None
     journal.close()
 
 
-def test_names_are_not_written_down(tmp_path: Path) -> None:
-    """The name of a command may hold a secret."""
+def test_the_journal_contains_no_names(tmp_path: Path) -> None:
+    """The name of a command may contain a secret."""
     assert "secret" not in thing("cmd.run", "mysql --password=secret")
 
 
-def test_who_manages_a_thing_now_has_its_key() -> None:
-    """Before who had its ID; a key is given once."""
+def test_the_key_of_a_thing_belongs_to_the_state_that_manages_it() -> None:
+    """Not to the state that has its old ID; and each key belongs to one state."""
     known = {"a": End("x", "a"), "b": End("y", "b"), "c": End("z", "c", 5.0)}
     assert pair(known, {"a": "x", "b": "y"}) == {"a": "a", "b": "b"}
     assert pair(known, {"a": "y", "b": "x"}) == {"a": "b", "b": "a"}

@@ -1,4 +1,4 @@
-"""What `holdfast why` can tell: each reason to wait, those who are in the way, what comes next, and what is pending."""
+"""The answers of `holdfast why`: reasons to wait, blocking resources, next steps, and pending refreshes."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from holdfast.agent.engine.model.events import PassEnded
 
 
 def why(engine: Engine, name: str) -> dict[str, Any]:
-    """All there is to say of one state."""
+    """Return the explanation of a state."""
     view = engine.view
     return explain(next(vertex for vertex in view.graph if vertex.call.low["__id__"] == name), view)
 
 
 def waits(engine: Engine, name: str) -> dict[str, list[str]]:
-    """What it waits for -> whom."""
+    """Return the resources that the state waits for, by reason."""
     return {wait["code"]: [each["identity"][17:-1] for each in wait["who"]] for wait in why(engine, name)["waits"]}
 
 
 def steps(engine: Engine, name: str) -> dict[str, float | None]:
-    """What happens to it next -> in how many seconds."""
+    """Return the seconds until each next step."""
     return {step["what"]: step["in"] for step in why(engine, name)["next"]}
 
 
@@ -39,8 +39,8 @@ async def started(bench: Bench, *states: State, **options: Any) -> AsyncIterator
         yield engine
 
 
-async def test_one_that_is_right_waits_for_nothing(bench: Bench) -> None:
-    """It says when it ran, where it stands, and that its watch is what it goes by."""
+async def test_a_resource_that_is_as_declared_waits_for_nothing(bench: Bench) -> None:
+    """The answer has the time of its last run, its position, and its watch."""
     async with started(bench, state("a"), recheck=900, recheck_splay=0) as engine:
         await engine.settle()
         told = why(engine, "a")
@@ -50,8 +50,8 @@ async def test_one_that_is_right_waits_for_nothing(bench: Bench) -> None:
         assert steps(engine, "a") == {"event": None, "recheck": 900.0}
 
 
-async def test_unsettled_upstreams_are_named_however_far_above(bench: Bench) -> None:
-    """Those that wait for nobody themselves stand first: they are what everything waits for."""
+async def test_unsettled_vertices_are_named_however_far_above(bench: Bench) -> None:
+    """Those that wait for no other come first: everything waits for them."""
     async with started(bench, state("a"), state("b", require=["a"]), state("c", require=["b"])) as engine:
         await engine.settle()
         bench.machine.hold("a")
@@ -66,8 +66,8 @@ async def test_unsettled_upstreams_are_named_however_far_above(bench: Bench) -> 
         await engine.settle()
 
 
-async def test_definition_order_is_a_reason_for_the_new_alone(bench: Bench) -> None:
-    """On the first pass each waits for all before it."""
+async def test_definition_order_is_a_reason_only_for_new_resources(bench: Bench) -> None:
+    """In the first pass each waits for all before it."""
     bench.machine.hold("a")
     async with started(bench, state("a"), state("b"), workers=4) as engine:
         assert waits(engine, "b") == {"order": ["a"]}
@@ -75,8 +75,8 @@ async def test_definition_order_is_a_reason_for_the_new_alone(bench: Bench) -> N
         await engine.settle()
 
 
-async def test_a_semaphore_names_who_is_inside(bench: Bench) -> None:
-    """And how many places there are."""
+async def test_the_runs_that_hold_a_semaphore_are_named(bench: Bench) -> None:
+    """With the number of runs that it permits."""
     meta = {"sema": ["disk"]}
     async with started(bench, state("a", meta=meta), state("b", meta=meta), workers=4) as engine:
         await engine.settle()
@@ -91,8 +91,8 @@ async def test_a_semaphore_names_who_is_inside(bench: Bench) -> None:
         await engine.settle()
 
 
-async def test_busy_workers_are_named(bench: Bench) -> None:
-    """Nothing else keeps it."""
+async def test_the_runs_that_occupy_all_workers_are_named(bench: Bench) -> None:
+    """The resource waits for nothing else."""
     async with started(bench, state("a"), state("b"), workers=1) as engine:
         await engine.settle()
         bench.machine.hold("a")
@@ -105,8 +105,8 @@ async def test_busy_workers_are_named(bench: Bench) -> None:
         await engine.settle()
 
 
-async def test_pause_and_watches_that_are_not_armed(bench: Bench) -> None:
-    """Both at once, if need be."""
+async def test_a_pause_and_a_watch_that_is_not_armed_are_reasons(bench: Bench) -> None:
+    """Both at once if necessary."""
     bench.machine.hold("watch a")
     engine = bench.engine()
     engine.pause()
@@ -120,8 +120,8 @@ async def test_pause_and_watches_that_are_not_armed(bench: Bench) -> None:
     await engine.stop()
 
 
-async def test_a_rate_limit_tells_how_long(bench: Bench) -> None:
-    """The event is not lost, and its time is known."""
+async def test_a_rate_limit_has_a_remaining_time(bench: Bench) -> None:
+    """The event is not lost."""
     async with started(bench, state("a", meta={"limit": 0.1, "burst": 1})) as engine:
         await engine.settle()
         bench.machine.drift("a")
@@ -133,8 +133,8 @@ async def test_a_rate_limit_tells_how_long(bench: Bench) -> None:
         assert steps(engine, "a")["rate-limit"] == pytest.approx(10, abs=0.2)
 
 
-async def test_flapping_tells_when_it_is_looked_at_again(bench: Bench) -> None:
-    """And that somebody fights us."""
+async def test_flapping_has_the_time_of_the_next_check(bench: Bench) -> None:
+    """The answer says that something undoes the repairs."""
     async with started(bench, state("a"), flap_limit=2) as engine:
         await engine.settle()
         for _ in range(4):
@@ -146,8 +146,8 @@ async def test_flapping_tells_when_it_is_looked_at_again(bench: Bench) -> None:
         assert "flapping" in steps(engine, "a")
 
 
-async def test_one_between_two_attempts_says_what_failed_and_when_it_goes_on(bench: Bench) -> None:
-    """It has no outcome yet, and still there is something to tell."""
+async def test_a_waiting_retry_has_the_last_error_and_the_time_of_the_next_attempt(bench: Bench) -> None:
+    """The run has no outcome yet."""
     bench.machine.broken["a"] = Permanent("disk on fire")
     async with started(bench, state("a", meta={"retry": {"attempts": 3, "interval": 20, "splay": 0}})) as engine:
         told = why(engine, "a")
@@ -160,8 +160,8 @@ async def test_one_between_two_attempts_says_what_failed_and_when_it_goes_on(ben
         assert (row["state"], row["comment"], row["next"]) == ("waiting", "disk on fire", pytest.approx(20, abs=0.1))
 
 
-async def test_a_failure_far_above_is_named_with_its_own_words(bench: Bench) -> None:
-    """Not those who are blocked themselves; and who failed says when it is tried again."""
+async def test_a_failure_far_above_is_named_with_its_error(bench: Bench) -> None:
+    """Blocked resources in between are not named. The failed one says when it is tried again."""
     bench.machine.broken["a"] = Permanent("disk on fire")
     retry = {"retry": {"attempts": -1, "interval": 20, "splay": 0}}
     async with started(bench, state("a", meta=retry), state("b", require=["a"]), state("c", require=["b"])) as engine:
@@ -175,7 +175,7 @@ async def test_a_failure_far_above_is_named_with_its_own_words(bench: Bench) -> 
 
 
 async def test_pending_refreshes_are_counted_by_edge(bench: Bench) -> None:
-    """A refresh that fails stays pending, and what changes meanwhile is counted."""
+    """A failed refresh stays pending, and later changes are counted."""
     async with started(bench, state("conf"), state("svc", watch=["conf"])) as engine:
         await engine.settle()
         bench.machine.broken["refresh svc"] = Permanent("no")
@@ -194,7 +194,7 @@ async def test_pending_refreshes_are_counted_by_edge(bench: Bench) -> None:
 
 
 async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
-    """Also those whose requisite orders nothing, and those that come before it."""
+    """Including those whose requisite orders nothing, and those that run earlier."""
     states = (
         state("before", prereq=["a"]),
         state("a"),
@@ -209,8 +209,8 @@ async def test_every_kind_of_dependent_is_listed(bench: Bench) -> None:
         assert needed == [("prereq", "before"), ("require", "one"), ("onchanges", "two"), ("listen", "three")]
 
 
-async def test_an_event_that_is_held_off_counts_from_its_receipt(bench: Bench) -> None:
-    """The time that a run waited begins when the engine was told, not when it was allowed to act."""
+async def test_the_wait_of_a_delayed_event_starts_when_it_arrives(bench: Bench) -> None:
+    """Not when the engine may act on it."""
     async with started(bench, state("a", meta={"limit": 0.1, "burst": 1})) as engine:
         await engine.settle()
         bench.machine.drift("a")

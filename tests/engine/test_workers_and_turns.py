@@ -1,4 +1,4 @@
-"""Workers are not used up by what hangs, and everybody that is dirty has its turn in bounded time."""
+"""Runs that hang do not use up the workers, and each dirty vertex runs in bounded time."""
 
 from __future__ import annotations
 
@@ -12,8 +12,11 @@ from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.schedule.workers import LONG, MOST_LONG
 
 
-async def test_what_hangs_does_not_use_up_the_workers(bench: Bench, machine: Machine) -> None:
-    """Ten hang on a host with two CPUs; a drift of another is repaired within seconds, and a batch that hangs is no more than one."""
+async def test_runs_that_hang_do_not_use_up_the_workers(bench: Bench, machine: Machine) -> None:
+    """Ten hang on a host with two CPUs.
+
+    Other drift is repaired within seconds, and a batch that hangs counts as one run.
+    """
     names = [f"s{n}" for n in range(10)]
     bundle = [state(name, "zbundled.present") for name in ("x", "y")]
     async with bench.running(*map(state, names), *bundle, state("last"), workers=2) as engine:
@@ -35,8 +38,8 @@ async def test_what_hangs_does_not_use_up_the_workers(bench: Bench, machine: Mac
         assert not engine.view.scheduler.workers.at_work
 
 
-async def test_no_more_run_at_once_than_a_host_can_bear(bench: Bench, machine: Machine) -> None:
-    """Hundreds that hang are not hundreds of commands."""
+async def test_the_number_of_extra_workers_is_limited(bench: Bench, machine: Machine) -> None:
+    """Hundreds of runs that hang are not hundreds of commands."""
     names = [f"s{n}" for n in range(200)]
     for name in names:
         machine.hold(name)
@@ -50,16 +53,14 @@ async def test_no_more_run_at_once_than_a_host_can_bear(bench: Bench, machine: M
 
 
 @pytest.mark.parametrize("cause", ["drift", "recheck", "first pass"])
-async def test_one_that_is_marked_again_and_again_does_not_keep_others_from_their_turn(
-    bench: Bench, machine: Machine, cause: str
-) -> None:
-    """With one worker, and though it stands first: a user who keeps changing a tree."""
+async def test_a_vertex_with_constant_events_does_not_delay_others(bench: Bench, machine: Machine, cause: str) -> None:
+    """With one worker, and although it is the first: a user keeps changing a directory."""
     names = [f"s{n}" for n in range(10)]
     later = [] if cause == "first pass" else [state(name) for name in names]
     async with bench.running(state("restless"), *later, workers=1, flap_limit=10_000) as engine:
 
         async def meddle() -> None:
-            """Each look at it takes a moment, in which it is changed again."""
+            """Change the setting again during each check, which takes a moment."""
             for _ in range(100):
                 machine.hold("restless")
                 machine.touch("restless")
@@ -85,8 +86,8 @@ async def test_one_that_is_marked_again_and_again_does_not_keep_others_from_thei
 
 
 @pytest.mark.parametrize("cause", ["recheck", "command"])
-async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, machine: Machine, cause: Cause) -> None:
-    """It is repaired after two or three others, not after hundreds; also one that was to be looked at anyway."""
+async def test_drift_does_not_wait_for_a_recheck(bench: Bench, machine: Machine, cause: Cause) -> None:
+    """It is repaired after two or three other checks, not after hundreds, even if the recheck includes the resource."""
     names = [f"s{n:03}" for n in range(300)]
     async with bench.running(*map(state, names), workers=1) as engine:
         bench.forget()
@@ -100,10 +101,8 @@ async def test_a_drift_does_not_wait_for_a_recheck_of_everything(bench: Bench, m
         assert {line for line in machine.log if line.startswith("check")} == {f"check {name}" for name in names}
 
 
-async def test_what_an_operator_triggers_does_not_wait_for_a_recheck_of_everything(
-    bench: Bench, machine: Machine
-) -> None:
-    """Also when the recheck has it to be looked at already."""
+async def test_a_trigger_does_not_wait_for_a_recheck(bench: Bench, machine: Machine) -> None:
+    """Even if the recheck includes the resource."""
     names = [f"s{n:03}" for n in range(90)]
     async with bench.running(*map(state, names), workers=1) as engine:
         bench.forget()
