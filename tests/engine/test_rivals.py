@@ -236,13 +236,8 @@ async def test_the_current_run_is_not_named_for_changes_of_an_earlier_one(bench:
 
 
 async def drift_beside(bench: Bench, machine: Machine, engine: Any) -> Any:
-<<<<<<< HEAD
-    """Have `b` drift while `a` is at work; its outcome."""
-    vertex = engine.view.graph.by_identity["zsetting.shared[b]"]
-=======
     """Make `b` drift while `a` runs; return the outcome of `b`."""
-    vertex = engine._graph.by_identity["zsetting.shared[b]"]
->>>>>>> b307276 (tests/engine: titles and docstrings say what is shown, in plain English (second part))
+    vertex = engine.view.graph.by_identity["zsetting.shared[b]"]
     before = vertex.last.outcome
     machine.drift("b")
     await bench.until(lambda _: vertex.last.outcome is not before)

@@ -146,14 +146,9 @@ async def remembers_what_is_to_be(self: Reversals, vertex: Vertex, resource: Any
 
 
 def undone_before_it_runs(self: Runs, vertex: Vertex) -> None:
-<<<<<<< HEAD
-    """What is to be undone is forgotten too early."""
+    """Forget a reversal before it has run."""
     if self._reversals.holds(vertex):
         self._scheduler.remove([vertex])
-=======
-    """Forget a reversal before it has run."""
-    self._reversals.holds(vertex)
->>>>>>> b307276 (tests/engine: titles and docstrings say what is shown, in plain English (second part))
     START(self, vertex)
 
 
