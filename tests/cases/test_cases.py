@@ -6,10 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.testing import CaseFailed, run_case
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))
+WITH_INTERFACE = ("group", "pkg", "service", "systemd_unit", "user")
+"""Families of kinds that use an interface."""
 
 
 @pytest.mark.parametrize("case", CASES, ids=[f"{path.parent.name}-{path.stem}" for path in CASES])
@@ -19,6 +22,13 @@ def test_case(case, tmp_path):
     tmp.mkdir()
 
     run_case(case, tmp)
+
+
+def test_every_kind_has_a_case():
+    """Kinds that use an interface need one in memory: their tests are tests/interfaces/test_kinds.py."""
+    kinds = {kind for kind in KIND_MODULES if kind.partition(".")[0] not in WITH_INTERFACE}
+
+    assert kinds - {path.parent.name for path in CASES} == set()
 
 
 @pytest.mark.parametrize(
