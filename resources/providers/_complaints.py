@@ -17,6 +17,8 @@ FAILED = "dpkg: error processing "
 """Beginning of dpkg's error message."""
 UNMET = re.compile(r" (Pre-)?Depends: | Conflicts: | Breaks: ")
 """Parts of lines that say why packages conflict."""
+SHOWN = 8
+"""Greatest number of lines of the step that failed."""
 MOST, LONGEST = 20, 400
 """Greatest number of lines of an error, and of characters of a line: scripts of packages may write any amount."""
 
@@ -50,25 +52,22 @@ def shown(lines: Sequence[str]) -> str:
 
 
 def last_step(lines: Sequence[str], errors: Sequence[str]) -> list[str]:
-    """Return the output of the step in which dpkg failed, at most eight lines; nothing if it did not fail.
+    """Return the end of the output of the step in which dpkg failed; nothing if it did not fail.
 
     If dpkg's own error is missing (apt stops reading its terminal once dpkg has ended), the last step is used.
     """
     failed = next((number for number, line in enumerate(lines) if line.startswith(FAILED)), None)
-    if failed is None and not any("dpkg" in error for error in errors):
-        return []
-    before = lines if failed is None else lines[:failed]
-    begin = max(
-        (number for number, line in enumerate(before) if line.startswith(STEPS)), default=None if failed is None else -1
-    )
-    if begin is None:
-        return []
-    after = (
-        []
-        if failed is None
-        else [*takewhile(lambda line: not line.startswith("Errors were encountered"), lines[failed:])]
-    )
-    return [*before[begin + 1 :], *([" ".join(after)] if after else [])][-8:]
+    if failed is None:
+        return [*(_since_step(lines) or ())][-SHOWN:] if any("dpkg" in error for error in errors) else []
+    said = _since_step(lines[:failed])
+    error = takewhile(lambda line: not line.startswith("Errors were encountered"), lines[failed:])
+    return [*(lines[:failed] if said is None else said), " ".join(error)][-SHOWN:]
+
+
+def _since_step(lines: Sequence[str]) -> Sequence[str] | None:
+    """Return the lines after the last step that dpkg announces; None if it announces none."""
+    begin = max((number for number, line in enumerate(lines) if line.startswith(STEPS)), default=None)
+    return None if begin is None else lines[begin + 1 :]
 
 
 def _lines(text: str) -> list[str]:

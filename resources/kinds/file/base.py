@@ -125,9 +125,11 @@ class Ownership(NamedTuple):
     gid: int
     mode: int | None
 
-    def wrong(self, seen: os.stat_result) -> dict[str, str]:
-        """Return what differs, as Salt does: `{"mode": "0644", "user": "www-data"}`."""
-        changes = {}
+    def wrong(self, seen: os.stat_result | None) -> dict[str, str]:
+        """Return what differs, as Salt does: `{"mode": "0644", "user": "www-data"}`; nothing if the file is missing."""
+        changes: dict[str, str] = {}
+        if seen is None:
+            return changes
         if self.user is not None and self.uid != seen.st_uid:
             changes["user"] = self.user
         if self.group is not None and self.gid != seen.st_gid:

@@ -130,7 +130,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
 
     def _wrong(self, comparison: Comparison) -> dict[str, str]:
         """Return what differs besides the content."""
-        wrong = comparison.owner.wrong(comparison.seen) if comparison.seen is not None else {}
+        wrong = comparison.owner.wrong(comparison.seen)
         if self.selinux is not None:
             wrong |= self.selinux.wrong(comparison.path, comparison.place if comparison.seen is not None else None)
         return wrong

@@ -231,7 +231,7 @@ class Mirror:
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
         owner = self._rules.files._replace(mode=None)
         change = self._link_change(path, place, target, seen)
-        wrong = owner.wrong(seen) if seen is not None and not change else {}
+        wrong = {} if change else owner.wrong(seen)
         if not change and not wrong:
             return
         if self._apply and place is not None:
@@ -274,7 +274,7 @@ class Mirror:
             comparison.wanted = await self._content(entry, path)
             await compare(self._ctx, comparison, comparison.wanted)
             seen = comparison.seen
-        wrong = owner.wrong(seen) if seen is not None else {}
+        wrong = owner.wrong(seen)
         if seen is not None and not comparison.differs and not wrong:
             return
         if self._apply and place is not None:

@@ -136,13 +136,9 @@ class Copy(OwnedResource, kind="file.copy"):
         if seen is not None and not self.force:
             ctx.report.comment = f"{self.name} exists, and force is not set"
             return True
-        if origin is None or given is None or not stat.S_ISREG(given.st_mode):
-            raise Permanent(
-                f"cannot copy {self.source}: "
-                f"it is {'missing' if given is None else what(given.st_mode) + ', not a file'}"
-            )
-        if seen is not None and not stat.S_ISREG(seen.st_mode):
-            raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
+        if origin is None or given is None:
+            raise Permanent(f"cannot copy {self.source}: it is missing")
+        self._demand_files(given, seen)
         with os_errors("copy", self.source):
             data = await read(ctx, origin, given)
             if place is not None and seen is not None and await self._is_right(ctx, place, seen, data):
@@ -157,6 +153,13 @@ class Copy(OwnedResource, kind="file.copy"):
         done = f"copied {self.source} to {self.name}"
         report_placed(ctx, self.name, self.source, done, apply=apply, foreseen=foreseen)
         return False
+
+    def _demand_files(self, given: os.stat_result, seen: os.stat_result | None) -> None:
+        """Raise `Permanent` unless the source is a file, and the copy is a file or missing."""
+        if not stat.S_ISREG(given.st_mode):
+            raise Permanent(f"cannot copy {self.source}: it is {what(given.st_mode)}, not a file")
+        if seen is not None and not stat.S_ISREG(seen.st_mode):
+            raise Permanent(f"cannot copy to {self.name}: it is {what(seen.st_mode)}")
 
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
         """Return whether the present file need not be copied again.
