@@ -68,6 +68,9 @@ class Arguments:
                 mark, "argument-shape", f"the name of an argument must be text, but this is {shown(key)}", "quote it"
             )
             return None
+        if not key:
+            self.unit.problem(mark, "argument-shape", "the name of an argument is empty", "write '- name: value'")
+            return None
         if key in TARGETING:
             value = (Mapped if isinstance(value, Map) else tuple)(self._targets(key, value, mark))
         elif key == "names":

@@ -7,6 +7,7 @@ files. The exit code is 1 if there was a failure. Add a test for each to tests/s
 from __future__ import annotations
 
 import argparse
+import gc
 import importlib.util
 import random
 import resource
@@ -23,6 +24,8 @@ MEMORY = 2 << 30
 """The limit of memory in bytes; exceeding it is a failure."""
 EDIT = 0.6
 """The probability that a tree is an edit of the previous one."""
+COLLECTED = 500
+"""The number of trees after which garbage among frozen objects is collected, as the agent does from time to time."""
 STRANGE = 200
 """The number of mutated trees that are kept, to be mutated again."""
 
@@ -39,6 +42,8 @@ class Fuzzer:
 
     def once(self) -> None:
         """Try one tree, an edit of the previous one or of any other."""
+        if self.count % COLLECTED == 0:
+            gc.unfreeze()  # the compiler freezes its objects, also those that are garbage by now
         before = self.bench.tree
         base = before if before and self.random.random() < EDIT else self.random.choice([*self.good, *self.strange])
         tree = mutate(base, self.good, self.random)

@@ -48,6 +48,11 @@ FINDS = {
         {"site.sls": "{% for a in [1] %}" * 25 + "x" + "{% endfor %}" * 25},
         ("template-error", 0),
     ),
+    "an argument with an empty name": ({"site.sls": "a:\n  lamp:\n    - lit\n    - '': 5\n"}, ("argument-shape", 4)),
+    "an argument with an empty name in place of the function": (
+        {"site.sls": "a:\n  lamp:\n    - ? ''\n"},
+        ("argument-shape", 3),
+    ),
     "many names that share a large argument": (
         {"site.sls": f"{ARGUMENT}size: &x [{'x,' * 1000}]\n    - color: [{'*x,' * 900}]\n    - names: [{NAMES}]"},
         ("data-size", 2),

@@ -331,7 +331,7 @@ class Bench:
         except CompileError as error:
             return [told(problem, veil=problem.code != "renderer-unknown") for problem in error.problems]
         json.dumps(made.data, default=str)
-        return repr(made.data), [told(warning) for warning in made.warnings]
+        return repr(made.data), [told(warning, veil=True) for warning in made.warnings]
 
     def _lint(self, asked: Request, *, bad: bool) -> None:
         """`holdfast check` finds errors exactly where the compiler does, and all its forms can be printed."""
