@@ -6,7 +6,6 @@ for journald and for programs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -24,6 +23,7 @@ from holdfast.agent.engine.model.events import (
 )
 from holdfast.agent.phrases import as_declared
 from holdfast.resources.context import CUT
+from holdfast.resources.effects import EffectVerb, phrase
 from holdfast.resources.visible import escaped
 
 Level = Literal["debug", "info", "warning", "error"]
@@ -33,10 +33,6 @@ DETAIL_LINES = 400
 """Most lines of details (diff, output of a command) in one line of the log."""
 _SEEN = ("start", "states changed", "grains changed")
 """Causes of the first run of a declaration: the log then also mentions resources that need no change."""
-WOULD = "would have "
-"""Start of a noop comment that can be joined with the identity into one sentence."""
-_DONE = re.compile(r"(?:.* was )?(created|removed|installed|started|stopped|enabled|linked)\b", re.IGNORECASE)
-"""A comment that says what was done: `created /etc/motd`, `user web was created`."""
 
 
 class LogLine(NamedTuple):
@@ -130,29 +126,24 @@ class Narrator:
         why = f" ({', '.join(words)})" if words else ""
         if what == "ok":
             return f"ok {outcome.identity}" + ("" if _is_plain(outcome) else f": {outcome.comment}")
-        if outcome.result is None and outcome.comment:
+        if outcome.result is None:
             return _noop(outcome) + why
-        text = f"{what} {outcome.identity}{_rest(what, outcome)} in {duration(outcome.duration)}{why}"
+        text = f"{_done(what, outcome)} in {duration(outcome.duration)}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
 
 
 def verb(outcome: Outcome) -> str:
     """What was done, in one word; `would ...` for what would be done."""
-    done, do = _verb(outcome)
-    return f"would {do}" if outcome.result is None else done
+    return phrase(_verb(outcome), applied=outcome.result is not None)
 
 
-def _verb(outcome: Outcome) -> tuple[str, str]:
-    """What was done, and the infinitive of it, one word each."""
+def _verb(outcome: Outcome) -> EffectVerb:
+    """The verb of an outcome. Why a refresh or a repair ran says more than what exactly was done."""
+    own: EffectVerb = outcome.effect.verbs[0] if outcome.effect else "change"
     if outcome.refreshed:
-        return "refreshed", "refresh"
-    if outcome.identity.startswith("cmd."):
-        return "ran", "run"
-    if outcome.cause in ("drift", "poll", "recheck"):
-        return "repaired", "repair"
-    said = _DONE.match(outcome.comment)
-    return said[1].lower() if said else "changed", "change"
+        return "refresh"
+    return "repair" if outcome.cause in ("drift", "poll", "recheck") and own != "run" else own
 
 
 def _id(outcome: Outcome) -> str:
@@ -164,22 +155,21 @@ def _is_plain(outcome: Outcome) -> bool:
     return outcome.comment in ("", as_declared(_id(outcome)))
 
 
-def _rest(what: str, outcome: Outcome) -> str:
-    """The rest of a comment that starts with "verb identity", for example the target of a link."""
-    said, path, rest = outcome.comment.partition(f" {_id(outcome)}")
-    return rest if path and said == what and rest[:1] == " " else ""
+def _done(what: str, outcome: Outcome) -> str:
+    """What was done, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
+    effect = outcome.effect
+    if effect is None or outcome.result is False or what != phrase(effect.verbs[0], applied=True):
+        return f"{what} {outcome.identity}"
+    return effect._replace(parts="").sentence(applied=True, what=outcome.identity)
 
 
 def _noop(outcome: Outcome) -> str:
-    """What would have been done: verb and identity, then the rest of the comment. The identity replaces the path."""
-    before, path, after = outcome.comment.partition(f" {_id(outcome)}")
-    if path and before.startswith(WOULD) and after[:1] in ("", " "):
-        return f"{before} {outcome.identity}{after}"
-    do, _, rest = outcome.comment.removeprefix(WOULD).partition(" ")
-    if outcome.comment.startswith(WOULD) and rest:
-        return f"{WOULD}{do} {outcome.identity}: {rest}"
-    done = _verb(outcome)[0]
-    return f"{WOULD}{'run' if done == 'ran' else done} {outcome.identity}: {outcome.comment}"
+    """What would be done, with the identity in place of the thing; then the comment, if it says more."""
+    effect = outcome.effect
+    if effect is None:
+        return f"would change {outcome.identity}" + (f": {outcome.comment}" if outcome.comment else "")
+    text = effect.sentence(applied=False, what=outcome.identity)
+    return text if outcome.comment in ("", effect.sentence(applied=False)) else f"{text}: {outcome.comment}"
 
 
 def skipped(outcome: Outcome) -> str:
@@ -193,7 +183,7 @@ def details(outcome: Outcome) -> Iterator[str]:
     """The diff, then each other change that is news to a person, one per line; at most `DETAIL_LINES`."""
     lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
     for name, change in outcome.changes.items():
-        if not _is_said(name, change, outcome):
+        if not is_told(name, change, outcome):
             lines.extend(_change(name, change))
     yield from lines[:DETAIL_LINES]
     if len(lines) > DETAIL_LINES:
@@ -201,20 +191,23 @@ def details(outcome: Outcome) -> Iterator[str]:
         yield f"[{len(lines) - DETAIL_LINES} more lines{', and output that was cut' if cut else ''}]"
 
 
-def _is_said(name: str, change: Any, outcome: Outcome) -> bool:
+def is_told(name: str, change: Any, outcome: Outcome) -> bool:
     """Whether a change repeats what the line says, or is only of interest to programs."""
+    things = (_id(outcome), outcome.effect.what if outcome.effect else "")
+    failed = outcome.result is False and outcome.changes.get("retcode") not in (0, None)
     match name:
         case "diff":
             return bool(outcome.diff)
         case "new" | "newfile" | "cmd":
-            return str(change) in outcome.comment
+            return bool(change == things[0])
         case "pid":
             return True
-        case "retcode" if change == 0:
-            return True
-        case "retcode" | "stdout" | "stderr" if outcome.result is False:
-            return str(change) in outcome.comment
-    return (change is True or change == {"directory": "new"}) and (name == _id(outcome) or name in outcome.comment)
+        case "retcode":
+            return failed or change == 0
+        case "stdout" | "stderr" if failed:
+            # The error of a command contains the last line of its errors or, if there are none, of its output.
+            return "\n" not in str(change).strip("\n") and (name == "stderr" or not outcome.changes.get("stderr"))
+    return (change is True or change == {"directory": "new"}) and name in things
 
 
 def _change(name: str, change: Any) -> Iterator[str]:

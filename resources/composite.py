@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
+from holdfast.resources.effects import Effect
 from holdfast.resources.traits import Refreshable
 
 
@@ -57,5 +58,5 @@ class Composite(Refreshable, Resource):
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Report the change of a part as a change of the composite."""
         ctx.report.changes = {self.name: "changed" if apply else "would change"}
-        ctx.report.comment = f"parts of {self.name} {'were' if apply else 'would be'} changed"
+        ctx.report.did(Effect(("change",), self.name, "parts"), applied=apply)
         return False

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.paths import Place
 
@@ -68,6 +69,8 @@ class Report:
     """One sentence for people: what was done, or why nothing had to be done."""
     diff: str = ""
     """Unified diff of text content, with secrets masked."""
+    effect: Effect | None = None
+    """What was done, or would be, in verbs; None if nothing was."""
     touched: bool = False
     """Whether the run has begun to change something, so that it is unknown after an error how far it came."""
     account: Callable[[], Awaitable[None]] | None = None
@@ -96,6 +99,10 @@ class Report:
         If the run fails, `account` is awaited to find out how far it came.
         """
         self.touched, self.account = True, account
+
+    def did(self, effect: Effect, *, applied: bool) -> None:
+        """Report an effect, and its sentence as the comment. Not `applied`: it is what a run would do."""
+        self.effect, self.comment = effect, effect.sentence(applied=applied)
 
     def changing(self) -> None:
         """Note that the run begins to change something. An error before this call has changed nothing."""

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare, progress
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.secrets import MASK
@@ -132,12 +133,11 @@ class Resource(BaseModel):
         """Return one sentence that says why no change was needed."""
         return f"{self.name} is as declared"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return one sentence that says what was changed (`applied`), or what would be."""
-        verb = (
-            "created" if delta.create else "removed" if delta.remove else "changed " + ", ".join(delta.fields) + " of"
-        )
-        return f"{verb} {self.name}" if applied else f"would have {verb} {self.name}"
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair of this difference does."""
+        if delta.create or delta.remove:
+            return Effect(("create" if delta.create else "remove",), self.name)
+        return Effect(("change",), self.name, ", ".join(delta.fields))
 
     def changes(self, delta: Delta) -> dict[str, Any]:
         """Return Salt's `changes` for this delta, with secrets masked."""
@@ -165,14 +165,18 @@ class Resource(BaseModel):
             if left is not None:
                 raise Permanent(f"still differs after the repair: {', '.join(left.fields) or self.name}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
-        ctx.report.comment = ctx.report.comment or self.describe(delta, apply)
+        if ctx.report.effect is None:
+            own = ctx.report.comment
+            ctx.report.did(self.effect(delta), applied=apply)
+            ctx.report.comment = own or ctx.report.comment
         return False
 
     async def account(self, ctx: Context, delta: Delta) -> None:
         """After an error, report what has changed since the probe that found `delta`."""
         changed = progress(delta, await self._probed(ctx))
         if changed is not None:
-            ctx.report.changes, ctx.report.comment = self.changes(changed), self.describe(changed, applied=True)
+            ctx.report.changes = self.changes(changed)
+            ctx.report.did(self.effect(changed), applied=True)
 
     async def _difference(self, ctx: Context) -> Delta | None:
         """Return the difference between what is and what is declared."""

@@ -11,10 +11,10 @@ from pathlib import Path
 
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.configuration import Compiled
-from holdfast.agent.engine.model.events import Notice, Outcome, Ran, result_of
+from holdfast.agent.engine.model.events import Notice, Outcome, result_of
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement, replace
-from holdfast.agent.narrate import Narrator
+from holdfast.agent.narrate import is_told, verb
 from holdfast.agent.settings import Settings
 from holdfast.agent.version import version
 from holdfast.resources.contract import Concern
@@ -50,21 +50,18 @@ def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
         "Result": run.said,
         "Made by": f"holdfast {version()} plan",
     }
-    rows = list(_rows(compiled, run.outcomes, redactor))
+    found = list(rows_of(compiled, run.outcomes, redactor))
     notes = [redactor(f"Pending after an earlier change: {each.identity} {each.text}") for each in run.owed]
-    return "".join(page(f"Plan for {grains['id']}", redactor(facts), rows, notes))
+    return "".join(page(f"Plan for {grains['id']}", redactor(facts), found, notes))
 
 
-def _rows(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -> Iterator[Row]:
-    calls, narrator = {call.identity: call for call in compiled.compilation.calls}, Narrator(unsaid="start")
+def rows_of(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -> Iterator[Row]:
+    """The rows of the page, one for each outcome. Changes that only repeat its sentence are left out."""
+    calls = {call.identity: call for call in compiled.compilation.calls}
     for outcome in outcomes:
-        call, line = calls[outcome.identity], narrator.tell(Ran(0, outcome))
-        said = (
-            (line.text if line else outcome.comment)
-            .replace(f" of {outcome.identity}", "", 1)
-            .replace(f" {outcome.identity}", "", 1)
-        )
-        said, changes, diff = redactor((said, outcome.changes, outcome.diff))
+        call, told = calls[outcome.identity], outcome.comment or verb(outcome)
+        changes = {name: each for name, each in outcome.changes.items() if not is_told(name, each, outcome)}
+        said, changes, diff = redactor((told, changes, outcome.diff))
         concern: Concern = call.resource.concern(outcome.changes)
         result = result_of(outcome)
         state = "would-change" if result == "changed" else "failed" if outcome.blocked else result

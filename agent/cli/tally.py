@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from holdfast.agent.engine.model.events import Outcome, result_of
 from holdfast.agent.narrate import duration
+from holdfast.resources.effects import Counted
 
-SORTS = ("created", "changed", "removed")
+SORTS: tuple[Counted, ...] = ("created", "changed", "removed")
 """What can be done to a resource."""
-SAID = re.compile(
-    r"(?:would (?:have )?)?(created|linked|install(?:ed)?|removed?)\b|.* (?:was|would be) (created|removed)$"
-)
-"""Matches comments that say which of these was done; any other comment means "changed"."""
 
 
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
@@ -53,7 +49,6 @@ def _state(counts: Mapping[str, int], *, changed: bool) -> str:
     return "checked" if differ else "converged"
 
 
-def _sort(outcome: Outcome) -> str:
-    """What was done, or would be done, according to the comment."""
-    found = None if outcome.refreshed else SAID.match(outcome.comment)
-    return "changed" if found is None else "removed" if (found[1] or found[2]).startswith("remove") else "created"
+def _sort(outcome: Outcome) -> Counted:
+    """What was done, or would be done. A refresh changes what exists."""
+    return "changed" if outcome.effect is None or outcome.refreshed else outcome.effect.counted

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
@@ -143,7 +144,7 @@ class Packages(Resource):
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
                 raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
-            ctx.report.comment = sentence(ctx.report.changes, done=True)
+            _report(ctx, applied=True)
         else:
             await self._plan(ctx, pkg, wrong)
         return False
@@ -153,7 +154,7 @@ class Packages(Resource):
         left = await self.wrong(pkg, apply=False)
         now = {name: left[name]["old"] if name in left else was["new"] for name, was in wrong.items()}
         ctx.report.changes = {name: {**was, "new": now[name]} for name, was in wrong.items() if now[name] != was["old"]}
-        ctx.report.comment = sentence(ctx.report.changes, done=True)
+        _report(ctx, applied=True)
 
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
         """Report what the package manager would change.
@@ -166,7 +167,7 @@ class Packages(Resource):
         except Permanent as error:
             doubt = f"; as things are now this would fail: {error}"
         ctx.report.changes = {**wrong, **planned}
-        ctx.report.comment = sentence(ctx.report.changes, done=False) + doubt
+        _report(ctx, applied=False, doubt=doubt)
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Return why no change was needed."""
@@ -205,18 +206,24 @@ def _different_version(both: Iterable[tuple[str, str | None, str | None]]) -> st
     return None
 
 
-def sentence(changes: Mapping[str, Mapping[str, str]], *, done: bool) -> str:
-    """Return what was changed, or would be."""
-    words = []
-    for name, change in changes.items():
-        old, new = change["old"], change["new"]
-        verb = "hold" if "hold" in (old, new) else "install" if not old else "remove" if not new else "change"
-        verb = "let go" if verb == "hold" and not new else verb
-        past = {"hold": "held", "install": "installed", "remove": "removed", "change": "changed", "let go": "let go"}[
-            verb
-        ]
-        versions = (
-            f" {old} -> {new}" if verb == "change" else f" {new}" if verb == "install" and new != "installed" else ""
-        )
-        words.append(f"{past if done else f'would {verb}'} {name}{versions}")
-    return "; ".join(words)
+def _report(ctx: Context, *, applied: bool, doubt: str = "") -> None:
+    """Report the effect of the changes, and one sentence that has each of them."""
+    effects = [_effect(name, **change) for name, change in ctx.report.changes.items()]
+    if not effects:
+        return
+    verbs = tuple(dict.fromkeys(verb for effect in effects for verb in effect.verbs))
+    if len(verbs) == 1:
+        ctx.report.did(Effect(verbs, ", ".join(each.what for each in effects), detail=doubt), applied=applied)
+    else:
+        ctx.report.did(Effect(verbs, f"{len(effects)} packages", detail=doubt), applied=applied)
+        ctx.report.comment = "; ".join(each.sentence(applied=applied) for each in effects) + doubt
+
+
+def _effect(name: str, old: str, new: str) -> Effect:
+    """Return the effect on one package."""
+    if "hold" in (old, new):
+        return Effect(("hold" if new else "release",), name)
+    if not old or not new:
+        version = f" {new}" if new not in ("", "installed") else ""
+        return Effect(("remove" if not new else "install",), f"{name}{version}")
+    return Effect(("change",), f"{name} {old} -> {new}")

@@ -17,6 +17,7 @@ from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by, programs
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import (
     Given,
@@ -169,7 +170,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         if command is None:
             # As in Salt: a stateful command may change something, any other command always does.
             ctx.report.changes = {} if self.stateful else {"cmd": self.name}
-            ctx.report.comment = f"would have run {self.name!r}"
+            ctx.report.did(Effect(("run",), repr(self.name)), applied=False)
             return False
         argv = (self.shell, "-c", command) if self.python_shell else program(command)
         return self.conclude(ctx, await self.start(ctx, command, *argv), command)
@@ -248,7 +249,9 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             raise Permanent(
                 f"{self.name!r} is stateful, but the last line of its output is neither JSON nor changed=yes|no"
             )
-        ctx.report.comment = ctx.report.comment or f"ran {shown!r}"
+        own = ctx.report.comment
+        ctx.report.did(Effect(("run",), repr(shown)), applied=True)
+        ctx.report.comment = own or ctx.report.comment
         return not ctx.report.changes
 
     def _succeeded(self, status: int, out: str, err: str) -> bool:
@@ -378,7 +381,7 @@ class Script(FromSources, Active, kind="cmd.script"):
         """Fetch the script and run it. Raises `Permanent` if it cannot be fetched or fails."""
         url, words = self._parts()
         if not apply:
-            ctx.report.comment = f"would have run the script {url}"
+            ctx.report.did(Effect(("run",), f"the script {url}"), applied=False)
             return False
         user = await ctx.blocking(account, self.runas) if self.runas else None
         # Root must execute or render only what root owns.

@@ -12,6 +12,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, owned_by, programs
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
 from holdfast.resources.file_locks import file_lock
@@ -91,16 +92,14 @@ class InCrontab(Edgeable, Reversible, Resource):
         """Return why no change was needed."""
         return f"{self.name} is {'not in' if self.desired() is None else 'as declared in'} the crontab of {self.user}"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        done = (
-            "added to"
-            if delta.create
-            else "removed from"
-            if delta.remove
-            else f"changed ({', '.join(delta.fields)}) in"
-        )
-        return f"{self.name} {'was' if applied else 'would be'} {done} the crontab of {self.user}"
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the crontab."""
+        crontab = f"the crontab of {self.user}"
+        if delta.create:
+            return Effect(("add",), self.name, detail=f" to {crontab}")
+        if delta.remove:
+            return Effect(("remove",), self.name, detail=f" from {crontab}")
+        return Effect(("change",), self.name, ", ".join(delta.fields), f" in {crontab}")
 
 
 class JobKind(InCrontab):

@@ -17,6 +17,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import Effect
 from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
@@ -137,10 +138,9 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         """Return why no change was needed."""
         return f"group {self.name} is as declared"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
-        return f"group {self.name} {'was' if applied else 'would be'} {done}"
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the group."""
+        return super().effect(delta)._replace(what=f"group {self.name}")
 
 
 class Absent(GroupKind, kind="group.absent"):
@@ -167,6 +167,6 @@ class Absent(GroupKind, kind="group.absent"):
         """Return why no change was needed."""
         return f"there is no group {self.name}"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        return f"group {self.name} {'was' if applied else 'would be'} removed"
+    def effect(self, delta: Delta) -> Effect:
+        """Return that a repair removes the group."""
+        return Effect(("remove",), f"group {self.name}")

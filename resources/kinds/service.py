@@ -17,6 +17,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, unit_dependencies
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
@@ -30,7 +31,7 @@ IGNORED = {
     "win_delayed": "it belongs to Windows",
     "unmask_runtime": "unmask also removes a mask that lasts until the next boot",
 }
-VERBS = {
+VERBS: Mapping[str, tuple[EffectVerb, EffectVerb]] = {
     "masked": ("unmask", "mask"),
     "active": ("stop", "start"),
     "enabled": ("disable", "enable"),
@@ -40,14 +41,6 @@ WORDS = {
     "masked": ("is not masked", "is masked"),
     "active": ("does not run", "runs"),
     "enabled": ("does not start at boot", "starts at boot"),
-}
-PAST = {
-    "unmask": "unmasked",
-    "mask": "masked",
-    "stop": "stopped",
-    "start": "started",
-    "disable": "disabled",
-    "enable": "enabled",
 }
 SUFFIXES = tuple(f".{word}" for word in UNIT_TYPES)
 
@@ -92,11 +85,10 @@ class Service(Reversible, Resource):
         """Return `{name: true}`, as Salt does."""
         return {self.name: True}
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the service."""
         after = delta.after or {}
-        done = " and ".join(PAST[VERBS[name][after[name]]] for name in delta.fields)
-        return f"{self.name} {'was' if applied else 'would be'} {done}"
+        return Effect(tuple(VERBS[name][after[name]] for name in delta.fields), self.name)
 
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
@@ -191,13 +183,13 @@ class Running(Wanted, Refreshable, kind="service.running"):
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Reload or restart the service; start it if it does not run."""
         runs = (await self.status(ctx)).active
-        verb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
+        verb: EffectVerb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
             ctx.report.begin(lambda: self.account(ctx, Delta({"active": runs}, {"active": True}, ("active",))))
             await getattr(ctx.interface("service"), verb)(self.name, options=self.options)
             await self._settle(ctx)
         ctx.report.changes = {self.name: True}
-        ctx.report.comment = f"{self.name} {'was' if apply else 'would be'} {verb}ed"
+        ctx.report.did(Effect((verb,), self.name), applied=apply)
         return False
 
     async def _settle(self, ctx: Context) -> None:
@@ -250,7 +242,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
         if apply:
             await self._settle(ctx)
         ctx.report.changes = {self.name: True}
-        ctx.report.comment = f"{self.name} {'was' if apply else 'would be'} stopped"
+        ctx.report.did(Effect(("stop",), self.name), applied=apply)
         return False
 
     async def _settle(self, ctx: Context) -> None:

@@ -16,6 +16,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
@@ -253,13 +254,13 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         """Return why no change was needed."""
         return f"{self.name} is {self.value} already"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        kept = "kept for the next boot" if self.persist else "no longer kept for the next boot"
-        done = " and ".join(
-            text for name, text in (("value", f"set to {self.value}"), ("persisted", kept)) if name in delta.fields
-        )
-        return f"{self.name} {'was' if applied else 'would be'} {done}"
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the value, and to the file for the next boot."""
+        if "value" not in delta.fields:
+            detail = f" to {self.value}" if self.persist else ""
+            return Effect(("set" if self.persist else "remove",), self.name, "the boot value", detail)
+        kept = "" if "persisted" not in delta.fields else ", kept" if self.persist else ", no longer kept"
+        return Effect(("set",), self.name, detail=f" to {self.value}{kept and f'{kept} for the next boot'}")
 
 
 def content(place: Place) -> tuple[list[str], int]:

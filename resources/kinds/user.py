@@ -20,6 +20,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
 from holdfast.resources.interfaces.results import User
@@ -312,10 +313,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         """Return why no change was needed."""
         return f"user {self.name} is as declared"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        done = "created" if delta.create else f"changed ({', '.join(delta.fields)})"
-        return f"user {self.name} {'was' if applied else 'would be'} {done}"
+    def effect(self, delta: Delta) -> Effect:
+        """Return what a repair does to the user."""
+        return super().effect(delta)._replace(what=f"user {self.name}")
 
 
 class Absent(UserKind, kind="user.absent"):
@@ -349,6 +349,6 @@ class Absent(UserKind, kind="user.absent"):
         """Return why no change was needed."""
         return f"there is no user {self.name}"
 
-    def describe(self, delta: Delta, applied: bool) -> str:
-        """Return what was done, or would be."""
-        return f"user {self.name} {'was' if applied else 'would be'} removed"
+    def effect(self, delta: Delta) -> Effect:
+        """Return that a repair removes the user."""
+        return Effect(("remove",), f"user {self.name}")

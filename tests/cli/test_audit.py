@@ -6,14 +6,19 @@ import re
 import stat
 import time
 from html.parser import HTMLParser
+from types import SimpleNamespace
 
 import pytest
 
+from holdfast.agent.cli.audit import rows_of
 from holdfast.agent.cli.page import Row, page
 from holdfast.agent.cli.tally import tally
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.resources import registry
 from holdfast.resources.contract import CONCERNS
+from holdfast.resources.effects import Effect
+from holdfast.resources.secrets import Redactor
+from holdfast.states.errors import Location
 from holdfast_process import Tree
 
 EVIL = '</pre></style><script>alert(1)</script><img src="https://example.org/x" onerror=alert(1)> & \u202e\x1b[2J'
@@ -111,7 +116,7 @@ def test_what_differs_is_shown_by_what_it_concerns(tree):
     assert f"file.managed[{tree.host}/moded]" in sections["security"]
     assert "file.managed[/etc/ssh/sshd_config.d/holdfast-test.conf]" in sections["security"]
     assert "cmd.run[run]" in sections["operation"]
-    assert "would have created with mode 0644, owner " in sections["content"]
+    assert "would create " in sections["content"]
     assert f"{tree.etc}/states/site.sls:" in sections["content"]
     assert f"<code>file.directory[{tree.host}/right]</code>" in sections["right"]
     found = read(text).text
@@ -207,20 +212,33 @@ def test_each_kind_says_what_it_concerns():
 
 
 @pytest.mark.parametrize(
-    ("comment", "result", "counted"),
+    ("effect", "result", "counted"),
     [
-        ("created /a", True, "1 created"),
-        ("would have created /a with mode 0644, owner root:root", None, "1 would be created"),
-        ("installed nginx 1.2", True, "1 created"),
-        ("would install nginx 1.2", None, "1 would be created"),
-        ("user bob was created", True, "1 created"),
-        ("group a would be removed", None, "1 would be removed"),
-        ("removed /a", True, "1 removed"),
-        ("changed mode of /a", True, "1 changed"),
+        (Effect(("create",), "/a"), True, "1 created"),
+        (Effect(("create",), "/a", detail=" with mode 0644, owner root:root"), None, "1 would be created"),
+        (Effect(("install",), "nginx 1.2"), True, "1 created"),
+        (Effect(("install", "change"), "2 packages"), None, "1 would be created"),
+        (Effect(("remove",), "group a"), None, "1 would be removed"),
+        (Effect(("remove",), "/a"), True, "1 removed"),
+        (Effect(("remove",), "/a", "3 entries"), True, "1 changed"),
+        (Effect(("change",), "/a", "mode"), True, "1 changed"),
+        (None, True, "1 changed"),
     ],
 )
-def test_the_summary_counts_by_what_was_done(comment, result, counted):
-    """And what is right."""
-    done = Outcome("a", 0, result, {"x": "y"}, comment), Outcome("b", 1, result=True)
+def test_the_summary_counts_by_what_was_done(effect, result, counted):
+    """And what is right; who removes a part of a thing changes the thing."""
+    done = Outcome("a", 0, result, {"x": "y"}, effect=effect), Outcome("b", 1, result=True)
 
     assert tally(done, 2.0).endswith(f" in 2.0 s: {counted}, 1 ok")
+
+
+def test_a_refresh_is_described_and_its_changes_that_say_nothing_are_left_out():
+    """Salt's `changes` of a refreshed service are `nginx: True`; the page says what would be done."""
+    resource = registry.find("service.running").declare("nginx")
+    call = SimpleNamespace(identity="service.running[web]", resource=resource, location=Location("web.sls", 3))
+    compiled = SimpleNamespace(compilation=SimpleNamespace(calls=(call,)))
+    effect = Effect(("restart",), "nginx")
+    refresh = Outcome("service.running[web]", 0, None, {"nginx": True}, "would restart nginx", effect=effect)
+
+    (row,) = rows_of(compiled, [refresh._replace(refreshed=True)], Redactor())
+    assert (row.said, row.changes, row.place) == ("would restart nginx", {}, "web.sls:3")

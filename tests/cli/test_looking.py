@@ -175,9 +175,7 @@ def test_status_is_complete_and_without_colour_in_a_file(show):
 
 def test_of_what_runs_the_run_before_is_not_told():
     """Its words would look like those of the run that is under way."""
-    (line,) = resource_table.table(
-        [row("cmd.run[x]", "running", comment="would have run 'x'")], Paper(), everything=True
-    )
+    (line,) = resource_table.table([row("cmd.run[x]", "running", comment="would run 'x'")], Paper(), everything=True)
     assert line == "running    cmd.run[x]"
 
 

@@ -419,8 +419,8 @@ def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path
     )
 
     done = tree("plan", check=2)
-    assert f"would have copied file.copy[copy]: {tree.host}/from to " in done.stdout
-    assert "2 would change" in done.stdout
+    assert f"would create file.copy[copy] by copying {tree.host}/from with mode " in done.stdout
+    assert "1 would be created, 1 would change" in done.stdout
     copy, run = tree.json("plan", check=2)["results"]
     assert (copy["result"], copy["changes"], run["result"], run["changes"]) == (None, {}, None, {"cmd": "true"})
     assert not to.exists()

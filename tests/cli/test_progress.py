@@ -224,6 +224,6 @@ def test_a_plan_shows_mode_and_owner_of_what_would_be_created(tree):
         ("b", "directory", "0755", "root"),
         ("c", "append", "0644", "root"),
     ):
-        assert f"would have created file.{kind}[{tree.host}/{name}] with mode {mode}, owner root:{owner}\n" in told
+        assert f"would create file.{kind}[{tree.host}/{name}] with mode {mode}, owner root:{owner}\n" in told
     assert "3 would be created" in told
     assert json.loads(tree("plan", "--format", "json").stdout)["results"][1]["comment"].endswith("owner root:root")

@@ -5,6 +5,7 @@ import pytest
 from holdfast.agent.engine.model.events import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
 from holdfast.resources.context import CUT
+from holdfast.resources.effects import Effect
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
@@ -19,56 +20,56 @@ def line(*outcomes):
 
 
 CHANGE = {"mode": {"old": "0600", "new": "0644"}}
+MODE = Effect(("change",), "/etc/motd", "mode")
 SENTENCES = {
     "drift is repaired": (
         outcome(changes=CHANGE, cause="drift", comment="changed mode of /etc/motd"),
         ("info", "repaired file.managed[motd] in 3 ms (drift)"),
     ),
     "the first run creates": (
-        outcome(changes=CHANGE, comment="created /etc/motd"),
+        outcome(changes=CHANGE, effect=Effect(("create",), "/etc/motd")),
         ("info", "created file.managed[motd] in 3 ms (start)"),
     ),
     "an account is created": (
-        outcome("user.present[web]", changes={"name": "web"}, comment="user web was created"),
+        outcome("user.present[web]", changes={"name": "web"}, effect=Effect(("create",), "user web")),
         ("info", "created user.present[web] in 3 ms (start)"),
     ),
     "a service is started": (
-        outcome("service.running[web]", changes={"nginx": True}, comment="nginx was started and enabled"),
-        ("info", "started service.running[web] in 3 ms (start)"),
+        outcome("service.running[web]", changes={"nginx": True}, effect=Effect(("start", "enable"), "nginx")),
+        ("info", "started and enabled service.running[web] in 3 ms (start)"),
     ),
     "new states change": (
         outcome(changes=CHANGE, cause="states changed", comment="changed mode of /etc/motd"),
         ("info", "changed file.managed[motd] in 3 ms (states changed)"),
     ),
     "noop would": (
-        outcome(result=None, changes=CHANGE, cause="drift", comment="would have changed mode of /etc/motd"),
-        ("info", "would have changed file.managed[motd]: mode of /etc/motd (drift)"),
+        outcome(result=None, changes=CHANGE, cause="drift", effect=MODE, comment="would change mode of /etc/motd"),
+        ("info", "would change mode of file.managed[motd] (drift)"),
     ),
     "noop would, the path once": (
-        outcome("file.symlink[/a]", result=None, changes=CHANGE, comment="would have linked /a to /b"),
-        ("info", "would have linked file.symlink[/a] to /b (start)"),
-    ),
-    "noop would, of another path": (
-        outcome("file.managed[/a]", result=None, changes=CHANGE, comment="would have created /ab"),
-        ("info", "would have created file.managed[/a]: /ab (start)"),
+        outcome("file.symlink[/a]", result=None, changes=CHANGE, effect=Effect(("link",), "/a", detail=" to /b")),
+        ("info", "would link file.symlink[/a] to /b (start)"),
     ),
     "noop would, a command": (
-        outcome("cmd.run[x]", result=None, changes={"cmd": "touch /x"}, comment="would have run 'touch /x'"),
-        ("info", "would have run cmd.run[x]: 'touch /x' (start)"),
+        outcome("cmd.run[x]", result=None, changes={"cmd": "touch /x"}, effect=Effect(("run",), "'touch /x'")),
+        ("info", "would run cmd.run[x] (start)"),
     ),
     "noop would, in words of its own": (
         outcome("service.running[web]", result=None, changes={"nginx": True}, comment="nginx would be started"),
-        ("info", "would have changed service.running[web]: nginx would be started (start)"),
+        ("info", "would change service.running[web]: nginx would be started (start)"),
     ),
     "noop would, a command that rehearses": (
-        outcome("cmd.run[x]", result=None, comment="one row"),
-        ("info", "would have run cmd.run[x]: one row (start)"),
+        outcome("cmd.run[x]", result=None, effect=Effect(("run",), "'count'"), comment="one row"),
+        ("info", "would run cmd.run[x]: one row (start)"),
     ),
     "right, and nothing else to say": (
         outcome("file.managed[/a]", comment="/a is as declared"),
         ("info", "ok file.managed[/a]"),
     ),
-    "a command ran": (outcome("cmd.run[x]", changes={"retcode": 0}), ("info", "ran cmd.run[x] in 3 ms (start)")),
+    "a command ran": (
+        outcome("cmd.run[x]", changes={"retcode": 0}, effect=Effect(("run",), "'x'")),
+        ("info", "ran cmd.run[x] in 3 ms (start)"),
+    ),
     "a refresh": (
         outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
         ("info", "refreshed service.running[nginx] in 3 ms (refresh)"),
@@ -106,7 +107,7 @@ def test_sentence(name):
 
 def test_a_cause_that_goes_without_saying():
     """That of a single run is no news; another one is."""
-    narrator, change = Narrator(unsaid="start"), {"changes": CHANGE, "comment": "created /a"}
+    narrator, change = Narrator(unsaid="start"), {"changes": CHANGE, "effect": Effect(("create",), "/a")}
 
     assert narrator.tell(Ran(1, outcome(**change))).text == "created file.managed[motd] in 3 ms"
     assert (
@@ -183,14 +184,14 @@ def test_diffs_of_several_files_are_shown_once():
 
 
 def test_that_something_was_done_is_said_once():
-    """`nginx: True` below `refreshed service.running[nginx]`, or a command below its own sentence, adds nothing."""
-    service = Outcome(
-        "service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, comment="nginx would be started"
-    )
-    command = Outcome("cmd.run[x]", 0, result=None, changes={"cmd": "touch /x"}, comment="would have run 'touch /x'")
+    """`nginx: True` below `refreshed service.running[nginx]`, or a command below its own name, adds nothing."""
+    started = Effect(("start",), "nginx")
+    service = Outcome("service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, effect=started)
+    command = Outcome("cmd.run[touch /x]", 0, result=None, changes={"cmd": "touch /x"})
 
     assert list(details(service)) == []
     assert list(details(command)) == []
+    assert list(details(command._replace(identity="cmd.run[x]"))) == ["cmd: touch /x"]
     assert list(details(outcome(changes={"locked": True}))) == ["locked: True"]
 
 
@@ -217,17 +218,19 @@ def test_lists_are_shown_as_a_person_writes_them():
 
 
 def test_the_name_of_a_new_file_is_said_once():
-    """Where the sentence has it, the details do not repeat it."""
-    assert list(details(outcome(result=None, changes={"newfile": "/a"}, comment="would have created /a"))) == []
-    assert list(details(outcome(result=None, changes={"newfile": "/b"}, comment="would have changed it"))) == [
-        "newfile: /b"
-    ]
+    """Where the identity has it, the details do not repeat it."""
+    assert list(details(outcome("file.managed[/a]", result=None, changes={"newfile": "/a"}))) == []
+    assert list(details(outcome("file.managed[a]", result=None, changes={"newfile": "/a"}))) == ["newfile: /a"]
 
 
 def test_a_new_directory_is_said_once():
     """Its changes say what the sentence has said."""
     made = Outcome(
-        "file.directory[d]", 0, result=True, changes={"/d": {"directory": "new"}, "mode": "0700"}, comment="created /d"
+        "file.directory[d]",
+        0,
+        result=True,
+        changes={"/d": {"directory": "new"}, "mode": "0700"},
+        effect=Effect(("create",), "/d"),
     )
 
     assert list(details(made)) == ["mode: 0700"]
@@ -236,7 +239,7 @@ def test_a_new_directory_is_said_once():
 def test_what_follows_the_name_in_a_comment_follows_the_identity():
     """Where a link leads to is worth reading; the name of what was made is not, twice."""
     made = Narrator("start").tell(
-        Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, comment="linked /a to /b", cause="start"))
+        Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, effect=Effect(("link",), "/a", detail=" to /b")))
     )
 
     assert made.text.startswith("linked file.symlink[/a] to /b in ")

@@ -127,7 +127,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
         tree.settings("engine: {noop: true}\n")
         agent.wait_log("fixed: ")
         (tree.host / "motd").write_text("defaced\n")
-        agent.wait_log(f"would have changed content of file.managed[{tree.host}/motd] (drift)")
+        agent.wait_log(f"would change content of file.managed[{tree.host}/motd] (drift)")
         assert (tree.host / "motd").read_text() == "defaced\n"
         assert "1 of 1 resource would be changed (noop)" in tree("status").stdout
 

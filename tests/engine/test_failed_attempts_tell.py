@@ -215,7 +215,7 @@ async def test_a_kernel_parameter_that_is_set_but_not_saved(tmp_path: Path, monk
     outcome = await tried(FakeContext(tmp_path), "sysctl.present", "vm.swappiness", value=1, config="/proc/x.conf")
 
     assert (outcome.result, outcome.changes) == (False, {"vm.swappiness": "1"})
-    assert outcome.comment.endswith("; vm.swappiness was set to 1")
+    assert outcome.comment.endswith("; set vm.swappiness to 1")
 
 
 async def test_a_cron_job_that_was_added_although_crontab_failed(tmp_path: Path) -> None:
@@ -232,7 +232,7 @@ async def test_a_cron_job_that_was_added_although_crontab_failed(tmp_path: Path)
             return Completed(argv, 1, 0 if self.tab else 1, self.tab, "" if self.tab else "no crontab for root")
 
     outcome = await tried(Spool(tmp_path), "cron.present", "/bin/job", hour="3")
-    assert (outcome.result, outcome.comment) == (False, "crontab was killed; /bin/job was added to the crontab of root")
+    assert (outcome.result, outcome.comment) == (False, "crontab was killed; added /bin/job to the crontab of root")
     assert outcome.changes == {"root": "/bin/job"}
 
 
@@ -282,7 +282,7 @@ async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -
     outcome = await tried(
         FakeContext(tmp_path, interfaces={"service": Units("enable")}), "service.running", "toyd", enable=True
     )
-    assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; toyd was started")
+    assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; started toyd")
 
 
 async def test_a_restart_after_which_a_service_is_down(tmp_path: Path) -> None:
@@ -295,7 +295,7 @@ async def test_a_restart_after_which_a_service_is_down(tmp_path: Path) -> None:
         refresh=True,
     )
     outcome = await attempt.run(job, lambda _: None)
-    assert told(outcome) == (False, {"toyd": True}, "cannot restart toyd; toyd was stopped")
+    assert told(outcome) == (False, {"toyd": True}, "cannot restart toyd; stopped toyd")
 
 
 async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> None:
@@ -331,6 +331,6 @@ async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> Non
     outcome = await tried(
         ctx, "user.present", "app", shell="/bin/sh", password="$6$salt$hashhashhash", createhome=False
     )
-    assert (outcome.result, outcome.comment) == (False, "cannot set the password of app; user app was created")
+    assert (outcome.result, outcome.comment) == (False, "cannot set the password of app; created user app")
     assert outcome.changes["name"] == "app"
     assert "hash" not in str(outcome.changes)

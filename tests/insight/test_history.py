@@ -7,6 +7,7 @@ from typing import Any
 
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.insight.history import COMMENT, KEPT, RECENT, RESOURCES, History
+from holdfast.resources.effects import Effect
 
 
 def outcome(identity: str = "file.managed[x]", **values: Any) -> Outcome:
@@ -35,7 +36,7 @@ def test_a_check_without_a_difference_is_not_kept() -> None:
 def test_outcomes_are_kept_in_words() -> None:
     """Changed, failed, blocked, would change, and recovered after a failure."""
     kept = told(
-        outcome(cause="start", comment="created x"),
+        outcome(cause="start", effect=Effect(("create",), "x")),
         outcome(),
         outcome(result=None),
         outcome(result=False, changes={}, ran=False, reason="requisite_failed"),

@@ -224,7 +224,7 @@ async def test_a_refresh_does_what_is_declared(tmp_path, active, arguments, verb
     ctx = context(tmp_path, service=service)
 
     assert await declare("service.running", **arguments).refresh(ctx, False) is False
-    assert (service.calls, ctx.report.comment, ctx.report.touched) == ([], f"it would be {verb}ed", False)
+    assert (service.calls, ctx.report.comment, ctx.report.touched) == ([], f"would {verb} it", False)
     assert await declare("service.running", **arguments).refresh(ctx, True) is False
     assert (service.calls, ctx.report.changes, ctx.report.touched) == ([verb], {"it": True}, True)
 

@@ -196,7 +196,7 @@ def test_group_present_and_absent(host: Host, driver: Driver):
     assert driver.apply("group.present", "devs", **wanted).changes == wanted
     assert (
         driver.apply("group.present", "devs", addusers=["carol"], delusers=["bob"]).comment
-        == "group devs was changed (addusers, delusers)"
+        == "changed addusers, delusers of group devs"
     )
     assert host.sh("getent group devs") == "devs:x:2500:alice,carol\n"
 

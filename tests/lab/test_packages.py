@@ -127,9 +127,9 @@ def test_holds_are_replaced(host: Host, driver: Driver):
         "bash": {"old": "hold", "new": ""},
         "tiny": {"old": "hold", "new": ""},
     }
-    assert driver.apply("pkg.held", "dash", replace=True).comment == "held dash; let go bash; let go tiny"
+    assert driver.apply("pkg.held", "dash", replace=True).comment == "held dash; released bash; released tiny"
     assert list(driver.call("pkg.holds")) == ["dash"]
-    assert driver.apply("pkg.held", "none", pkgs=[], replace=True).comment == "let go dash"
+    assert driver.apply("pkg.held", "none", pkgs=[], replace=True).comment == "released dash"
     assert driver.apply("pkg.held", "none", pkgs=[], replace=True).right
 
 

@@ -34,7 +34,7 @@ def test_a_service_is_started_enabled_and_repaired(host: Host, driver: Driver):
     planned = driver.plan("service.running", "toy", enable=True)
 
     assert (planned.right, planned.changes, state(host, "toy")) == (False, {"toy": True}, ("inactive", "disabled"))
-    assert driver.apply("service.running", "toy", enable=True).comment == "toy was started and enabled"
+    assert driver.apply("service.running", "toy", enable=True).comment == "started and enabled toy"
     assert state(host, "toy") == ("active", "enabled")
     assert driver.apply("service.running", "toy", enable=True).comment == "toy runs and starts at boot"
 
@@ -52,7 +52,7 @@ def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Dri
 
     assert driver.plan("service.dead", "toy", enable=False).changes == {"toy": True}
     assert state(host, "toy") == ("active", "enabled")
-    assert driver.apply("service.dead", "toy", enable=False).comment == "toy was stopped and disabled"
+    assert driver.apply("service.dead", "toy", enable=False).comment == "stopped and disabled toy"
     assert state(host, "toy") == ("inactive", "disabled")
     assert driver.apply("service.dead", "toy", enable=False).right
 
@@ -70,7 +70,7 @@ def test_dead_waits_for_a_restart(host: Host, driver: Driver):
     host.write("/usr/lib/systemd/system/lazarus.path", "[Path]\nPathExists=/etc/passwd\n")
     host.sh("systemctl daemon-reload; systemctl start toy lazarus.path lazarus.service")
 
-    assert driver.apply("service.dead", "toy", init_delay=0.2).comment == "toy was stopped"
+    assert driver.apply("service.dead", "toy", init_delay=0.2).comment == "stopped toy"
     with pytest.raises(Failed, match=r"lazarus was stopped, but 1 s later it runs again"):
         driver.apply("service.dead", "lazarus", init_delay=1)
 
@@ -124,15 +124,15 @@ def test_refresh_restarts_reloads_or_starts(host: Host, driver: Driver):
         return host.run("systemctl", "show", "-P", "MainPID", "toy").stdout
 
     first = pid()
-    assert driver.refresh("service.running", "toy").comment == "toy was restarted"
+    assert driver.refresh("service.running", "toy").comment == "restarted toy"
     second = pid()
     assert first != second
-    assert driver.refresh("service.running", "toy", reload=True).comment == "toy was reloaded"
+    assert driver.refresh("service.running", "toy", reload=True).comment == "reloaded toy"
     assert (pid(), host.read("/run/reloaded")) == (second, "")
 
     host.sh("systemctl stop toy")
 
-    assert driver.refresh("service.running", "toy", reload=True).comment == "toy was started"
+    assert driver.refresh("service.running", "toy", reload=True).comment == "started toy"
 
 
 def test_a_service_that_exits_at_once_is_an_error_with_its_last_messages(host: Host, driver: Driver):
@@ -163,7 +163,7 @@ def test_a_failed_start_has_a_clear_error(host: Host, driver: Driver):
     with pytest.raises(Failed, match=r"cannot reload toy: its unit has no ExecReload="):
         driver.refresh("service.running", "toy", reload=True)
 
-    assert driver.apply("service.running", "cron", unmask=True).comment == "cron was unmasked and started"
+    assert driver.apply("service.running", "cron", unmask=True).comment == "unmasked and started cron"
 
 
 def test_a_changed_unit_file_is_read_before_a_start(host: Host, driver: Driver):
@@ -239,7 +239,7 @@ def test_a_restart_of_dbus_is_survived(host: Host, driver: Driver):
     watch.quiet()
     host.sh("systemctl kill -s KILL toy")
     watch.wait(2.0)
-    assert driver.apply("service.running", "toy").comment == "toy was started"
+    assert driver.apply("service.running", "toy").comment == "started toy"
 
 
 def test_a_restart_of_dbus_during_calls_loses_none(host: Host, driver: Driver):

@@ -18,6 +18,7 @@ from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.resources.context import Context, Received, Report, announces
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.secrets import MASK
@@ -198,13 +199,17 @@ def _outcome(
     failure: Failure | None = None,
 ) -> Outcome:
     report = job.ctx.report
-    changes, text, diff = report.changes, comment or report.comment, report.diff
+    changes, text, diff, effect = report.changes, comment or report.comment, report.diff, report.effect
     if comment and report.comment and comment != report.comment:
         text = f"{comment}; {report.comment}" if report.changes else comment
     if job.call.meta.no_log:
         changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
+        effect = effect and Effect(effect.verbs, MASK)
     elif changes or diff or result is not True:
         changes, text, diff = job.ctx.redacted((changes, text, diff))
+        effect = effect and Effect(effect.verbs, *job.ctx.redacted(effect[1:]))
+    else:
+        effect = None  # nothing was done
     return Outcome(
         job.call.identity,
         job.call.position,
@@ -212,6 +217,7 @@ def _outcome(
         changes=changes or NO_CHANGES,
         comment=text,
         diff=diff,
+        effect=effect,
         duration=_since(clock),
         cause=job.cause,
         attempts=clock.attempt,

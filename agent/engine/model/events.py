@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from holdfast.agent.engine.model.failure import Failure
+from holdfast.resources.effects import Effect
 
 if TYPE_CHECKING:
     import asyncio
@@ -71,6 +72,8 @@ class Outcome(NamedTuple):
     changes: Mapping[str, Any] = NO_CHANGES
     comment: str = ""
     diff: str = ""
+    effect: Effect | None = None
+    """What was done or, in noop, would be, in verbs; None if nothing was, or if the kind does not say."""
     duration: float = 0.0
     """Seconds."""
     ran: bool = True

@@ -8,6 +8,7 @@ from typing import ClassVar
 from pydantic import field_validator
 
 from holdfast.resources.context import Context, announced
+from holdfast.resources.effects import Effect
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
@@ -56,17 +57,14 @@ class Absent(Reversible, PathResource, kind="file.absent"):
 
             async def account() -> None:
                 if budget.removed:
-                    note(
-                        ctx,
-                        {"removed": f"{budget.removed} entries of {self.name}"},
-                        f"removed {budget.removed} entries of {self.name}",
-                    )
+                    entries = f"{budget.removed} entries"
+                    changes = {"removed": f"{entries} of {self.name}"}
+                    note(ctx, changes, Effect(("remove",), self.name, entries), applied=True)
 
             ctx.report.begin(account)
             if stat.S_ISDIR(seen.st_mode):
                 await ctx.long_blocking(removal.remove, place, budget)
             else:
                 removal.remove(place, budget)
-        done = f"removed {self.name}"
-        note(ctx, {"removed": self.name}, done if apply else f"would have {done}")
+        note(ctx, {"removed": self.name}, Effect(("remove",), self.name), applied=apply)
         return False

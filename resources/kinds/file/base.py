@@ -17,6 +17,7 @@ from holdfast.resources import accounts, paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by, unit_behind, unit_parts
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Mode, Owner, field, parse_mode
 from holdfast.resources.paths import Place, Unsafe, change
@@ -321,7 +322,7 @@ class OwnedResource(Placed):
         return (lies_in(self.name, vital=not self.makedirs), *owned_by(self.user, self.group))
 
 
-def note(ctx: Context, changes: dict[str, Any], comment: str) -> None:
+def note(ctx: Context, changes: dict[str, Any], effect: Effect, *, applied: bool) -> None:
     """Report what was done, or would be."""
     ctx.report.changes = changes
-    ctx.report.comment = comment
+    ctx.report.did(effect, applied=applied)

@@ -12,6 +12,7 @@ from pydantic import model_validator
 
 from holdfast.resources import fields, paths
 from holdfast.resources.context import Context, Watch, announced
+from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode
 from holdfast.resources.kinds.file import removal, trees
@@ -189,8 +190,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         parts = [*run.wrong] if done else []
         new = run.seen is None and bool(done)
         foreseen = run.owner.of_new(NEW_DIRECTORY) if new and not apply else ""
-        said = self._sentence(parts, len(run.removed), len(run.below), apply=apply, new=new)
-        note(ctx, changes, said + foreseen)
+        effect = self._effect(parts, len(run.removed), len(run.below), apply=apply, new=new)
+        note(ctx, changes, effect._replace(detail=foreseen + effect.detail), applied=apply)
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
         """Return Salt's `changes` for what is replaced by a new directory."""
@@ -314,8 +315,14 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             self.exclude_pat,
         )
 
-    def _sentence(self, parts: list[str], removed: int, below: int, *, apply: bool, new: bool) -> str:
-        done = [f"created {self.name}"] if new else [f"changed {' and '.join(parts)} of {self.name}"] if parts else []
-        done += [f"removed {removed} entries of {self.name}"] if removed else []
-        done += [f"changed owner or mode of {below} entries below {self.name}"] if below else []
-        return ("" if apply else "would have ") + ", ".join(done)
+    def _effect(self, parts: list[str], removed: int, below: int, *, apply: bool, new: bool) -> Effect:
+        """Return the effect on the directory or, if it is right itself, on what lies in it."""
+        effects: list[tuple[EffectVerb, str]] = []
+        if new or parts:
+            effects.append(("create", "") if new else ("change", " and ".join(parts)))
+        if removed:
+            effects.append(("remove", f"{removed} entries"))
+        if below:
+            effects.append(("change", f"owner or mode of {below} entries"))
+        (verb, of), *more = effects
+        return Effect((verb,), self.name, of, "".join(further(*each, applied=apply) for each in more))

@@ -16,6 +16,7 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.dependencies import Dependency, lies_in, unit_parts
 from holdfast.resources.diff import hidden, unified
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
@@ -161,12 +162,11 @@ class Edit(Placed):
         owner = await self.owner_of_new(ctx)
         instead = hidden(self.show_changes, owner.mode if seen is None else seen.st_mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
-        done = f"edited {self.name}" if seen is not None else f"created {self.name}"
         changes = {"diff": instead or ctx.report.diff}
         if not apply:
             changes = {"new": self.name} if seen is None else self.foreseen(changes)
         foreseen = owner.of_new(NEW_FILE) if seen is None and not apply else ""
-        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
+        note(ctx, changes, Effect(("change" if seen else "create",), self.name, detail=foreseen), applied=apply)
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
         """Return Salt's `changes` for noop, given those of the edit."""

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable, Collection
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Resource
 from holdfast.resources.diff import hidden, unified
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import (
@@ -313,9 +314,11 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff
         parts = " and ".join(["content" if part == "diff" else part for part in changes])
-        done = f"created {comparison.path}" if comparison.seen is None else f"changed {parts} of {comparison.path}"
-        foreseen = comparison.owner.of_new(NEW_FILE) if comparison.seen is None and not apply else ""
-        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
+        effect = Effect(("change",), comparison.path, parts)
+        if comparison.seen is None:
+            foreseen = "" if apply else comparison.owner.of_new(NEW_FILE)
+            effect = Effect(("create",), comparison.path, detail=foreseen)
+        note(ctx, changes, effect, applied=apply)
 
     def _changes(
         self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool

@@ -11,6 +11,7 @@ from typing import ClassVar
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
@@ -34,9 +35,10 @@ from holdfast.resources.paths import Place
 from holdfast.resources.paths.handle import what
 
 
-def report_placed(ctx: Context, path: str, source: str, done: str, *, apply: bool, foreseen: str = "") -> None:
-    """Report what was put in place, or would be; Salt reports no `changes` for the latter."""
-    note(ctx, {path: source} if apply else {}, done if apply else f"would have {done}{foreseen}")
+def report_placed(ctx: Context, path: str, source: str, how: str, *, existed: bool, apply: bool) -> None:
+    """Report what was put in place, and how, or what would be; Salt reports no `changes` for the latter."""
+    effect = Effect(("replace" if existed else "create",), path, detail=how)
+    note(ctx, {path: source} if apply else {}, effect, applied=apply)
 
 
 class Rename(OwnedResource, kind="file.rename"):
@@ -70,7 +72,8 @@ class Rename(OwnedResource, kind="file.rename"):
         if origin is None or given is None:
             ctx.report.comment = f"{self.source} does not exist: it was moved already, or there is nothing to move"
             return True
-        if status(self.name) is not None and not self.force:
+        existed = status(self.name) is not None
+        if existed and not self.force:
             ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} stays where it is"
             return True
         origin.demand_own(given, "move")
@@ -82,8 +85,8 @@ class Rename(OwnedResource, kind="file.rename"):
             if self.makedirs:
                 make_parents(self.name, owner, int(self.dir_mode or "0755", 8))
             await ctx.long_blocking(self._move, origin, given, place_of(self.name))
-        done = f"renamed {self.source} to {self.name}"
-        report_placed(ctx, self.name, self.source, done, apply=apply)
+        how = f" by renaming {self.source}"
+        report_placed(ctx, self.name, self.source, how, existed=existed, apply=apply)
         return False
 
     def _move(self, origin: Place, given: os.stat_result, place: Place) -> None:
@@ -149,9 +152,8 @@ class Copy(OwnedResource, kind="file.copy"):
         if apply:
             ctx.report.touched = True
             await self._put(ctx, data, Comparison(self.name, place, seen, owner), mode)
-        foreseen = owner.of_new(mode) if seen is None else ""
-        done = f"copied {self.source} to {self.name}"
-        report_placed(ctx, self.name, self.source, done, apply=apply, foreseen=foreseen)
+        how = f" by copying {self.source}{owner.of_new(mode) if seen is None and not apply else ''}"
+        report_placed(ctx, self.name, self.source, how, existed=seen is not None, apply=apply)
         return False
 
     def _demand_files(self, given: os.stat_result, seen: os.stat_result | None) -> None:

@@ -6,6 +6,7 @@ import os
 from typing import ClassVar
 
 from holdfast.resources.context import Context
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
@@ -102,9 +103,11 @@ class Touch(Placed, kind="file.touch"):
             place.demand_own(seen, "touch")
         if apply:
             await self._repair(ctx, place, seen)
-        done = f"created {self.name}" if seen is None else f"touched {self.name}"
-        foreseen = (await ownership(ctx, None, None)).of_new(NEW_FILE) if seen is None else ""
-        note(ctx, {"new" if seen is None else "touched": self.name}, done if apply else f"would have {done}{foreseen}")
+        if seen is None:
+            foreseen = "" if apply else (await ownership(ctx, None, None)).of_new(NEW_FILE)
+            note(ctx, {"new": self.name}, Effect(("create",), self.name, detail=foreseen), applied=apply)
+        else:
+            note(ctx, {"touched": self.name}, Effect(("touch",), self.name), applied=apply)
         return False
 
     async def _repair(self, ctx: Context, place: Place | None, seen: os.stat_result | None) -> None:

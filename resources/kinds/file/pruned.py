@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from holdfast.resources.context import Context
+from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file import trees
@@ -55,16 +56,9 @@ class Pruned(PathResource, kind="file.pruned"):
         if apply:
             ctx.report.touched = True
             await ctx.long_blocking(_remove, place, empty)
-        done = (
-            f"removed {self.name}"
-            if self.name in empty
-            else f"removed {len(empty)} empty directories below {self.name}"
-        )
-        note(
-            ctx,
-            {"deleted": empty if self.recurse or self.ignore_errors else self.name},
-            done if apply else f"would have {done}",
-        )
+        parts = "" if self.name in empty else f"{len(empty)} empty directories"
+        changes = {"deleted": empty if self.recurse or self.ignore_errors else self.name}
+        note(ctx, changes, Effect(("remove",), self.name, parts), applied=apply)
         return False
 
     def _demand_removable(self, empty: list[str]) -> None:

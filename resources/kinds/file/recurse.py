@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BeforeValidator
 
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by
+from holdfast.resources.effects import Effect, further
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Variables, field, parse_list
 from holdfast.resources.kinds.file import content, trees
@@ -116,7 +117,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
             ctx.report.diff = mirror.diff()
             if apply and not existed and len(mirror.changes) > 1:
                 mirror.changes.pop(self.name, None)  # as in Salt, which then reports only the content
-            note(ctx, mirror.changes, self._sentence(mirror, apply=apply, new=not existed))
+            note(ctx, mirror.changes, self._effect(mirror, apply=apply, new=not existed), applied=apply)
 
         ctx.report.account = tell if apply else None
         await mirror.make(entries)
@@ -129,11 +130,14 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         await tell()
         return False
 
-    def _sentence(self, mirror: Mirror, *, apply: bool, new: bool) -> str:
+    def _effect(self, mirror: Mirror, *, apply: bool, new: bool) -> Effect:
         changed = len(mirror.changes.keys() - {"removed"})
-        done = [f"created {self.name}"] if new else [f"changed {changed} entries of {self.name}"] if changed else []
-        done += [f"removed {shortened(mirror.removed)}"] if mirror.removed else []
-        return ", ".join(done) if apply else f"would have {', '.join(done)}{mirror.of_new()}"
+        foreseen = "" if apply else mirror.of_new()
+        removed = shortened(mirror.removed) if mirror.removed else ""
+        if removed and not new and not changed:
+            return Effect(("remove",), self.name, "entries", f" ({removed}){foreseen}")
+        detail = (further("remove", removed, applied=apply) if removed else "") + foreseen
+        return Effect(("create" if new else "change",), self.name, "" if new else f"{changed} entries", detail)
 
     def used_sources(self) -> list[UsedSource]:
         """Return the directories, with the files in them."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import Effect, further
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import removal
@@ -135,17 +136,20 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     ) -> None:
         """Report a comment, and the changes as Salt does: none in noop if something is in the way."""
         changes: dict[str, Any] = {"new": self.name}
-        done = f"linked {self.name} to {self.target}"
+        effect = Effect(("link",), self.name, detail=f" to {self.target}{foreseen}")
         if leads == self.target:
             changes = {"ownership": f"{self.user or ''}:{self.group or ''}"}
-            done = f"changed {' and '.join(wrong)} of {self.name}"
+            effect = Effect(("change",), self.name, " and ".join(wrong))
         elif leads is not None:
             changes = changes if apply else {"change": self.name}
-            done += f", instead of {leads}"
+            effect = Effect(("link",), self.name, detail=f" to {self.target}, instead of {leads}")
         elif seen is not None:
             changes = changes if apply else {}
-            done += f", and {'renamed' if self.backupname else 'removed'} {what(seen.st_mode)} in its place"
-        note(ctx, changes, done if apply else f"would have {done}{foreseen}")
+            present = f"{what(seen.st_mode)} in its place"
+            gone = further("remove", present, applied=apply)
+            way = f"; {present} is renamed to {self.backupname}" if self.backupname else gone
+            effect = Effect(("link",), self.name, detail=f" to {self.target}{foreseen}{way}")
+        note(ctx, changes, effect, applied=apply)
 
     def _make_way(self, place: Place) -> None:
         """Remove or rename what is in the way. Blocks."""
