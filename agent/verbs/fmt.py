@@ -16,7 +16,7 @@ from holdfast.agent.verbs import STATES, verb
 @source("config", "states")
 @click.option("--check", is_flag=True, help="Change nothing; name the files that would be, with exit code 2.")
 @click.option("--diff", is_flag=True, help="Change nothing; show what would be, with exit code 2.")
-@click.option("-v", "--verbose", is_flag=True, help="Tell also which declarations keep their layout, and why.")
+@click.option("-v", "--verbose", is_flag=True, help="Also report which declarations keep their layout, and why.")
 def fmt(paths: tuple[Path, ...], source: ConfigurationSource, check: bool, diff: bool, verbose: bool) -> None:
     """Write state files in canonical form: those at PATHS (files or directories); by default the states directory.
 

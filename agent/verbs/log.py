@@ -62,7 +62,7 @@ class LogLines(ControlRequest, verb="log"):
 @click.command()
 @source("config", "state_dir")
 @output("text", "json")
-@click.option("--follow", "-f", "following", is_flag=True, help="Go on with each new line.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Continue with each new line.")
 @click.option(
     "--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all."
 )

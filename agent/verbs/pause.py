@@ -51,7 +51,7 @@ class Pause(ControlRequest, verb="pause"):
     metavar="SPAN",
     help="End the pause after this time, for example 90s, 30m, 2h, 1h30m or 3d.",
 )
-@click.option("--reason", metavar="TEXT", default="", help="Why; shown to everybody who looks.")
+@click.option("--reason", metavar="TEXT", default="", help="Why; shown by status, why and the log.")
 def pause(patterns: tuple[str, ...], source: ConfigurationSource, seconds: float | None, reason: str) -> None:
     """Have the running agent stop repairs, of all resources or of those named, until `resume`.
 

@@ -57,14 +57,14 @@ def status(
 ) -> None:
     """Show resources and health of the running agent.
 
-    With --wait it ends as soon as the host has converged; or when it will not by itself: nothing runs, nothing waits
-    for a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
-    compile. An agent that is being started again is waited for: until the timeout, or 10 s without --timeout. After an
+    With --wait, first wait until the host has converged, or cannot converge by itself: nothing runs, nothing waits for
+    a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not
+    compile. Wait also for an agent that is being restarted: until the timeout, or for 10 s without --timeout. After an
     edit: `holdfast reload && holdfast status --wait`.
 
-    Exit codes: 0 converged; 1 not (something failed, is under way, is not watched, or would be changed but for noop; or
-    the states do not compile); 4 out of time (--timeout); 69 no agent answers, 76 it is of another version, 77 you may
-    not ask it.
+    Exit codes: 0 converged; 1 not converged (something failed, is running, is not watched, or is left alone by noop; or
+    the states do not compile); 4 timeout (--timeout); 69 no agent answers, 76 the agent is of another version, 77 not
+    permitted.
     """
     from holdfast.agent.cli import resource_table
 

@@ -38,7 +38,7 @@ class Trace(ControlRequest, verb="trace"):
 @verb(AGENT)
 @click.command()
 @source("config", "state_dir")
-@click.option("--last", "last", is_flag=True, help="The last pass that is over; so it is without this option, too.")
+@click.option("--last", "last", is_flag=True, help="The last pass that has ended; the default.")
 @click.option("--pass", "number", type=COUNT, metavar="N", help="The pass of this number; the last sixteen are kept.")
 @click.option(
     "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="File to write instead of stdout."
