@@ -9,8 +9,10 @@ import pytest
 
 from engine_bench import state
 from fake_machine import Machine
+from holdfast import Declaration
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
+from holdfast.agent.engine.deliver.tables import Reversal
 from power import Disk, DurableBench
 
 STATES = state("conf"), state("svc", watch=["conf"])
@@ -164,3 +166,42 @@ async def test_a_change_that_could_not_be_counted_is_counted_when_the_disk_works
     assert (second.interrupted, second.pending(edge)) == ((), True)
     second.close()
     first.close()
+
+
+async def test_a_reversal_is_not_repeated_after_a_loss_of_power(machine: Machine, tmp_path: Path) -> None:
+    """Somebody else may use the setting by then. The copy is removed after the journal is flushed."""
+    lasting = DurableBench(machine, tmp_path / "journal")
+    copy = tmp_path / "copy"
+    copy.touch()
+    journal = lasting.open_journal()
+    journal.remember(Reversal("zold.present[x]", "x", Declaration("zsetting.present", {"name": "x"}, str(copy))))
+    await journal.secure()
+    journal.close()
+    lasting.disk.slow = asyncio.Event()
+    async with lasting.starting() as engine:
+        await lasting.elapse(1)
+        assert machine.settings == {"x": "right"}
+        assert copy.exists()
+        lasting.disk.slow.set()
+        await engine.settle()
+        await lasting.elapse(1)
+        assert not copy.exists()
+
+        machine.settings["x"] = "theirs"
+        lasting.cut_power()
+        async with lasting.running():
+            assert machine.settings == {"x": "theirs"}
+
+
+async def test_nothing_is_changed_while_previous_content_cannot_be_recorded(machine: Machine, tmp_path: Path) -> None:
+    """However often it is tried."""
+    lasting = DurableBench(machine, tmp_path / "journal")
+    machine.settings["a"] = "theirs"
+    lasting.disk.error = OSError(5, "Input/output error")
+    async with lasting.starting(state("a", "zborrowed.present", meta={"reverse": True})):
+        await lasting.elapse(600)
+        assert machine.settings == {"a": "theirs"}
+        lasting.disk.error = None
+        await lasting.elapse(100)
+
+        assert machine.settings == {"a": "right"}

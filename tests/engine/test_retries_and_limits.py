@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+import itertools
 from typing import Any
 
 import pytest
 
-from engine_bench import Bench, compilation, state
+from engine_bench import Bench, compilation, ended, state
 from fake_machine import Machine
 from holdfast import Permanent, Temporary
 from holdfast.agent.engine.engine import Engine
@@ -174,3 +176,81 @@ async def test_a_retry_does_not_start_before_the_reported_time(bench: Bench, mac
         assert machine.log == []
         await bench.elapse(0.4)
         assert machine.log == ["check a", "apply a", "check a"]  # the last: what has it changed, though it failed?
+
+
+async def test_a_rate_limit_is_reported_once_for_each_flood(bench: Bench) -> None:
+    """Ten events a second must not flood the log, even during a pause."""
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
+        for _ in range(600):
+            bench.machine.drift("a")
+            await bench.elapse(0.1)
+        told, looks = len(bench.notices("held-off")), len(bench.outcomes("a"))
+
+        assert 3 <= told <= looks <= 20
+        engine.pause()
+        for _ in range(20):
+            bench.machine.drift("a")
+            await bench.elapse(0.1)
+        assert len(bench.notices("held-off")) + len(bench.notices("noticed")) <= told + 2
+
+
+async def test_flapping_is_reported_once_and_repaired_at_growing_intervals(bench: Bench) -> None:
+    """Something undoes each repair at once."""
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
+        times = []
+        for _ in range(9):
+            bench.machine.drift("a")
+            before = len(bench.outcomes("a"))
+            await bench.until(lambda _, before=before: any(o.changed for o in bench.outcomes("a")[before:]))
+            times.append(asyncio.get_running_loop().time())
+
+        assert len(bench.notices("flapping")) == 1
+        assert engine.status()[0]["flapping"]
+        assert [round(b - a) for a, b in itertools.pairwise(times)] == [0, 0, 0, 1, 2, 4, 8, 16]
+        await bench.elapse(300)
+        bench.forget()
+        bench.machine.drift("a")
+        await bench.until(ended("drift"))
+        await engine.settle()
+        assert not engine.status()[0]["flapping"]
+
+
+async def test_a_resource_that_its_own_failure_wakes_is_tried_at_growing_intervals(bench: Bench) -> None:
+    """A service ends as soon as it starts, and systemd reports each start to its watch."""
+    async with bench.running(state("a"), flap_limit=3, flap_window=60) as engine:
+        bench.forget()
+        bench.machine.broken["a"] = Permanent("ended at once")
+        times = []
+        for _ in range(9):
+            bench.machine.drift("a")
+            before = len(bench.outcomes("a"))
+            await bench.until(lambda _, before=before: len(bench.outcomes("a")) > before)
+            times.append(asyncio.get_running_loop().time())
+
+        assert [b - a for a, b in itertools.pairwise(times)] == [
+            pytest.approx(wait, rel=0.21) for wait in (1, 2, 4, 8, 16, 32, 54, 54)
+        ]
+        assert [notice.text for notice in bench.notices("flapping")] == [
+            (
+                "flapping: failed more than 3 times in a row, each time after an event of its watch. "
+                "From now on repairs are spaced, up to 60 s apart"
+            )
+        ]
+        bench.machine.broken.clear()
+        engine.trigger("zsetting.present[a]")
+        await engine.settle()
+        assert bench.machine.settings == {"a": "right"}, "who does not want to wait says so"
+
+
+async def test_a_rate_limit_builds_up_no_debt(bench: Bench) -> None:
+    """A thousand events cost one wait."""
+    async with bench.running(state("a", meta={"limit": 0.1, "burst": 1})):
+        bench.forget()
+        for _ in range(1000):
+            bench.machine.touch("a")
+            await asyncio.sleep(0)
+        await bench.elapse(100)
+
+        assert len(bench.outcomes("a")) == 2

@@ -7,18 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from engine_bench import Bench, compilation, state, use
+from engine_bench import Bench, compilation, pending, state, use
 from fake_machine import Machine
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.vertex import Vertex
 from power import DurableBench
-
-
-def pending(engine: Engine) -> list[str]:
-    """Return the names of the states with a pending refresh."""
-    return [row["id"] for row in engine.status() if row["pending_refresh"]]
-
 
 # -- swaps ---------------------------------------------------------------------------------------------------------
 
@@ -193,89 +186,6 @@ async def test_noop_turned_off_during_a_run_loses_no_refresh(bench: Bench) -> No
 
         assert "refresh b" in machine.log
         assert pending(engine) == []
-
-
-async def test_a_listener_that_ran_in_noop_runs_again_when_noop_ends_in_the_same_pass(bench: Bench) -> None:
-    """A slow run keeps the pass from ending."""
-    machine = bench.machine
-    machine.settings.update(a="right", b="right", slow="right")
-    async with bench.running(state("a"), state("b", listen=["a"]), state("slow", listen=["a"]), workers=3) as engine:
-        machine.hold("apply a")
-        machine.drift("a")
-        await bench.elapse(1)
-        await use(engine, noop=True)
-        machine.hold("refresh slow")
-        machine.free("apply a")
-        await bench.elapse(1)
-        assert "would refresh b" in machine.log
-        await use(engine, noop=False)
-        machine.free()
-        await bench.elapse(10)
-
-        assert "refresh b" in machine.log
-        assert pending(engine) == []
-
-
-# -- listeners -----------------------------------------------------------------------------------------------------
-
-
-async def test_a_listener_is_refreshed_for_a_second_change_in_the_same_pass(bench: Bench) -> None:
-    """Its target changed again during the refresh."""
-    machine = bench.machine
-    machine.settings.update(a="right", b="right")
-    async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
-        bench.forget()
-        machine.hold("refresh b")
-        for _ in range(2):
-            machine.drift("a")
-            await bench.elapse(1)
-        machine.free()
-        await bench.elapse(10)
-
-        assert machine.log.count("refresh b") == 2
-        assert pending(engine) == []
-
-
-async def test_a_failed_listener_is_retried_in_the_same_pass(bench: Bench) -> None:
-    """Another run keeps the pass from ending."""
-    machine = bench.machine
-    machine.settings.update(a="right", b="right", slow="right")
-    async with bench.running(state("slow"), state("a"), state("b", listen=["a"]), workers=2) as engine:
-        machine.broken["refresh b"] = Temporary("busy", delay=2)
-        machine.hold("refresh b")
-        machine.drift("a")
-        await bench.elapse(0.1)
-        machine.hold("slow")
-        machine.touch("slow")
-        machine.free("refresh b")
-        await bench.elapse(1)
-        machine.broken.clear()
-        await bench.elapse(10)
-        machine.free()
-        await bench.elapse(1)
-
-        assert pending(engine) == []
-
-
-async def test_a_listener_whose_watch_fails_before_its_refresh_is_checked_and_refreshed(bench: Bench) -> None:
-    """Neither the check for the new watch nor the refresh is lost."""
-    machine = bench.machine
-    machine.settings.update(a="right", b="right")
-    async with bench.running(state("a"), state("b", listen=["a"]), workers=2) as engine:
-        bench.forget()
-        machine.unwatchable.add("b")
-        machine.touch("b")
-        await bench.elapse(0.1)
-        machine.drift("a")
-        await bench.elapse(20)
-        machine.unwatchable.clear()
-        machine.settings["b"] = "drifted"
-        await bench.elapse(100)
-
-        assert machine.settings["b"] == "right"
-        assert "refresh b" in machine.log
-        assert pending(engine) == []
-        assert engine.converged
 
 
 # -- failures and convergence --------------------------------------------------------------------------------------

@@ -116,6 +116,11 @@ def ended(cause: Cause) -> Callable[[Event], bool]:
     return lambda event: isinstance(event, PassEnded) and event.record.cause == cause
 
 
+def pending(engine: Engine) -> list[str]:
+    """Return the names of the states with a pending refresh."""
+    return [row["id"] for row in engine.status() if row["pending_refresh"]]
+
+
 class Bench:
     """Engines on a fake machine, and the events that they have reported.
 
