@@ -31,7 +31,7 @@ NOBODY: Sequence[int] = ()
 
 
 class Dropped(NamedTuple):
-    """A dependency that stands before the call that offers it."""
+    """A dependency whose provider comes later in the order."""
 
     who: int
     dependency: Dependency
@@ -45,7 +45,7 @@ class Automatic(NamedTuple):
     edges: dict[int, tuple[int, ...]]
     """Position -> positions for which it waits, ascending; without entries for calls that wait for nothing."""
     dropped: list[Dropped]
-    """Needs that are offered only later in the order, and that matter."""
+    """Vital dependencies that are offered only later in the order."""
 
 
 def automatic(calls: Sequence[Call], shipped: Shipped | None = None) -> Automatic:

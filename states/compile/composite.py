@@ -19,7 +19,7 @@ from holdfast.states.data import Call, Low
 from holdfast.states.requisite_kinds import EARLIER, KINDS, LISTENING, PROBED, RECV, REQUISITES, WATCH
 
 DEPTH, MOST = 8, 10_000
-"""Maximum nesting of composites, and maximum number of all parts of one state."""
+"""Maximum depth of nested composites, and maximum number of all parts of one state."""
 OWN = frozenset({"check_cmd", "fire_event", "parallel", RECV})
 """Meta parameters that apply to the composite alone; all others are passed to its parts."""
 BETWEEN = frozenset(REQUISITES).difference(PROBED)

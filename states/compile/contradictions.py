@@ -91,17 +91,19 @@ def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bo
 
     Each with whether it is their own or only above their path.
     """
-    claims = [
-        (chunk, verdict)
-        for chunk in chunks
-        if (verdict := chunk.checked) is not None and (verdict.resource.exclusive or verdict.resource.partial)
-    ]
+    claims = _claims(chunks)
     spreading = {uid for _, verdict in claims if verdict.resource.spreads for uid in verdict.uids}
     twice = _claimed_twice(claims, spreading)
     if not twice:
         return []
     found = ((chunk, verdict.resource, _places(verdict.uids, spreading)) for chunk, verdict in claims)
     return [each for each in found if not twice.isdisjoint(each[2])]
+
+
+def _claims(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Verdict]]:
+    """Valid chunks that exclude others from what they manage."""
+    checked = ((chunk, chunk.checked) for chunk in chunks if chunk.checked is not None)
+    return [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
 
 
 def _claimed_twice(claims: Iterable[tuple[Chunk, Verdict]], spreading: Container[Uid]) -> set[Uid]:

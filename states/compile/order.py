@@ -35,7 +35,7 @@ More of them have the same cause, and would take unbounded time and space.
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
     """Number the chunks (with Salt's arithmetic); returns warnings for orders without a meaning."""
     cap = _cap(chunks)
-    warnings = []
+    warnings: list[Problem] = []
     for chunk in chunks:
         given = chunk.given
         if chunk.order is given and given is not None:
@@ -46,11 +46,16 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
         order = order + cap + LAST if order < 0 else order
         if chunk.order != order:
             chunk.at(order)
-        if not isinstance(given, (int, float)) and given not in ("first", "last") and (item := chunk.item("order")):
-            hint = "write a number, 'first' or 'last'"
-            message = f"the order {given!r} is not valid: the state runs after the numbered states"
-            warnings.append(item.spot.problem("order-word", message, hint))
+        if not isinstance(given, (int, float)) and given not in ("first", "last"):
+            warnings += _invalid(chunk)
     return warnings
+
+
+def _invalid(chunk: Chunk) -> Iterator[Problem]:
+    """The warning about an `order` without a meaning; none if the chunk has no `order`."""
+    if item := chunk.item("order"):
+        message = f"the order {chunk.given!r} is not valid: the state runs after the numbered states"
+        yield item.spot.problem("order-word", message, "write a number, 'first' or 'last'")
 
 
 def _cap(chunks: Sequence[Chunk]) -> int:

@@ -93,7 +93,7 @@ def _refreshes(chunk: Chunk) -> bool:
 
 
 def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
-    """Whether two chunks stand to all others in the same way; `low` is what the old one had then."""
+    """Whether two chunks have the same relations to all others; `low` is the low data of the old one at that time."""
     same = new.identity == old.identity and all(
         new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__")
     )

@@ -20,7 +20,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.resources.spelling import nearest
 from holdfast.resources.traits import UsedSource
 from holdfast.states.compile.check import spot_of
-from holdfast.states.compile.low import Chunk
+from holdfast.states.compile.low import Chunk, Verdict
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.parse.marks import NEAR
 from holdfast.states.source import hostfiles
@@ -47,13 +47,11 @@ class SourceChecker:
         """Problems of the sources of these calls. `tree` must be new: it has read no file yet."""
         checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
         listed: dict[str, frozenset[str] | None] = {}
-        rendered: dict[str, UsedSource] = {}
         for chunk, verdict in checked:
             if verdict.drawn:
                 yield from self._missing(chunk, verdict.drawn, listed)
-                rendered |= {each.url: each for each in verdict.drawn if each.template and each.url.startswith(SCHEMES)}
         tree.file_cache = self._file_cache
-        todo = [path for each in rendered.values() for path in self._files(tree, each)]
+        todo = [path for each in _rendered(verdict for _, verdict in checked) for path in self._files(tree, each)]
         inline = [chunk for chunk, verdict in checked if verdict.inline]
         for chunk in inline:
             yield from self._in_state(tree, chunk, todo)
@@ -150,6 +148,12 @@ class SourceChecker:
             found = self._inline[text]
             for problem in (*found.problems, *_missing_parts(tree, found, tree.root, parts)):
                 yield placed(problem, chunk, key, text)
+
+
+def _rendered(verdicts: Iterable[Verdict]) -> Iterable[UsedSource]:
+    """The sources in the states directory that are templates, each once."""
+    drawn = (each for verdict in verdicts for each in verdict.drawn if each.template)
+    return {each.url: each for each in drawn if each.url.startswith(SCHEMES)}.values()
 
 
 def _facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:

@@ -50,7 +50,7 @@ def facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
 
 
 def _parts(template: Template) -> Iterator[TemplatePart]:
-    """The other templates that a template always needs, as far as it names them by constants."""
+    """The other templates that a template always needs, without computed names."""
     for node in unconditional_nodes(template):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
             name = node.template.value if isinstance(node.template, nodes.Const) else None

@@ -37,19 +37,25 @@ JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "
 
 def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
     """Problems of received arguments: their senders and their types. The resolver reports senders that do not exist."""
-    receiving = [chunk for chunk in chunks if chunk.requisites.get(RECV) and chunk.checked is not None]
-    resolver = Resolver(chunks, loaded) if receiving else None
+    received = [each for chunk in chunks for each in _received(chunk)]
+    if not received:
+        return
+    resolver = Resolver(chunks, loaded)
     keys: dict[int, set[str]] = {}
-    for chunk in receiving:
-        if resolver is None or chunk.checked is None:
-            continue
+    for chunk, wanted, target in received:
+        found = list(resolver.meant(wanted.type, wanted.sender))
+        problem = _wrong(chunk, wanted, target, [chunks[position] for position in found])
+        if problem is None and len(found) == 1:
+            problem = _exclusive(wanted, target, chunks[found[0]], keys.setdefault(found[0], set()))
+        if problem:
+            yield problem
+
+
+def _received(chunk: Chunk) -> Iterator[tuple[Chunk, Receive, Target]]:
+    """Each argument that a valid call receives, with the target that names its sender."""
+    if chunk.requisites.get(RECV) and chunk.checked is not None:
         for wanted, target in zip(chunk.checked.meta.recv, chunk.requisites[RECV], strict=True):
-            found = list(resolver.meant(wanted.type, wanted.sender))
-            problem = _wrong(chunk, wanted, target, [chunks[position] for position in found])
-            if problem is None and len(found) == 1:
-                problem = _exclusive(wanted, target, chunks[found[0]], keys.setdefault(found[0], set()))
-            if problem:
-                yield problem
+            yield chunk, wanted, target
 
 
 def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) -> Problem | None:
@@ -69,7 +75,7 @@ def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) ->
 def _not_taken(cls: type[Resource], wanted: Receive, target: Target) -> Problem | None:
     if not issubclass(cls, Recvable) or issubclass(
         cls, Composite
-    ):  # parts of composites are made before anything is sent
+    ):  # the parts of composites are made before any value is sent
         return target.spot.problem("recv-type", f"{cls.kind} receives nothing", "remove 'recv'")
     arguments = sorted(name for name in names(cls) if name != "name")
     if wanted.argument in arguments:
@@ -108,10 +114,7 @@ def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -
 
 def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     """Whether an argument accepts a type, as far as this is known without a value."""
-    info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
-    adapter: TypeAdapter[Any] = TypeAdapter(
-        Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
-    )
+    adapter = _adapter(cls, argument)
     taken = _taken(adapter)
     if not taken or JSON.get(sent) in taken or (sent is int and "number" in taken):
         return True
@@ -122,6 +125,14 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
     except ValidationError as error:
         return sent is str and any(wrong["type"] in OWN_CHECKS for wrong in error.errors())  # another text may be valid
     return True
+
+
+def _adapter(cls: type[BaseModel], argument: str) -> TypeAdapter[Any]:
+    """The validator of one argument."""
+    info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
+    return TypeAdapter(
+        Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
+    )
 
 
 def _taken(adapter: TypeAdapter[Any]) -> set[str]:

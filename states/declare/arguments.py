@@ -32,6 +32,13 @@ def _interned(value: Any) -> Any:
     return intern(value) if value.__class__ is str and len(value) <= WORD else value
 
 
+def _pairs(targets: Map, mark: Mark | None) -> Seq:
+    """Targets that are written as a mapping, as the list of its pairs."""
+    return Seq(
+        [Map({type_: name}) for type_, name in targets.items()], [targets.marks.get(key, mark) for key in targets]
+    )
+
+
 class Arguments:
     """Converts lists of arguments of one file, and records their problems in its unit."""
 
@@ -153,9 +160,7 @@ class Arguments:
     def _targets(self, key: str, value: Any, mark: Mark | None) -> Iterator[Target]:
         """Convert the targets of a requisite."""
         if isinstance(value, Map) and key in IN_FORMS:
-            value = Seq(
-                [Map({type_: name}) for type_, name in value.items()], [value.marks.get(type_, mark) for type_ in value]
-            )
+            value = _pairs(value, mark)
         if isinstance(value, Seq):
             for index, item in enumerate(value):
                 target = self._target(key, item, value.marks[index] if value.marks else mark)

@@ -1,7 +1,7 @@
 """High data: the declarations of state files in one form, for all spellings of the language.
 
 A `Unit` is one file. Units are cached while their file is unchanged, so nothing changes them. Later stages copy what
-they change (`Declaration.copy`).
+they change (`IdDeclaration.copy`).
 """
 
 from __future__ import annotations

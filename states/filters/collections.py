@@ -246,9 +246,9 @@ def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 @pass_context
 def chosen(context: Context, values: Iterable[Any], size: int | None = None, seed: Any = None) -> list[Any]:
-    """Some items at random, or all in random order: the same ones for the same seed, without one for the same host.
+    """Some items at random, or all in random order: the same for the same seed or, without one, for the same host.
 
-    Other ones each time would change a file each time that states are compiled, for no reason.
+    Items that differ each time would change a file each time that states are compiled.
     """
     items = list(values)
     if seed is None:
@@ -260,7 +260,7 @@ def chosen(context: Context, values: Iterable[Any], size: int | None = None, see
 def one(context: Context, values: Iterable[Any]) -> Any:
     """A random item; the same for one host."""
     found = chosen(context, values, None)
-    return found[0] if found else context.environment.undefined("there is no item: the list is empty")
+    return found[0] if found else context.environment.undefined("cannot choose an item: the list is empty")
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:

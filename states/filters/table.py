@@ -1,6 +1,6 @@
-"""The filters and tests that templates have beyond Jinja's own: two tables, put together of what each module here has.
+"""The filters and tests of templates beyond Jinja's own, collected from the modules of this package.
 
-An entry is a pure function, but for those of `files`, which look at this host.
+All are pure functions, except those of `files`, which read this host.
 """
 
 from __future__ import annotations

@@ -197,7 +197,7 @@ def _reason_for_all(parts: Sequence[Section], lines: Sequence[LayoutLine]) -> La
     if crossing is not None:
         return LayoutKept("in this file a block of Jinja reaches from one declaration into another", crossing)
     if (line := _deep(parts)) is not None:
-        return LayoutKept("in this file what stands between declarations could become a part of a text before it", line)
+        return LayoutKept("in this file lines between declarations could become part of a text before them", line)
     return None
 
 
@@ -253,9 +253,9 @@ def _look(part: Section, all_kept: LayoutKept | None) -> None:
     if not part.lines:
         return
     if part.lines[0].text.startswith(_MARKERS):
-        part.keep(LayoutKept("it is no declaration", part.lines[0]))
+        part.keep(LayoutKept("it is not a declaration", part.lines[0]))
     elif loose is not None:
-        part.keep(LayoutKept("what a template puts out may have several lines", loose))
+        part.keep(LayoutKept("the output of Jinja may have several lines", loose))
     else:
         try:
             part.texts = layout(part.lines, part.gap)

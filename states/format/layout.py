@@ -68,7 +68,7 @@ class _Blocks:
     def comment(self, depth: tuple[int, bool], line: LayoutLine) -> None:
         """Process a comment, or any other token, at this depth. Raises `LayoutKept`."""
         if any(depth > end for end in self.ended):
-            raise LayoutKept("what follows a block of Jinja belongs to what is in it", line)
+            raise LayoutKept("lines after a block of Jinja belong to its content", line)
 
     def data(self, depth: tuple[int, bool], line: LayoutLine) -> None:
         """Process a token at this depth. Raises `LayoutKept`."""
@@ -77,7 +77,7 @@ class _Blocks:
         for branches in self.opened:
             first = next((branch for branch in branches if branch is not None), depth)
             if depth < first or (branches[-1] is None and depth != first):
-                raise LayoutKept("a block of Jinja has more in it than siblings", line)
+                raise LayoutKept("a block of Jinja contains more than siblings", line)
             branches[-1] = first
 
 
@@ -103,7 +103,7 @@ def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
         return
     for number, line in enumerate(lines):
         if number not in inside and not line.masked.strip(BLANKS) and len(line.masked) > min(starts):
-            raise LayoutKept("blanks could become a part of the text before them", line)
+            raise LayoutKept("blanks could become part of the text before them", line)
 
 
 def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
@@ -211,7 +211,7 @@ class _Layout:
         if not by or not line.text:
             return line.text
         if line.kind is Kind.DATA and line.pieces:
-            raise LayoutKept("what is put out within a text may have several lines", line)
+            raise LayoutKept("the output of Jinja within a text may have several lines", line)
         if line.indent + by < (base + 1 if line.masked.strip(BLANKS) else 0):
             raise LayoutKept("a line of a text is indented less than the others", line)
         return " " * (line.indent + by) + line.text[line.indent :]

@@ -92,7 +92,7 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Layo
     masked = _replaced(
         text, start, pieces, lambda piece: "x" if piece.puts_out or piece.step or piece.switches else " "
     )
-    comment = data.lstrip(BLANKS).startswith("#") and masked.lstrip(BLANKS).startswith("#")
+    comment = all(part.lstrip(BLANKS).startswith("#") for part in (data, masked))
     loose = "\n" in text or _is_loose(pieces) or _begins_with_tag(text, start, pieces)
     return LayoutLine(number, text, masked, Kind.COMMENT if comment else Kind.DATA, pieces, loose)
 
@@ -140,7 +140,7 @@ def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
             chain = (
                 chain | {_origin(line)} | jumps.get(line.number, frozenset()) if line.pieces[-1].right else frozenset()
             )
-            begun = begun or any(piece.word == "for" for piece in line.pieces)  # a loop begins again after its own text
+            begun = begun or _has_loop(line)  # a loop begins again after its own text
         elif line.kind is not Kind.BLANK:
             if (line.pieces and _strips(line)) or (chain and not _aligned(line, chain, begun)):
                 return line
@@ -185,6 +185,10 @@ def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
 
 def _origin(line: LayoutLine) -> Origin:
     return line.indent, line.pieces[0].left
+
+
+def _has_loop(line: LayoutLine) -> bool:
+    return any(piece.word == "for" for piece in line.pieces)
 
 
 def _strips(line: LayoutLine) -> bool:

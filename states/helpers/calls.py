@@ -17,17 +17,17 @@ from holdfast.states.view.host_view import Helper, HostView
 class Calls:
     """`salt` in templates: `salt['grains.get']('os')`, `salt.grains.get('os')`, `'grains.get' in salt`.
 
-    Not a `Mapping`: its own `items` and `keys` would stand before those of modules.
+    Not a `Mapping`, whose methods `items` and `keys` would hide modules with these names.
     """
 
     def __init__(self, view: HostView, table: Mapping[str, Helper], prefix: str = "") -> None:
         self.view, self._table, self._prefix = view, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The call of that name.
+        """The function of that name.
 
-        One that there is not can be asked about (`is defined`, `default`), as in Salt; whatever else is done with it
-        raises `NoSuchCall`, which a template reports at its line.
+        As in Salt, a template can test for a missing function (`is defined`, `default`). Any other use of it raises
+        `NoSuchCall`, which is reported at the line of the template.
         """
         full = self._prefix + name
         if full not in self._table:
@@ -72,8 +72,8 @@ class Calls:
 
 
 REASONS = {
-    "mine": "there is no master that keeps other hosts' data: put them into the pillar",
-    "saltutil": "templates change nothing, and there is nothing to synchronise",
+    "mine": "there is no master with the data of other hosts: put them into the pillar",
+    "saltutil": "templates change nothing, and there are no modules to synchronise",
     "state": "templates only declare states: use include",
     "sdb": "there is no sdb: put the value into the pillar",
     "vault": "there is no vault: put the value into the pillar",
@@ -96,7 +96,7 @@ class NoSuchCall(KeyError):
             or (
                 f"did you mean {near}?"
                 if near
-                else f"there are calls of {modules}; what a host is and has, its grains tell"
+                else f"available: calls of {modules}; facts of the host are in its grains"
             )
         )
 

@@ -1,6 +1,7 @@
-"""Calls that run programs: `cmd.run` and its like. Off unless the settings say `template_commands`.
+"""Calls that run programs: `cmd.run` and its like. They are off unless the settings enable `template_commands`.
 
-Compiling must not change the host, and nobody but the author of a template knows what its commands do.
+Compiling must not change the host, and only
+the author of a template knows what its commands do.
 """
 
 from __future__ import annotations
@@ -53,9 +54,9 @@ def _run(
 
 
 def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
-    """Run an argument list to its end. Raises `subprocess.TimeoutExpired` when its process group had to be killed.
+    """Run an argument list to its end. Raises `subprocess.TimeoutExpired` after it has killed the process group.
 
-    `subprocess.run` would kill the command alone, and then wait for whatever it has started.
+    `subprocess.run` would kill only the command, and then wait for the processes that the command has started.
     """
     pipe = subprocess.PIPE
     with subprocess.Popen(
@@ -64,7 +65,7 @@ def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, An
         try:
             out, err = process.communicate(stdin, timeout)
         except BaseException:
-            if process.returncode is None:  # not waited for, so the number is still that of its group
+            if process.returncode is None:  # not reaped yet, so the number still belongs to its group
                 os.killpg(process.pid, signal.SIGKILL)
             raise
     return subprocess.CompletedProcess(argv, process.returncode, out, err)
@@ -123,7 +124,7 @@ def exec_code(view: HostView, lang: str, code: str, **options: Any) -> str:
 def script(view: HostView, source: str, args: str = "", **options: Any) -> dict[str, Any]:
     """Run a file of the tree."""
     if view.tree is None:
-        raise ValueError("there are no files to run here")
+        raise ValueError("cannot run a file: there is no states directory")
     path: Path = view.tree.template(source)
     view.tree.demand_trusted(path)
     return _all(_run(view, [str(path), *shlex.split(args)], **options))

@@ -176,7 +176,7 @@ def renderer(
         raise ValueError("slsutil.renderer takes a path or a string")
     if path is not None:
         if view.tree is None:
-            raise ValueError("there are no files to render here")
+            raise ValueError("cannot render a file: there is no states directory")
         view.looked = True
         string = view.tree.read(view.tree.template(path)).text
     pipe = default_renderer.split("|")

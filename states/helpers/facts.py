@@ -102,7 +102,7 @@ def _layered(lookup: Mapping[Any, Any], found: Any, base: str | None, over: Any,
 
 def _mapping(value: Any) -> Mapping[Any, Any]:
     if not isinstance(value, Mapping):
-        raise TypeError("what the lookup found cannot be merged: it is not a mapping")
+        raise TypeError("cannot merge the entry of the lookup: it is not a mapping")
     return value
 
 

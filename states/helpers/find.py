@@ -10,7 +10,7 @@ import shlex
 import shutil
 import stat
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,9 +49,7 @@ def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
 
     Raises `ValueError` for unknown options.
     """
-    known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
-    if unknown := sorted(options.keys() - known):
-        raise ValueError(f"file.find has no option {unknown[0]!r}: there are {', '.join(sorted(known))}")
+    _demand_known(options)
     tests = [(PATTERNS[key], str(options[key])) for key in PATTERNS if key in options]
     letters = str(options.get("type", "")).replace(",", "")
     words = [word for word in str(options.get("print", "path")).split(",") if word in PRINTED]
@@ -63,6 +61,12 @@ def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
         if depth >= least
     )
     return sorted(_printed(place.path, words) for place in places if _fits(place, tests, letters))
+
+
+def _demand_known(options: Collection[str]) -> None:
+    known = {"type", "maxdepth", "mindepth", "print", *PATTERNS}
+    if unknown := sorted(set(options) - known):
+        raise ValueError(f"file.find has no option {unknown[0]!r}; available: {', '.join(sorted(known))}")
 
 
 def _fits(place: paths.Place, tests: Sequence[tuple[Callable[[str, str], bool], str]], letters: str) -> bool:
@@ -104,10 +108,10 @@ def _is(place: paths.Place, letters: str) -> bool:
 
 @looking("file.grep")
 def grep(view: HostView, path: str, pattern: str, *options: str) -> dict[str, Any]:
-    """What grep finds in a file, as `cmd.run_all` tells.
+    """The matches of grep in a file, in the form of `cmd.run_all`.
 
-    The program is given the descriptor of the file that was checked. Raises `ValueError` for more than one option in a
-    text, and where there is no grep; `Permanent` for what is no file, and `Unsafe`.
+    The program gets the descriptor of the file that was checked. Raises `ValueError` for more than one option in a text,
+    and if grep is not installed; `Permanent` if the path is not a file; and `Unsafe`.
     """
     words = [shlex.split(option) for option in options]
     if any(len(word) != 1 for word in words):

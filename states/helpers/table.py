@@ -1,8 +1,8 @@
-"""The table of calls, and how one is entered.
+"""The table of calls.
 
-To add one: write a function whose first parameter is the `HostView`, decorate it, and write its name into `MODULES`:
-its module is imported when a template first makes the call. It must not change anything. One that looks at something
-other than the view's data says so with `@looking`, so that its file is rendered each time.
+To add a call, write a function whose first parameter is the `HostView`, decorate it, and add its name to `MODULES`. Its
+module is imported when a template first uses the call. The function must not change anything. A function that reads
+anything but the data of the view is decorated with `@looking`, so that files that use it are rendered each time.
 """
 
 from __future__ import annotations

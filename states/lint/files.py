@@ -30,11 +30,8 @@ def unreached(subject: Subject) -> Iterator[Problem]:
     The rule reads the text, because files for other hosts may not render on this one. A template may put any name into
     an include.
     """
-    top = subject.root / f"{TOP}.sls"
-    if subject.request.sls or not exists(top):
-        return
-    tree = subject.all_files()
-    text = _read(tree, top)
+    top, tree = subject.root / f"{TOP}.sls", subject.all_files()
+    text = None if subject.request.sls or not exists(top) else _read(tree, top)
     if text is None or text.startswith("#!") or OTHERS.search(text):
         return
     files = {name: path for name, path in tree.names().items() if path != top}

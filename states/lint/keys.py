@@ -106,12 +106,16 @@ def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
     if asking is None:
         return None
     given = {pair.key: pair.value for pair in call.kwargs}
-    if call.dyn_args or call.dyn_kwargs or not given.keys().isdisjoint(("default", "delimiter")):
-        return None
-    if asking.default is not None and len(call.args) > asking.default:
+    if _may_have_default(call, asking) or "delimiter" in given:
         return None
     key = call.args[asking.position] if len(call.args) > asking.position else given.get(asking.keyword)
     return (asking.where, key.value, not name) if isinstance(key, nodes.Const) and isinstance(key.value, str) else None
+
+
+def _may_have_default(call: nodes.Call, asking: Asking) -> bool:
+    """Whether a call gives a default, or has computed arguments."""
+    positional = asking.default is not None and len(call.args) > asking.default
+    return positional or bool(call.dyn_args or call.dyn_kwargs) or any(pair.key == "default" for pair in call.kwargs)
 
 
 def _get_of(target: nodes.Node) -> Asking | None:

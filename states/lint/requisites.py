@@ -202,7 +202,7 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def too_early(subject: Subject) -> Iterator[Problem]:
-    """States that stand before a state that they need: they fail on an empty machine."""
+    """States that come before a state that they need: they fail on an empty machine."""
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
         spot = spots.get(subject.ordered[drop.who].identity)

@@ -46,7 +46,7 @@ class Subject:
         return [template for text in self.texts if (template := read_template(text)) is not None]
 
     def with_edges(self) -> Iterator[tuple[Checked, Sequence[ResolvedTarget]]]:
-        """Each call that has requisites, and these."""
+        """Each call with requisites, and its requisites."""
         return ((call, edges) for call, edges in zip(self.calls, self.edges, strict=True) if edges)
 
     def all_files(self) -> Tree:

@@ -41,7 +41,7 @@ def ignored(text: str) -> list[Ignored]:
 
 
 def unknown_codes(file: str, text: str) -> Iterator[Problem]:
-    """Comments that name an unknown code, or none."""
+    """Comments that name an unknown code, or no code."""
     for number, line in enumerate(text.split("\n"), 1) if "holdfast:" in text else ():
         found = COMMENT.search(line)
         if found is None:
@@ -49,9 +49,7 @@ def unknown_codes(file: str, text: str) -> Iterator[Problem]:
         for code in _codes(found[1]) or [""]:
             if code not in CODES:
                 said = (
-                    f"there is no code {code!r} to be ignored"
-                    if code
-                    else "this comment does not say which code to ignore"
+                    f"there is no code {code!r} to ignore" if code else "this comment does not say which code to ignore"
                 )
                 location = Location(file, number, found.start() + 1)
                 yield Problem(

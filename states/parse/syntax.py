@@ -40,12 +40,16 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     if mark is not None and "\t" in line[: mark.column + 1]:
         return document.problem(mark, "yaml-tab", "a tab cannot be used for indentation", "use spaces")
     opened = error.context_mark
-    begun = lines[opened.line] if opened is not None and opened.line < len(lines) else ""
+    begun = _line_of(opened, lines)
     known = next((hint for part, hint in HINTS.items() if part in said), "")
     hint = INDENT if KIND.fullmatch(begun.rstrip()) else known
     if error.context and begun:
         said += f" ({error.context} that began in line {document.location(opened).line})"
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
+
+
+def _line_of(mark: Mark | None, lines: Sequence[str]) -> str:
+    return lines[mark.line] if mark is not None and mark.line < len(lines) else ""
 
 
 def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Mark | None:

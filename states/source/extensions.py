@@ -27,7 +27,7 @@ INSTEAD: Mapping[str, str] = {
     "_tops": "write a top file",
     "_matchers": "match by grains, pillar or a compound of them",
     "_renderers": "write the file in Jinja and YAML, or JSON",
-    "_serializers": "use the formats that there are, or a template",
+    "_serializers": "use an existing format, or a template",
     "_sdb": "put the values into the pillar",
 }
 """Directory of Salt -> what to do instead of its modules."""

@@ -1,7 +1,7 @@
-"""The files of a states or pillar directory: which there are, and what they contain.
+"""The files of a states or pillar directory: their names and their content.
 
-What may be read is decided here, once: regular files, in UTF-8, of bounded size, which nobody but a trusted owner can
-have written. A state file runs with all of the agent's power, so a file that anyone may write is refused.
+This module alone decides which files are read: regular files, in UTF-8, of bounded size, that only a trusted owner can
+write. A state file runs with all privileges of the agent, so a file that others can write is refused.
 """
 
 from __future__ import annotations

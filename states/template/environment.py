@@ -199,7 +199,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Loc
     )
 
 
-def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912 - a table
+def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912
     """Code, message and hint for an error of a template."""
     said = str(error)
     match error:

@@ -59,12 +59,9 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
     asked = lines[at].removeprefix(OPTIONS).strip()
     if not lines[at].startswith(OPTIONS) or not asked:
         return None, text
-    try:
-        options = json.loads(asked)
-    except ValueError:
-        options = None
-    wrong = [name for name in options if name.lower() not in CHOICES] if isinstance(options, dict) else [asked]
-    if wrong:
+    options = _mapping(asked)
+    wrong = [name for name in options if name.lower() not in CHOICES] if options is not None else [asked]
+    if options is None or wrong:
         hint = 'write it like #jinja2: {"trim_blocks": true}; available: ' + ", ".join(CHOICES)
         raise CompileError(
             [
@@ -79,3 +76,12 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
         )
     lines[at] = ""
     return {name.lower(): value for name, value in options.items()}, "\n".join(lines)
+
+
+def _mapping(text: str) -> dict[str, Any] | None:
+    """The mapping that a JSON text contains; None if it contains none."""
+    try:
+        data = json.loads(text)
+    except ValueError:
+        return None
+    return data if isinstance(data, dict) else None

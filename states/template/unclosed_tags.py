@@ -41,8 +41,7 @@ def unclosed_tag(
     open_tags: list[Tag] = []
     for tag in _tags(environment, text):
         if tag.word in ("{{", "{%", "{#"):
-            is_cause = tag.line < error.lineno or "end of template" in said
-            return (tag.line, f"this {tag.word} is not closed") if is_cause else None
+            return _open_delimiter(tag, error)
         if tag.opens:
             open_tags.append(tag)
         elif tag.word.startswith("end") and open_tags:
@@ -52,6 +51,12 @@ def unclosed_tag(
     if not open_tags or INNERMOST.search(said) is None:
         return None
     return _not_closed(open_tags[-1], said, error.lineno)
+
+
+def _open_delimiter(tag: Tag, error: jinja2.TemplateSyntaxError) -> tuple[int, str] | None:
+    """The line and the message of a tag without its closing delimiter; None if it does not cause the error."""
+    is_cause = tag.line < error.lineno or "end of template" in (error.message or "")
+    return (tag.line, f"this {tag.word} is not closed") if is_cause else None
 
 
 def _not_closed(tag: Tag, said: str, line: int) -> tuple[int, str]:

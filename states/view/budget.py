@@ -1,8 +1,8 @@
 """Limits what a template may use: turns of loops, calls of macros, seconds, memory, and the size of values.
 
 Authors of state files are trusted, but make mistakes: nested loops, a macro that calls itself twice, a text that is
-doubled in a loop, or a power of a power could occupy an agent for days, or exhaust its memory. `template/bounded` applies
-these limits. Regular expressions have a limit of their own (`resources/expressions`).
+doubled in a loop, or a power of a power could occupy an agent for days, or exhaust its memory. `template/bounded`
+applies these limits. Regular expressions have a limit of their own (`resources/expressions`).
 """
 
 from __future__ import annotations

@@ -49,12 +49,17 @@ def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart")
     if not (isinstance(base, Mapping) and isinstance(over, Mapping)):
         return _joined(base, over) if lists else over
     if strategy == "list":
-        return {key: [value, over[key]] if key in over else value for key, value in base.items()}
+        return _paired(base, over)
     result = copy.copy(base) if isinstance(base, dict) else dict(base)
     for key, value in over.items():
         whole = key not in result or strategy in {"overwrite", "aggregate"}
         result[key] = value if whole else merge(result[key], value, lists=lists)
     return result
+
+
+def _paired(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[Any, Any]:
+    """The keys of `base`; a key of both mappings has a list of both values."""
+    return {key: [value, over[key]] if key in over else value for key, value in base.items()}
 
 
 def _joined(base: Any, over: Any) -> Any:

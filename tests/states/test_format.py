@@ -80,16 +80,16 @@ KEPT = {
     "an include": ("a:\n    {% include 'x' %}\n    b.c: []\n", "several lines"),
     "a head within a block": (
         "a:\n{% if x %}\n    b.c:\n{% else %}\n    b.d:\n{% endif %}\n        - e\n",
-        "belongs to what is in it",
+        "belong to its content",
     ),
     "a block across declarations": ("{% if x %}\na:\n{% endif %}\n    b.c: []\n", "reaches from one declaration"),
     "a tag that joins lines": ("a:\n{% if x -%}\n    b.c: []\n{% endif %}\n", "joins lines"),
     "branches that are no siblings": (
         "a:\n    b.c:\n        - d\n{% if x %}\n        - f\n{% else %}\n    b.e: []\n{% endif %}\n",
-        "more in it than siblings",
+        "contains more than siblings",
     ),
     "a blank of another kind is text": ("a:\n    b.c:\n    \xa0\n        - {{ d }}\n", "not YAML"),
-    "a document's beginning": ("---\n{% set x = 1 %}\n", "no declaration"),
+    "a document's beginning": ("---\n{% set x = 1 %}\n", "not a declaration"),
 }
 
 
