@@ -1,4 +1,4 @@
-"""Effects: what a run did to its resource, or would do in noop, in verbs that programs can count and sentences can use."""
+"""Effects: what a run did to its resource, or would do in noop, in verbs for programs and for sentences."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ FORMS: Mapping[EffectVerb, Forms] = {
     "run": Forms("ran"),
     "remove": Forms("removed", "removed"),
 }
-"""All verbs. A kind uses one of these; `refresh` and `repair` describe runs whose verb matters less than their cause."""
+"""All verbs. A kind uses one of these; `refresh` and `repair` are for runs whose cause matters more than their verb."""
 
 
 class Effect(NamedTuple):

@@ -11,8 +11,8 @@ from typing import Literal, NamedTuple, TypeVar
 Gate = Literal["success", "change", "failure", "need", "nothing"]
 """What the targets of a requisite must have done for the state to run.
 
-`success`: not failed. `change`: changed since the last delivery. `failure`: failed since the last delivery. `need`: they
-would change if they ran. `nothing`: the state runs anyway, and is refreshed at the end of the pass.
+`success`: not failed. `change`: changed since the last delivery. `failure`: failed since the last delivery. `need`:
+they would change if they ran. `nothing`: the state runs anyway, and is refreshed at the end of the pass.
 """
 Quantifier = Literal["all", "any"]
 """Whether all targets must have done so, or one of them."""

@@ -97,7 +97,8 @@ def describe_meta(paper: Paper) -> str:
 
     about = (
         "Arguments that every state takes, whatever its kind. "
-        f"Besides these: name, names, order; the requisites {', '.join(REQUISITES)}; declared by a target, {', '.join(REVERSED)}."
+        f"Besides these: name, names, order; the requisites {', '.join(REQUISITES)}; "
+        f"declared by a target, {', '.join(REVERSED)}."
     )
     return "\n".join([ALL, "", *flow(about, _width(paper)), "", "Arguments:", *_arguments(Meta, paper)])
 

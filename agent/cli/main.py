@@ -1,4 +1,4 @@
-"""`holdfast`: the group of all verbs, and the handling of errors. A verb that is used is imported without the others."""
+"""`holdfast`: the group of all verbs, and the handling of errors. A used verb is imported without the others."""
 
 from __future__ import annotations
 

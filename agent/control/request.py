@@ -1,5 +1,6 @@
-"""Requests of the control socket. Each is a dataclass: its fields are what a client sends, `answer` is what the agent does.
+"""Requests of the control socket.
 
+Each is a dataclass: its fields are what a client sends, `answer` is what the agent does.
 The request of a verb of the command line is in the module of the verb (`agent/verbs`); `internal` has the requests that
 no user makes.
 """

@@ -110,8 +110,8 @@ def _is(place: paths.Place, letters: str) -> bool:
 def grep(view: HostView, path: str, pattern: str, *options: str) -> dict[str, Any]:
     """The matches of grep in a file, in the form of `cmd.run_all`.
 
-    The program gets the descriptor of the file that was checked. Raises `ValueError` for more than one option in a text,
-    and if grep is not installed; `Permanent` if the path is not a file; and `Unsafe`.
+    The program gets the descriptor of the file that was checked. Raises `ValueError` for more than one option in a
+    text, and if grep is not installed; `Permanent` if the path is not a file; and `Unsafe`.
     """
     words = [shlex.split(option) for option in options]
     if any(len(word) != 1 for word in words):

@@ -97,7 +97,7 @@ def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Igno
 def _wanted(
     found: Iterable[Problem], errors: Iterable[Problem], comments: Mapping[str, list[Ignored]], ignore: Collection[str]
 ) -> Iterator[Problem]:
-    """The warnings to be reported: not on the line of an error, not silenced, and only once for all iterations of a loop."""
+    """The warnings to report: not on the line of an error, not silenced, and once for all iterations of a loop."""
     wrong = {(problem.location.file, problem.location.line) for problem in errors}
     alike: dict[tuple[Location, str], list[Problem]] = {}
     for problem in found:

@@ -419,7 +419,7 @@ async def test_an_intent_that_stands_already_outlives_a_second_that_cannot_be_wr
 
 
 async def test_an_intent_counts_once(tmp_path):
-    """The agent that counts it as a change removes it from the file, so the agent after that does not count it again."""
+    """The agent that counts it as a change removes it from the file, so the next agent does not count it again."""
     first = Journal(tmp_path / "journal.db", durable=False)
     await first.announce("a", [EDGE])
     first.close()

@@ -1,4 +1,4 @@
-"""Each part of a vertex has one writer, which its docstring names. The syntax tree of all modules of the agent is read."""
+"""Each part of a vertex has one writer, which its docstring names; checked in the syntax trees of all modules."""
 
 from __future__ import annotations
 

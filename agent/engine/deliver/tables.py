@@ -78,7 +78,8 @@ class Columns(NamedTuple, Generic[Key, Value]):
     @property
     def insert(self) -> str:
         """The statement that writes a row and replaces the row with the same key."""
-        return f"insert or replace into {self.table} values ({', '.join('?' * (len(self.keys) + self.others))})"  # noqa: S608
+        values = ", ".join("?" * (len(self.keys) + self.others))
+        return f"insert or replace into {self.table} values ({values})"  # noqa: S608
 
     @property
     def select(self) -> str:
@@ -88,7 +89,8 @@ class Columns(NamedTuple, Generic[Key, Value]):
     @property
     def delete(self) -> str:
         """The statement that deletes the row with a key."""
-        return f"delete from {self.table} where {' and '.join(f'{key} = ?' for key in self.keys) or 'true'}"  # noqa: S608
+        condition = " and ".join(f"{key} = ?" for key in self.keys) or "true"
+        return f"delete from {self.table} where {condition}"  # noqa: S608
 
 
 def _reversal(row: Row) -> tuple[tuple[str, str], Reversal]:

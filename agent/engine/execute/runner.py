@@ -291,7 +291,7 @@ class Runs:
                 self._scheduler.pump()
 
     def _interrupted(self, vertex: Vertex) -> Cause:
-        """After a cancelled run, deliver what it may have changed. Returns the cause for which the vertex runs again."""
+        """After a cancelled run, deliver what it may have changed. Returns the cause of the vertex's next run."""
         cause = vertex.queue.pending_cause or vertex.queue.cause
         self._force_again(vertex)
         report = vertex.ctx.report

@@ -45,7 +45,7 @@ class AutoEdges:
         """Return the automatic edges of these calls; none if the code of a kind raises."""
         try:
             return await self._find(calls)
-        except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; requisites still order the states
+        except Exception as error:  # noqa: BLE001 - requisites still order the states
             self._calls = ()
             text = f"cannot find automatic edges: the code of a kind raised {type(error).__name__}: {error}"
             self._emit(Notice("error", "edges-unknown", "", text, error))
@@ -76,7 +76,7 @@ class AutoEdges:
             owners: Any = self._context("automatic edges").interface("pkg").owners
             async with asyncio.timeout(PATIENCE):
                 found: Shipped = await owners(self._packages, self._paths)
-        except Exception as error:  # noqa: BLE001 - the code of a provider may raise anything; without an answer some edges are missing
+        except Exception as error:  # noqa: BLE001 - some edges are missing then
             why = f"the provider did not answer within {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
             self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are unknown: {why}", error))
             return {}

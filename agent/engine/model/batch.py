@@ -84,7 +84,7 @@ class Batch:
                 for each in wanted:
                     _settle(each, partial(each.result.set_exception, error))
                 return
-            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; then each is repaired alone
+            except Exception as error:  # noqa: BLE001 - each is repaired alone then
                 wanted[0].member.ctx.log.info("cannot repair these together; repairing them one by one", why=str(error))
             else:
                 for each, result in zip(wanted, results, strict=True):

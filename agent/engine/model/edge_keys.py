@@ -18,7 +18,7 @@ Edge = tuple[str, str, str]
 """(upstream, downstream, kind): keys, and `watch`, `onchanges`, `listen` or `onfail`."""
 _REFRESHES = {CARRIES[kind] for kind in REFRESHING}
 _OTHER_REFRESH = {kind: other for kind in _REFRESHES for other in _REFRESHES - {kind}}
-"""Each of the two deliveries that refresh -> the other one: a state that changes from one to the other keeps what is pending."""
+"""Each of the two deliveries that refresh -> the other one. A state that changes between them keeps what is pending."""
 KEPT = 30 * 86400.0
 """Seconds for which a pending delivery is kept while one of its ends is not declared."""
 DAY = 86400.0

@@ -35,7 +35,8 @@ def backoff(meta: Meta | None, attempt: int, failure: Failure | None = None) -> 
     retry = meta.retry if meta else None
     if retry is None or retry.backoff:
         base = meta.delay if meta else 1.0
-        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * random.uniform(0.8, 1.2)))  # noqa: S311 - spreads load
+        spread = random.uniform(0.8, 1.2)  # noqa: S311 - it spreads load
+        return float(min(BACKOFF_LIMIT, base * 2 ** min(attempt - 1, 16) * spread))
     return retry.interval + random.uniform(0, retry.splay)  # noqa: S311 - spreads load
 
 
