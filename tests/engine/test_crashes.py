@@ -43,8 +43,7 @@ def test_nothing_is_lost_when_agents_die_at_random_moments(block: int, processes
     for seed, found in zip(seeds, processes.map(crashes, seeds, chunksize=2), strict=True):
         if found:
             pytest.fail(
-                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n"
-                f"{as_a_test(doomed(seed), deaths)}\n"
+                f"seed {seed}: {found[:5]}\nadd to test_simulated_bugs.py:\n\n{as_a_test(doomed(seed), deaths)}\n"
             )
 
 

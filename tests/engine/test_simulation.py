@@ -1,7 +1,7 @@
 """Simulated lives of the engine in virtual time: random states and troubles, and rules checked after each step.
 
 A seed determines a life. `SEEDS` is the number of lives: on CI twenty thousand, otherwise a thousand. A life that fails
-is minimised and printed; add it to `test_lives_that_failed.py`.
+is minimised and printed; add it to `test_simulated_bugs.py`.
 """
 
 from __future__ import annotations
@@ -65,9 +65,7 @@ def test_whatever_happens_the_rules_hold_and_the_machine_ends_as_declared(block:
     seeds = range(block, SEEDS, BLOCKS)
     for seed, found in zip(seeds, processes.map(faults_of, seeds, chunksize=25), strict=True):
         if found:
-            pytest.fail(
-                f"seed {seed}: {found[:5]}\nto be kept in test_lives_that_failed.py:\n\n{as_a_test(planned(seed))}\n"
-            )
+            pytest.fail(f"seed {seed}: {found[:5]}\nadd to test_simulated_bugs.py:\n\n{as_a_test(planned(seed))}\n")
 
 
 def test_a_seed_is_the_same_life_each_time() -> None:
