@@ -106,18 +106,17 @@ async def test_a_failed_vertex_is_checked_again_when_its_upstream_changes(bench:
 async def test_an_edge_against_the_definition_order_is_dropped_with_one_warning(bench: Bench, machine: Machine) -> None:
     """The warning is not repeated at each swap."""
     states = (placed("file", "dir"), placed("dir"))
-    engine = bench.engine()
-    for _ in range(3):
-        await engine.swap(compilation(*states))
-        await engine.settle()
+    async with bench.starting() as engine:
+        for _ in range(3):
+            await engine.swap(compilation(*states))
+            await engine.settle()
 
-    (notice,) = bench.notices("edge-dropped")
-    assert (notice.identity, notice.level) == ("zplaced.present[file]", "warning")
-    assert "zplaced.present[dir] (test.sls:2) comes after it" in notice.text
-    assert notice.text.endswith("; require 'zplaced: dir', or move the state down")
-    assert Narrator().tell(notice).text == notice.text
-    assert machine.log.index("apply dir") > machine.log.index("check file")
-    await engine.stop()
+        (notice,) = bench.notices("edge-dropped")
+        assert (notice.identity, notice.level) == ("zplaced.present[file]", "warning")
+        assert "zplaced.present[dir] (test.sls:2) comes after it" in notice.text
+        assert notice.text.endswith("; require 'zplaced: dir', or move the state down")
+        assert Narrator().tell(notice).text == notice.text
+        assert machine.log.index("apply dir") > machine.log.index("check file")
 
 
 @pytest.mark.parametrize("where", ["settings", "state"])

@@ -84,23 +84,22 @@ async def test_the_task_survives_swaps_and_ends_with_its_last_resource(bench: Be
 
 async def test_the_task_lives_until_the_last_run_of_a_removed_resource_ends(bench: Bench, machine: Machine) -> None:
     """The run may need it, and a kind that returns meanwhile uses it."""
-    engine = bench.engine(stop_timeout=60)
-    for back in (False, True):
-        machine.hold("apply a")
-        await engine.swap(compilation(wired("a", value=f"{back}")))
-        await bench.elapse(1)
-        await engine.swap(compilation(state("c")))
-        await bench.elapse(1)
-        assert machine.log[-1] != "line down"
-        if back:
-            await engine.swap(compilation(wired("b"), state("c")))
-        machine.free("apply a")
-        await bench.elapse(1)
-        assert (line(machine)[-1] == "line down") is not back
-    await engine.settle()
+    async with bench.starting(stop_timeout=60) as engine:
+        for back in (False, True):
+            machine.hold("apply a")
+            await engine.swap(compilation(wired("a", value=f"{back}")))
+            await bench.elapse(1)
+            await engine.swap(compilation(state("c")))
+            await bench.elapse(1)
+            assert machine.log[-1] != "line down"
+            if back:
+                await engine.swap(compilation(wired("b"), state("c")))
+            machine.free("apply a")
+            await bench.elapse(1)
+            assert (line(machine)[-1] == "line down") is not back
+        await engine.settle()
 
-    assert machine.log.count("line up") == 2
-    await engine.stop()
+        assert machine.log.count("line up") == 2
     assert machine.log.count("line down") == 2
     assert len(asyncio.all_tasks()) == 1
 

@@ -166,23 +166,21 @@ async def test_drift_of_a_part_repairs_that_part_and_changes_the_composite(
     bench: Bench, machine: Machine, compiled: Compile
 ) -> None:
     """In the agent. Of the other parts, only those that watch this one are refreshed."""
-    engine = bench.engine()
-    await engine.swap(compiled(HOME + BELL), "start")
-    await engine.settle()
-    bench.forget()
-    machine.drift("kitchen")
-    await bench.elapse(1)
-    assert done(machine) == ["apply kitchen", "refresh bell"]
-    bench.forget()
+    async with bench.starting(compiled=compiled(HOME + BELL)) as engine:
+        await engine.settle()
+        bench.forget()
+        machine.drift("kitchen")
+        await bench.elapse(1)
+        assert done(machine) == ["apply kitchen", "refresh bell"]
+        bench.forget()
 
-    await engine.swap(compiled(HOME + BELL + "more: zsetting.present\n"))
-    await engine.settle()
-    assert machine.log == ["check more", "apply more", "check more"]
-    assert {row["identity"] for row in engine.status()} >= {"zsetting.present[home/walls]", "zhouse.built[home]"}
-    bench.forget()
+        await engine.swap(compiled(HOME + BELL + "more: zsetting.present\n"))
+        await engine.settle()
+        assert machine.log == ["check more", "apply more", "check more"]
+        assert {row["identity"] for row in engine.status()} >= {"zsetting.present[home/walls]", "zhouse.built[home]"}
+        bench.forget()
 
-    await engine.swap(compiled(HOME.replace("kitchen", "cellar") + BELL))
-    await engine.settle()
-    assert "apply cellar" in done(machine)
-    assert "zsetting.present[home/kitchen]" not in {row["identity"] for row in engine.status()}
-    await engine.stop()
+        await engine.swap(compiled(HOME.replace("kitchen", "cellar") + BELL))
+        await engine.settle()
+        assert "apply cellar" in done(machine)
+        assert "zsetting.present[home/kitchen]" not in {row["identity"] for row in engine.status()}

@@ -265,14 +265,11 @@ async def test_a_check_that_takes_longer_than_its_poll_interval_ends(bench: Benc
 
 async def test_a_recheck_finds_what_no_watch_reported(bench: Bench) -> None:
     """`recheck` seconds after the last one."""
-    engine = bench.engine(recheck=100.0, recheck_splay=0.0)
-    await engine.swap(compilation(state("a")), "start")
-    await engine.settle()
-    bench.machine.settings["a"] = "drifted"
-    await bench.until(ended("recheck"))
+    async with bench.running(state("a"), recheck=100.0, recheck_splay=0.0):
+        bench.machine.settings["a"] = "drifted"
+        await bench.until(ended("recheck"))
 
-    assert bench.machine.settings == {"a": "right"}
-    await engine.stop()
+        assert bench.machine.settings == {"a": "right"}
 
 
 async def test_a_paused_engine_notices_drift_and_repairs_it_when_resumed(bench: Bench) -> None:

@@ -54,17 +54,13 @@ async def test_swaps_that_change_edges_or_managed_things_are_taken_over(
     bench: Bench, adoptions: list[None], edited: list[Any]
 ) -> None:
     """So is the way back."""
-    engine = bench.engine()
-    for states in (
-        [state("conf"), state("svc", watch=["conf"])],
-        edited,
-        [state("conf"), state("svc", watch=["conf"])],
-    ):
-        await engine.swap(compilation(*states))
-        await engine.settle()
+    states = [state("conf"), state("svc", watch=["conf"])]
+    async with bench.running(*states) as engine:
+        for others in (edited, states):
+            await engine.swap(compilation(*others))
+            await engine.settle()
 
     assert len(adoptions) == 3
-    await engine.stop()
 
 
 async def test_states_are_taken_over_while_the_journal_remembers_removed_ones(

@@ -70,15 +70,14 @@ ALL: Sequence[type[Setting]] = (Groups, Unhashable, Needs, Offers, Compares, Act
 @pytest.mark.parametrize("kind", [kind.kind for kind in ALL])
 async def test_other_resources_are_maintained(bench: Bench, machine: Machine, kind: str) -> None:
     """Swaps do not change that, and no task is left."""
-    engine = bench.engine()
-    for value in ("one", "two"):
-        await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
+    async with bench.starting() as engine:
+        for value in ("one", "two"):
+            await engine.swap(compilation(state("a"), state("x", kind, value=value), state("b", value=value)))
+            await bench.elapse(5)
+            assert (machine.settings["a"], machine.settings["b"]) == ("right", value)
+        machine.drift("a")
         await bench.elapse(5)
-        assert (machine.settings["a"], machine.settings["b"]) == ("right", value)
-    machine.drift("a")
-    await bench.elapse(5)
-    assert machine.settings["a"] == "right"
-    await engine.stop()
+        assert machine.settings["a"] == "right"
     assert len(asyncio.all_tasks()) == 1
 
 

@@ -71,22 +71,21 @@ async def test_new_states_that_a_pattern_matches_are_paused(bench: Bench, machin
 
 async def test_dependents_of_a_paused_resource_continue(bench: Bench, machine: Machine) -> None:
     """As in noop: drift that is left alone on purpose is no failure, and refreshes wait for the change."""
-    engine = clocks(bench.engine())
-    await engine.swap(compilation(state("a"), state("b", watch=["a"])))
-    await engine.settle()
-    await engine.pauses.begin(["*[[]a]*", "zsetting.present[a]"], "", None)
-    machine.drift("a")
-    machine.drift("b")
-    machine.log.clear()
-    await bench.elapse(10)
-    assert machine.settings == {"a": "drifted", "b": "right"}
-    assert not [line for line in machine.log if line.startswith("refresh")]
+    async with bench.starting(state("a"), state("b", watch=["a"])) as engine:
+        clocks(engine)
+        await engine.settle()
+        await engine.pauses.begin(["*[[]a]*", "zsetting.present[a]"], "", None)
+        machine.drift("a")
+        machine.drift("b")
+        machine.log.clear()
+        await bench.elapse(10)
+        assert machine.settings == {"a": "drifted", "b": "right"}
+        assert not [line for line in machine.log if line.startswith("refresh")]
 
-    await engine.pauses.end([each.pattern for each in engine.pauses])
-    await engine.settle()
-    assert machine.settings == {"a": "right", "b": "right"}
-    assert [line for line in machine.log if line.startswith("refresh")] == ["refresh b"]
-    await engine.stop()
+        await engine.pauses.end([each.pattern for each in engine.pauses])
+        await engine.settle()
+        assert machine.settings == {"a": "right", "b": "right"}
+        assert [line for line in machine.log if line.startswith("refresh")] == ["refresh b"]
 
 
 async def test_a_pause_ends_after_its_time(bench: Bench, machine: Machine) -> None:

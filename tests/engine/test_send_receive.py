@@ -289,16 +289,15 @@ async def test_an_action_that_starts_or_stops_receiving_is_a_new_one(
     """Its last run was a different one."""
     receiving, plain = sink(kind="zonce.run", argument="what"), state("b", "zonce.run")
     first, second = (receiving, plain) if before == "received" else (plain, receiving)
-    engine = bench.engine()
-    for states in (first, second):
-        await engine.swap(compilation(source(), states))
-        await engine.settle()
-        engine.recheck()
-        await engine.settle()
+    async with bench.starting() as engine:
+        for states in (first, second):
+            await engine.swap(compilation(source(), states))
+            await engine.settle()
+            engine.recheck()
+            await engine.settle()
 
-    done = [line for line in machine.log if line.startswith("once")]
-    assert done == (["once hello", "once nothing"] if before == "received" else ["once nothing", "once hello"])
-    await engine.stop()
+        done = [line for line in machine.log if line.startswith("once")]
+        assert done == (["once hello", "once nothing"] if before == "received" else ["once nothing", "once hello"])
 
 
 async def test_the_error_of_a_kind_about_a_received_value_is_not_shown(bench: Bench, machine: Machine) -> None:

@@ -108,16 +108,15 @@ async def test_the_runs_that_occupy_all_workers_are_named(bench: Bench) -> None:
 async def test_a_pause_and_a_watch_that_is_not_armed_are_reasons(bench: Bench) -> None:
     """Both at once if necessary."""
     bench.machine.hold("watch a")
-    engine = bench.engine()
-    engine.pause()
-    await engine.swap(compilation(state("a")), "start")
-    await bench.elapse()
+    async with bench.starting() as engine:
+        engine.pause()
+        await engine.swap(compilation(state("a")), "start")
+        await bench.elapse()
 
-    assert [*waits(engine, "a")] == ["paused", "watch"]
-    engine.resume()
-    bench.machine.free()
-    await engine.settle()
-    await engine.stop()
+        assert [*waits(engine, "a")] == ["paused", "watch"]
+        engine.resume()
+        bench.machine.free()
+        await engine.settle()
 
 
 async def test_a_rate_limit_has_a_remaining_time(bench: Bench) -> None:
