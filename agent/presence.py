@@ -15,9 +15,7 @@ from holdfast.resources import paths
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.hostfiles import absolute
 
-HINT = (
-    "put it back; if nothing is to be read there any more, leave an empty file (top.sls; for the settings agent.yaml)"
-)
+HINT = "put it back; to manage nothing, leave an empty file there (top.sls; for the settings agent.yaml)"
 
 
 class Presence:

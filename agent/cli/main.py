@@ -151,7 +151,7 @@ def _explain(error: Exception, *, debug: bool) -> int:
     if isinstance(error, HoldfastError):
         say(f"holdfast: {error}", err=True)
     elif isinstance(error, OSError):
-        what = f"use {error.filename}" if error.filename else "go on"
+        what = f"use {error.filename}" if error.filename else "continue"
         say(f"holdfast: cannot {what}: {error.strerror or error}", err=True)
     else:
         say(f"holdfast: internal error: {type(error).__name__}: {error}", err=True)

@@ -97,9 +97,7 @@ class PackageChanges:
             while self._others():
                 if asyncio.get_running_loop().time() >= self._until and not self._over.is_set():
                     minutes = PATIENCE / 60
-                    text = (
-                        f"{self._who} has used the package manager for {minutes:g} min: repairs continue all the same"
-                    )
+                    text = f"{self._who} has used the package manager for {minutes:g} min: repairs continue anyway"
                     self._health.set(CONDITION, text)
                     self._over.set()
                 await asyncio.sleep(INTERVAL)

@@ -371,9 +371,7 @@ class _Walk:
             return place
         here = self._here
         if here.info.st_uid != self._follower:
-            raise Unsafe(
-                f"cannot follow {self._link}: {place.real} does not lie in a directory of {called(self._follower)}"
-            )
+            raise Unsafe(f"cannot follow {self._link}: {place.real} is not in a directory of {called(self._follower)}")
         place = replace(place, directory=replace(here, follower=self._follower))
         info = place.look()
         if info is not None and info.st_uid != self._follower:

@@ -134,7 +134,7 @@ class Units:
             "--quiet",
         )
         said = (await self._host.run("journalctl", *options, check=False, timeout=10.0)).stdout.strip()
-        return f"; its journal says:\n{said}" if said else ""
+        return f"; its journal:\n{said}" if said else ""
 
 
 def unit_signals(path: str) -> Match:

@@ -129,7 +129,7 @@ class _Top:
         if not isinstance(kind, str) or isinstance(order, bool) or not isinstance(order, (int, float)):
             self._problem(
                 mark,
-                f"the target {target!r} has an order or a matcher that is none",
+                f"the target {target!r} has an invalid order or matcher",
                 "write '- match: glob', '- order: 1'",
             )
             return

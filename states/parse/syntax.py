@@ -70,6 +70,6 @@ def unreadable(document: Document, text: str, error: yaml.reader.ReaderError) ->
     return document.problem(
         At(len(above), len(last)),
         "yaml-character",
-        f"a control character cannot stand in YAML: {error.reason}",
+        f"YAML does not allow control characters: {error.reason}",
         "remove it, or write it as an escape in double quotes",
     )

@@ -112,4 +112,4 @@ def test_all_that_was_said_is_written_before_the_end(tmp_path: Path) -> None:
     assert whole.count('"test"') == 2000
     assert whole.rstrip().endswith("}")
     assert failed.returncode == 1
-    assert failed.stderr == "holdfast: cannot go on: No space left on device\n"
+    assert failed.stderr == "holdfast: cannot continue: No space left on device\n"

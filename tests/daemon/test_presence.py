@@ -102,7 +102,7 @@ def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
     START[name](tree)
     with Agent(tree) as agent:
         agent.wait_log("nothing runs until it is fixed")
-        assert "leave an empty file (top.sls" in agent.log
+        assert "leave an empty file there (top.sls" in agent.log
         status = tree.json("status", check=1)
         assert [condition["code"] for condition in status["health"]] == ["states-broken"]
         assert not status["converged"]

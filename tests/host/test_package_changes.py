@@ -93,7 +93,7 @@ async def test_after_ten_minutes_repairs_go_on_and_health_says_so(virtual_time: 
     assert PATIENCE <= loop.time() - began < PATIENCE + 1
     assert await package_changes.obstacle(toy) is None
     assert conditions(health) == {
-        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs continue all the same"
+        CONDITION: "process 7 (apt-get) has used the package manager for 10 min: repairs continue anyway"
     }
     pkg.who = ""
     await asyncio.sleep(1)

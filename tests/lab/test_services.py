@@ -140,7 +140,7 @@ def test_a_service_that_exits_at_once_is_an_error_with_its_last_messages(host: H
     add_unit(host, "toy", "[Service]\nExecStart=/bin/sh -c 'sleep 0.05; echo out of luck >&2; exit 3'\n")
 
     with pytest.raises(
-        Failed, match=r"cannot start toy: it ended at once, exit-code, status 3; its journal says:(.|\n)*out of luck"
+        Failed, match=r"cannot start toy: it ended at once, exit-code, status 3; its journal:(.|\n)*out of luck"
     ):
         driver.apply("service.running", "toy")
 
@@ -153,7 +153,7 @@ def test_a_failed_start_has_a_clear_error(host: Host, driver: Driver):
     host.sh("systemctl mask -q cron; systemctl stop cron; systemctl daemon-reload; systemctl start toy")
 
     for name, why in {
-        "fails": r"cannot start fails: failed, exit-code, status 4; its journal says:(.|\n)*no such luck",
+        "fails": r"cannot start fails: failed, exit-code, status 4; its journal:(.|\n)*no such luck",
         "once": r"cannot keep once running: it ended by itself; for a one-time task its unit needs RemainAfterExit=yes",
         "cron": r"cannot start cron: it is masked; set `unmask: true`",
         "dbuss": r"cannot start dbuss: there is no unit dbuss.service, did you mean dbus\?",

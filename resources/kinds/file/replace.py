@@ -158,7 +158,7 @@ class Marked(Edit):
     def demand(self, *, found: bool) -> None:
         """Raise `Permanent` if no line matches."""
         if not found:
-            hint = r"it is matched at the beginning of a line; write \s* or .* before it if other text may stand there"
+            hint = r"it is matched at the beginning of a line; write \s* or .* before it if other text may precede it"
             raise Permanent(f"cannot edit {self.name}: no line matches {self.regex!r}, comment or not; {hint}")
 
 
