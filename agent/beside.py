@@ -104,7 +104,7 @@ async def joined(
 ) -> tuple[Journal, AgentBeside | None]:
     """A copy of the journal of the agent that holds the state directory, and that agent.
 
-    If the agent manages other states, the journal is only in memory and there is no agent: nothing done here concerns
+    If the agent manages other states, the journal is only in memory and there is no agent: the run does not concern
     it. Raises `locked` if no agent answers.
     """
     try:

@@ -39,7 +39,7 @@ class SelfCheck:
         """Device and inode of the directory; None while it is missing."""
 
     async def run(self) -> None:
-        """Check again and again, for ever."""
+        """Check all files every `PERIOD` seconds until cancelled."""
         while True:
             await asyncio.sleep(PERIOD)
             await self.look()

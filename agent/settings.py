@@ -148,8 +148,8 @@ class Settings(_Strict):
     """Flush each written file, and intents, to the disk first. Without it, a power cut may leave an old file or lose a
     refresh."""
     pillar_source_merging_strategy: Literal["smart", "recurse", "aggregate", "overwrite", "list", "none"] = "smart"
-    """How pillar files are merged. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: what
-    stands at the first level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`,
+    """How pillar files are merged. `smart`, `recurse`: mapping by mapping; `overwrite`, `aggregate`: each value of
+    the first level as a whole; `list`: two values of one key become a list of both; `none`: as `recurse`,
     lists always replaced."""
     pillar_merge_lists: bool = False
     """Join lists of the pillar instead of replacing them, also by `pillar.get(merge=True)`."""
@@ -184,7 +184,7 @@ class Settings(_Strict):
 
     @property
     def tree(self) -> str:
-        """Which states these are, and for whom: runs with an equal tree work on the same resources."""
+        """Identifies the states and the host: runs with equal trees manage the same resources."""
         return "\n".join(map(str, (self.states, self.pillar, self.environment, self.id)))
 
 

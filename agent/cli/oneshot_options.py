@@ -24,7 +24,8 @@ _only = click.option(
     multiple=True,
     metavar="RESOURCE",
     shell_complete=completed("resources"),
-    help="Only this resource (identity, ID, name, or pattern with * and ?) and all that it requires; may be repeated.",
+    help="Restrict the run to this resource (identity, ID, name, or pattern with * and ?) and all that it requires; "
+    "may be repeated.",
 )
 _anyway = click.option(
     "--anyway", is_flag=True, help="Continue although a running agent manages other states on this host."

@@ -111,7 +111,7 @@ class ConfigurationSource(NamedTuple):
 
         Patterns of --lenient are added to those of the settings; a pattern that matches no state file is reported.
 
-        If --states is given without --config and --pillar, the host's pillar is never used, whoever runs the verb.
+        If --states is given without --config and --pillar, the host's pillar is not used, for every user.
         Settings of the host that the user may not read are then not needed.
         """
         from holdfast.resources.paths import trusted_uids
@@ -120,7 +120,7 @@ class ConfigurationSource(NamedTuple):
 
         if self.pillar is not None and not (exists(self.pillar) and self.pillar.is_dir()):
             raise refuse(
-                self.pillar, "source-unreadable", "it is no directory", "make it, or name another with --pillar"
+                self.pillar, "source-unreadable", "it is not a directory", "make it, or name another with --pillar"
             )
         settings = self._loaded()
         if not self.lenient:
@@ -196,32 +196,32 @@ def source(*names: str) -> Callable[[Function], Function]:
             type=_PATH,
             envvar="HOLDFAST_CONFIG",
             metavar="FILE",
-            help="Settings; default $HOLDFAST_CONFIG, else /etc/holdfast/agent.yaml.",
+            help="Settings file; default: $HOLDFAST_CONFIG, or else /etc/holdfast/agent.yaml.",
         ),
         "states": click.option(
             "--states",
             type=_PATH,
             metavar="DIR",
-            help="Directory of the state files; alone, the host's pillar is not used.",
+            help="Directory of the state files; without --config and --pillar, no pillar is used.",
         ),
         "pillar": click.option("--pillar", type=_PATH, metavar="DIR", help="Directory of the pillar."),
-        "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="Directory of the agent's state."),
+        "state_dir": click.option("--state-dir", type=_PATH, metavar="DIR", help="State directory of the agent."),
         "grains": click.option(
             "--grains",
             type=_PATH,
             metavar="FILE",
-            help="File with another host's grains (YAML or JSON) to use instead.",
+            help="Use the grains in this file (YAML or JSON) in place of this host's.",
         ),
         "environment": click.option(
-            "--environment", metavar="NAME", help="Environment whose states and pillar are used."
+            "--environment", metavar="NAME", help="Use the states and the pillar of this environment."
         ),
         "lenient": click.option(
             "--lenient",
             multiple=True,
             metavar="PATTERN",
-            help="Only warn of errors that Salt accepts, in states whose SLS matches; may be repeated.",
+            help="In states whose SLS matches, only warn of mistakes that Salt accepts; may be repeated.",
         ),
-        "id": click.option("--id", metavar="NAME", help="Name of the host to use instead of this host's."),
+        "id": click.option("--id", metavar="NAME", help="Use this name of the host in place of its own."),
     }
 
     def decorate(function: Function) -> Function:
@@ -242,7 +242,7 @@ root = click.option(
     type=click.Path(path_type=Path),
     default=Path("/"),
     metavar="DIR",
-    help="Root directory of the system to change; nothing is started there.",
+    help="Change the system below this directory; no service is started or stopped.",
 )
 """The option of verbs that change an installation."""
 
@@ -250,7 +250,7 @@ root = click.option(
 def output(*forms: str) -> Callable[[Function], Function]:
     """Add `--format` with these choices; the first is the default."""
     return click.option(
-        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Form of the output."
+        "--format", "form", type=click.Choice(forms), default=forms[0], show_default=True, help="Output format."
     )
 
 

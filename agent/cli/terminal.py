@@ -71,11 +71,11 @@ class Paper:
         return self.width is not None and self.width < NARROW
 
     def holds(self, text: str, used: int = 0) -> bool:
-        """Whether a text fits into a line of which `used` columns are taken."""
+        """Whether a text fits into a line with `used` columns taken."""
         return self.width is None or columns(one_line(text)) <= self.width - used
 
     def line(self, text: str, used: int = 0) -> str:
-        """One line of text without control characters, cut to fit into a line of which `used` columns are taken."""
+        """One line of text without control characters, cut to fit into a line with `used` columns taken."""
         text = one_line(text)
         return text if self.width is None else fit(text, self.width - used)
 

@@ -132,7 +132,8 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
         message = None
     if not isinstance(message, dict):
         raise ControlError(
-            f"cannot understand what answers at {path}: it is no agent, or one of another version", "not-understood"
+            f"cannot understand what answers at {path}: it is not an agent, or it is an agent of another version",
+            "not-understood",
         )
     return message
 

@@ -23,9 +23,9 @@ declared: dict[str, type[ControlRequest]] = {}
 
 
 def demand_span(seconds: float | None) -> None:
-    """Raise `ValueError` for a duration that is not above 0 and below `FOREVER` seconds; None is no duration."""
+    """Raise `ValueError` unless a duration is above 0 and below `FOREVER` seconds. None, for no limit, is valid."""
     if seconds is not None and not 0 < seconds < FOREVER:
-        raise ValueError(f"{seconds} is no number of seconds above 0 and below {FOREVER:g}")
+        raise ValueError(f"{seconds} is not a number of seconds above 0 and below {FOREVER:g}")
 
 
 @dataclass(frozen=True)

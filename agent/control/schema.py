@@ -34,7 +34,7 @@ SOCKET_PATH_LIMIT = 107
 
 
 Refusal = Literal["", "no-agent", "not-permitted", "not-understood"]
-"""Machine-readable reason why there is no answer. Empty: the agent has understood and refuses."""
+"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it."""
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 

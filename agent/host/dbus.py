@@ -138,7 +138,7 @@ class SystemBus:
         return self._bus
 
     async def _keep(self) -> None:
-        """Keep a connection open, for ever."""
+        """Keep a connection open until cancelled."""
         wait = BACKOFF[0]
         while True:
             try:

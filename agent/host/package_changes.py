@@ -55,7 +55,7 @@ class PackageChanges:
     async def obstacle(self, resource: Resource) -> Obstacle | None:
         """Why a resource cannot be repaired now: another process is changing its package.
 
-        None if nothing is in the way.
+        None if no other process is changing it.
         """
         if self._who and self._over.is_set():
             return None  # their time is up
@@ -75,7 +75,7 @@ class PackageChanges:
         return Obstacle(f"{self._who} {why}", self._until, self._over)
 
     async def _why(self, resource: Resource) -> str:
-        """What the other process does that is in the way of the resource; empty if nothing."""
+        """What the other process does to the package of the resource; empty if nothing."""
         names, paths = concerns(resource)
         if (names or paths) and await self._pkg.in_other_hands(names, paths):
             return "is changing its package"
@@ -86,7 +86,7 @@ class PackageChanges:
         return "uses the package manager" if waits else ""
 
     async def run(self) -> NoReturn:
-        """Follow the other processes, for ever."""
+        """Follow the other processes until cancelled."""
         while True:
             await self._begun.wait()
             self._begun.clear()

@@ -173,7 +173,7 @@ NOTHING = os.stat_result((0,) * 10)
 def held(path: str, *, follow: bool = False) -> Iterator[str]:
     """A path for a system call that leads to the present thing even if a user mounts a file system there meanwhile.
 
-    Such a file system could block the call for ever. Where users cannot mount file systems, the result is the path
+    Such a file system could block the call forever. Where users cannot mount file systems, the result is the path
     itself. Raises `OSError`; a place that is not safe to look at counts as missing.
     """
     if not mounts.careful():

@@ -48,7 +48,7 @@ class Power:
         self._down = asyncio.Event()
 
     async def run(self) -> NoReturn:
-        """Follow the system's state, for ever."""
+        """Follow the system's state until cancelled."""
         doubt = asyncio.create_task(self._doubt(), name="power")
         try:
             wait = AGAIN[0]

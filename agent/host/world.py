@@ -166,7 +166,7 @@ def _put(where: dict[str, str], key: str, value: str | None, *more: str) -> None
     try:
         "".join((key, *more, value or "")).encode()
     except UnicodeEncodeError:
-        raise Permanent(f"cannot keep that as {key[:20]!r}: it is no text") from None
+        raise Permanent(f"cannot keep that as {key[:20]!r}: it is not text") from None
     if value is None:
         where.pop(key, None)
     else:

@@ -103,7 +103,7 @@ class Exporter:
 
     def _answer(self, head: bytes) -> bytes:
         if not head:
-            return _response("400 Bad Request", "this is no request, or a long one\n")
+            return _response("400 Bad Request", "not a request, or too long\n")
         method, _, rest = head.partition(b"\r\n")[0].partition(b" ")
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "only GET\n", "Allow: GET, HEAD\r\n")

@@ -125,7 +125,7 @@ def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterat
     for pause in state["pauses"]:
         labels = (("reason", pause["reason"]), ("scope", "some" if pause["pattern"] else "everything"))
         ends[labels] = max(ends.get(labels, 0.0), math.inf if pause["until"] is None else pause["until"])
-    text = "Unix time at which a pause ends by itself; +Inf if only an operator ends it."
+    text = "Unix time at which a pause ends; +Inf if it lasts until an operator resumes."
     yield family(
         "holdfast_pause_end_timestamp_seconds", "gauge", text, [("", labels, end) for labels, end in ends.items()]
     )

@@ -13,10 +13,13 @@ from holdfast.agent.verbs import STATES, verb
 @click.option("--detailed-exitcode", "detailed", is_flag=True, help="Exit with 2, not 0, when something was changed.")
 @one_shot("text", "json")
 def apply(options: OneShotOptions) -> None:
-    """Apply the states named SLS once. Without SLS: the states of the top file, or all.
+    """Apply states once.
 
-    Exit codes: 0 all resources are as declared, 1 something failed, 3 the states do not compile, 4 timeout; 2 something
-    would be changed (noop) or, with --detailed-exitcode, was changed.
+    SLS are names or paths of state files. Without SLS, the states are those that the top file assigns to this host, or
+    all if there is no top file.
+
+    Exit codes: 0 all resources are as declared; 1 something failed; 2 something would be changed (noop), or was changed
+    (--detailed-exitcode); 3 the states do not compile; 4 out of time (--timeout).
     """
     from holdfast.agent.cli.oneshot import OneShotRun
 

@@ -30,16 +30,15 @@ def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tu
 )
 @click.option("--strict", is_flag=True, help="Warnings fail, too (exit code 1).")
 def check(sls: tuple[str, ...], source: ConfigurationSource, form: str, ignore: tuple[str, ...], strict: bool) -> None:
-    """Find errors in the states named SLS, and code that is probably wrong.
+    """Find errors and probable mistakes in states.
 
-    Without SLS: the states of the top file, or all.
+    SLS are names or paths of state files. Without SLS, the states are those that the top file assigns to this host, or
+    all if there is no top file.
 
-    A state file may also be named by its path.
+    `check` changes nothing and does not examine the machine. A comment `# holdfast: ignore CODE` silences a warning at
+    its place.
 
-    Nothing is changed, and the machine is not checked. A comment `# holdfast: ignore CODE` silences a warning in its
-    place.
-
-    Exit codes: 0 no errors, 1 no errors, but warnings and --strict, 3 errors.
+    Exit codes: 0 no errors; 1 no errors, but warnings (--strict); 3 errors.
     """
     from holdfast.agent.cli import checking
 

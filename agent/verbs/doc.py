@@ -16,9 +16,10 @@ from holdfast.agent.verbs import REFERENCE, verb
 @output("text", "json")
 @reports_problems
 def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
-    """Show all kinds, those of a family (`file`), or the arguments of KIND (`file.managed`); own kinds are included.
+    """Show the kinds of resources and their arguments.
 
-    `all` in place of a kind shows the arguments that every state takes.
+    Without KIND, all kinds are listed, your own included. KIND is a family (`file`), a kind (`file.managed`), or `all`
+    for the arguments that every state takes.
     """
     from holdfast.agent.cli import kinds_reference
     from holdfast.agent.configuration import ConfigurationCompiler

@@ -16,9 +16,9 @@ from holdfast.agent.verbs import HOST, verb
 @root
 @click.option("--no-start", is_flag=True, help="Do not enable and start the service.")
 def install(root: Path, no_start: bool) -> None:
-    """Install the agent as a service: settings, directories, systemd unit, completion, manual page.
+    """Install the agent as a service of this host.
 
-    Existing files are kept.
+    Settings, directories, the systemd unit, completion and the manual page are created. Existing files are kept.
     """
     from holdfast.agent.install import install as steps
 

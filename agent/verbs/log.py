@@ -62,11 +62,11 @@ class LogLines(ControlRequest, verb="log"):
 @click.command()
 @source("config", "state_dir")
 @output("text", "json")
-@click.option("--follow", "-f", "following", is_flag=True, help="Continue with each new line.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Wait for new lines, and show them as they come.")
 @click.option(
-    "--lines", "-n", type=COUNT, metavar="N", help="Past lines to show first; default 50, or with --since all."
+    "--lines", "-n", type=COUNT, metavar="N", help="Show at most N past lines; default 50, or all with --since."
 )
-@click.option("--since", type=SPAN, metavar="SPAN", help="Only lines that are no older, as in 90s, 30m, 2h or 3d.")
+@click.option("--since", type=SPAN, metavar="SPAN", help="Show only lines of this last time: 90s, 30m, 2h or 3d.")
 @click.option(
     "--resource",
     "identity",
@@ -75,12 +75,18 @@ class LogLines(ControlRequest, verb="log"):
     shell_complete=completed("resources"),
     help="Show only lines of this resource, or of all that match a pattern.",
 )
-@click.option("--failed", is_flag=True, help="Only what has failed.")
-@click.option("--cause", type=click.Choice(get_args(Cause)), help="Only what has happened for this reason.")
+@click.option("--failed", is_flag=True, help="Show only failures.")
+@click.option(
+    "--cause",
+    type=click.Choice(get_args(Cause)),
+    metavar="CAUSE",
+    help=f"Show only lines with this cause: {', '.join(get_args(Cause))}.",
+)
 def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
-    """Show the running agent's log. Lines must match all options, with --follow too.
+    """Show the log of the running agent.
 
-    The agent keeps the last lines since its start (`log.recent` in agent.yaml); journald keeps more.
+    Lines must match all options, also with --follow. The agent keeps the latest lines since its start (`log.recent` in
+    agent.yaml); journald keeps more.
     """
     lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
     request = LogLines(

@@ -31,5 +31,8 @@ class Metrics(ControlRequest, verb="metrics"):
 @click.command()
 @source("config", "state_dir")
 def metrics(source: ConfigurationSource) -> None:
-    """Show metrics in Prometheus' text format; the setting `metrics` serves the same."""
+    """Show the metrics of the running agent in the text format of Prometheus.
+
+    The setting `metrics` makes the agent serve the same text.
+    """
     sys.stdout.write(ask(source.socket(), Metrics()))

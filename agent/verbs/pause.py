@@ -49,15 +49,16 @@ class Pause(ControlRequest, verb="pause"):
     "seconds",
     type=SPAN,
     metavar="SPAN",
-    help="End the pause after this time, for example 90s, 30m, 2h, 1h30m or 3d.",
+    help="End the pause after this time: 90s, 30m, 2h, 1h30m or 3d.",
 )
-@click.option("--reason", metavar="TEXT", default="", help="Why; shown by status, why and the log.")
+@click.option("--reason", metavar="TEXT", default="", help="Reason for the pause; `status`, `why` and the log show it.")
 def pause(patterns: tuple[str, ...], source: ConfigurationSource, seconds: float | None, reason: str) -> None:
-    """Have the running agent stop repairs, of all resources or of those named, until `resume`.
+    """Pause the repairs of the running agent, for all resources or for those named.
 
-    Drift is still noticed, and repaired then.
+    Drift is still noticed. It is repaired when the pause ends: with `resume`, or after the time given with --for.
 
-    A resource is named by its identity, ID or name; several resources by a pattern (`*`, `?`) of identities or by their
-    SLS. New states that match are paused, too. Pauses survive restarts of the agent and of the system.
+    A resource is named by its identity, ID or name. Several resources are named by a pattern of identities (`*`, `?`)
+    or by their SLS; the pause then applies to new states that match, too. Pauses survive restarts of the agent and of
+    the system.
     """
     say(ask(source.socket(), Pause(patterns, reason, seconds))["text"])

@@ -21,13 +21,15 @@ from holdfast.agent.verbs import STATES, verb
 )
 @one_shot("text", "json", "html")
 def plan(options: OneShotOptions) -> None:
-    """Show what `apply` would change, and pending refreshes of earlier changes; change nothing.
+    """Show what `apply` would change, and change nothing.
 
-    `--format html -o report.html` writes a page for an audit: all differences by area. The page may contain data of
-    private files, so only its owner may read it.
+    Pending refreshes of earlier changes are listed, too.
 
-    Exit codes: 0 nothing would be changed, 2 something would be, 1 something failed, 3 the states do not compile,
-    4 timeout.
+    `--format html -o report.html` writes a page for an audit, with all differences by area. Only its owner may read the
+    page, because it may contain data of private files.
+
+    Exit codes: 0 nothing would be changed; 1 something failed; 2 something would be changed; 3 the states do not
+    compile; 4 out of time (--timeout).
     """
     from holdfast.agent.cli.oneshot import OneShotRun
 

@@ -32,7 +32,7 @@ class Recheck(ControlRequest, verb="recheck"):
 @click.command()
 @source("config", "state_dir")
 def recheck(source: ConfigurationSource) -> None:
-    """Have the running agent check every resource now."""
+    """Make the running agent check every resource now."""
     answer = ask(source.socket(), Recheck())
     say(
         "paused: all resources are checked after `holdfast resume`"

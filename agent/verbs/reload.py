@@ -34,9 +34,11 @@ class Reload(ControlRequest, verb="reload"):
 @source("config", "state_dir")
 @output("text", "json")
 def reload(source: ConfigurationSource, form: str) -> None:
-    """Have the running agent read settings and states again.
+    """Make the running agent read its settings and states again.
 
-    Exit code 3 if they cannot be used; the old ones then stay in force.
+    If they cannot be used, the previous ones stay in force.
+
+    Exit codes: 0 the states were applied; 3 settings or states cannot be used.
     """
     answer = ask(source.socket(), Reload(), LONG)
     if form == "json":

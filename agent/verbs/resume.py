@@ -37,8 +37,8 @@ class Resume(ControlRequest, verb="resume"):
 @resources
 @source("config", "state_dir")
 def resume(patterns: tuple[str, ...], source: ConfigurationSource) -> None:
-    """Have the running agent resume repairs after `pause`, of all resources or of those named.
+    """Resume the repairs of the running agent after `pause`, for all resources or for those named.
 
-    It repairs what has drifted meanwhile.
+    What has drifted during the pause is repaired.
     """
     say(ask(source.socket(), Resume(patterns))["text"])

@@ -15,7 +15,7 @@ from holdfast.agent.verbs import HOST, verb
 def run(source: ConfigurationSource) -> None:
     """Run the agent in the foreground until SIGTERM or Ctrl-C.
 
-    SIGHUP reloads settings and states, SIGUSR1 checks every resource.
+    SIGHUP makes the agent reload settings and states, SIGUSR1 makes it check every resource.
     """
     from holdfast.agent import daemon
 

@@ -30,7 +30,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 @view("text", "json")
 def low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show the single calls with all arguments, by order number."""
+    """Show low data: the single calls with all arguments, by order number."""
     from holdfast.agent.cli import stages
 
     stages.show_low(sls, source, form)
@@ -38,7 +38,7 @@ def low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
 
 @view("text", "json")
 def high(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show the high data: all files merged, extended and numbered."""
+    """Show high data: all files merged, extended and numbered."""
     from holdfast.agent.cli import stages
 
     stages.show_high(sls, source, form)
@@ -55,7 +55,7 @@ def top(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
 @view("text", "json")
 @click.option("-v", "--verbose", is_flag=True, help="Also show automatic edges, which no state declares.")
 def order(sls: tuple[str, ...], source: ConfigurationSource, form: str, verbose: bool) -> None:
-    """Show the order of execution, with the reason for each place."""
+    """Show the order of execution, with the reason for each position."""
     from holdfast.agent.cli import stages
 
     stages.show_order(sls, source, form, verbose=verbose)

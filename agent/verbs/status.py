@@ -51,11 +51,11 @@ class Status(ControlRequest, verb="status"):
 @click.option(
     "--wait", "wait", is_flag=True, help="First wait until the host has converged, or cannot converge by itself."
 )
-@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="Longest wait with --wait (exit code 4).")
+@click.option("--timeout", type=SECONDS, metavar="SECONDS", help="With --wait, give up after this time (exit code 4).")
 def status(
     source: ConfigurationSource, form: str, everything: bool, as_tree: bool, *, wait: bool, timeout: float | None
 ) -> None:
-    """Show resources and health of the running agent.
+    """Show the resources and the health of the running agent.
 
     With --wait, first wait until the host has converged, or cannot converge by itself: nothing runs, nothing waits for
     a retry or for the end of a pause, and something has failed, is left alone (noop, pause), or the states do not

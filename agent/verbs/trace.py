@@ -38,10 +38,15 @@ class Trace(ControlRequest, verb="trace"):
 @verb(AGENT)
 @click.command()
 @source("config", "state_dir")
-@click.option("--last", "last", is_flag=True, help="The last pass that has ended; the default.")
-@click.option("--pass", "number", type=COUNT, metavar="N", help="The pass of this number; the last sixteen are kept.")
+@click.option("--last", "last", is_flag=True, help="Show the last pass that has ended (the default).")
+@click.option("--pass", "number", type=COUNT, metavar="N", help="Show pass number N; the last sixteen passes are kept.")
 @click.option(
-    "-o", "--output", "path", type=click.Path(path_type=Path), metavar="FILE", help="File to write instead of stdout."
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to this file instead of stdout.",
 )
 def trace(source: ConfigurationSource, last: bool, number: int | None, path: Path | None) -> None:
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""

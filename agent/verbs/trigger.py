@@ -37,13 +37,12 @@ class Trigger(ControlRequest, verb="trigger"):
 @resource
 @source("config", "state_dir")
 def trigger(identity: str, source: ConfigurationSource) -> None:
-    """Have the running agent run one resource now, an action even if it was done before.
+    """Make the running agent run one resource now, even an action that is already done.
 
-    Its guards (`unless`, ...) still apply.
+    Its guards (`unless`, ...) still apply. The ID or the name alone, or the end of a path, is enough if only one
+    resource has it.
 
-    The ID or the name alone, or the end of a path, is enough if no other resource has it.
-
-    Exit codes: 0 it ran or had no reason to run; 1 it failed.
+    Exit codes: 0 the resource ran, or had no reason to run; 1 it failed.
     """
     answer = ask(source.socket(), Trigger(identity), LONG)
     say(answer["text"])

@@ -15,7 +15,10 @@ from holdfast.agent.verbs import HOST, verb
 @click.command()
 @root
 def uninstall(root: Path) -> None:
-    """Stop the service and remove what `install` made; states, pillar and own kinds are kept."""
+    """Remove the service of this host.
+
+    The service is stopped, and what `install` made is removed. States, pillar and your own kinds are kept.
+    """
     from holdfast.agent.install import uninstall as steps
 
     for line in steps(root):

@@ -10,7 +10,7 @@ from holdfast.agent.verbs import REFERENCE, verb
 @verb(REFERENCE)
 @click.command()
 def version() -> None:
-    """Show the version and, if known, the commit that it was built from."""
+    """Show the version and, if known, the commit from which it was built."""
     from holdfast.agent.version import version as found
 
     click.echo(f"holdfast {found()}")

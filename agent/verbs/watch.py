@@ -47,9 +47,9 @@ class Watch(ControlRequest, verb="watch"):
 @click.command()
 @source("config", "state_dir")
 def watch(source: ConfigurationSource) -> None:
-    """Show the running agent's graph converging, live; `q` or Ctrl-C ends it.
+    """Show the graph of the running agent as it converges.
 
-    Without a capable terminal: `log --follow`.
+    `q` or Ctrl-C ends the view. Without a capable terminal, the log is shown, as by `log --follow`.
     """
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
         log.show(source.socket(), "text", log.LogLines(follow=True))

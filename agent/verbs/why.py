@@ -36,7 +36,7 @@ class Why(ControlRequest, verb="why"):
 @source("config", "state_dir")
 @output("text", "json")
 def why(identity: str, source: ConfigurationSource, form: str) -> None:
-    """Show why a resource ran last, what it waits for now, what blocks it, and what happens to it next.
+    """Show why a resource ran last, what it waits for, what blocks it, and what happens to it next.
 
     `holdfast status` lists the resources. The ID or the name alone, or the end of a path, is enough: `holdfast why
     nginx`, `holdfast why app.conf` for `/etc/app.conf`. If several resources match, all are shown; in JSON they are a

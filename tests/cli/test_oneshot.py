@@ -171,7 +171,7 @@ def test_what_has_no_reason_to_run_is_no_news(tree):
 
 def test_a_pillar_that_is_not_there(tree):
     """A name mistyped is a mistake, not an empty pillar."""
-    assert "nowhere: cannot use this file: it is no directory" in tree("plan", "--pillar", "nowhere", check=3).stderr
+    assert "nowhere: cannot use this file: it is not a directory" in tree("plan", "--pillar", "nowhere", check=3).stderr
 
 
 def test_failure_is_1(tree):

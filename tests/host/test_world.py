@@ -98,9 +98,9 @@ async def test_names_are_limited(host: LocalHost, key: str):
 
 async def test_a_value_that_is_not_text_is_refused(host: LocalHost):
     """Bytes that are not UTF-8, for example from a file name, could not be read again."""
-    with pytest.raises(Permanent, match="it is no text"):
+    with pytest.raises(Permanent, match="it is not text"):
         await host.world.set_string("x", "a\udcff")
-    with pytest.raises(Permanent, match="it is no text"):
+    with pytest.raises(Permanent, match="it is not text"):
         await host.world.set_host("\udcff", "a")
 
     await host.world.set_string("x", "grün \U0001f331\n\0")
