@@ -147,18 +147,7 @@ class AgentConnection:
 
     async def _listen(self) -> None:
         """Read the agent's replies until its last one, or until the agent is gone."""
-        why = STOPPED
-        try:
-            while isinstance(said := json.loads(await self._reader.readline() or "null"), dict):
-                if "ok" in said:
-                    why = "" if said["ok"] else str(said.get("error"))
-                    break
-                if (asked := self._asked.pop(str(said.get("done")), None)) and not asked.done():
-                    asked.set_result(str(said.get("error", "")))
-        except OSError:
-            pass  # as if it had sent nothing
-        except ValueError as error:
-            why = f"cannot understand the agent: {error}"
+        why = await self._last_reply()
         self.broken = why
         self._over.set_result(why)
         for asked in self._asked.values():
@@ -166,6 +155,23 @@ class AgentConnection:
                 asked.set_result(why or STOPPED)
         if why:
             self.lost()
+
+    async def _last_reply(self) -> str:
+        """Hand replies to those who wait for them until the last one; return why the agent has ended the session.
+
+        Empty if the session has ended in order.
+        """
+        try:
+            while isinstance(said := json.loads(await self._reader.readline() or "null"), dict):
+                if "ok" in said:
+                    return "" if said["ok"] else str(said.get("error"))
+                if (asked := self._asked.pop(str(said.get("done")), None)) and not asked.done():
+                    asked.set_result(str(said.get("error", "")))
+        except OSError:
+            pass  # as if the agent had sent nothing
+        except ValueError as error:
+            return f"cannot understand the agent: {error}"
+        return STOPPED
 
 
 class RemoteJournal(Journal):

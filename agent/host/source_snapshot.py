@@ -97,26 +97,36 @@ class SourceSnapshot:
             return self._as_it_is(pin, live())
         if pin is None or pin.owner != user:
             self.found.setdefault(user, set()).add(key)
+        return self._read_first(key, live) if pin is None else self._read_again(key, pin, live)
+
+    def _read_first(self, key: SourceKey, live: Open) -> bytes:
+        """The present content of a source that is not in the snapshot yet, which is added."""
         try:
             now = live()
-            if pin is not None and pin.looks is not None and pin.looks == now.looks:
+            data, digest = self._content(now)
+        except ABSENT:
+            self.pins[key] = SourceVersion(NOTHING)
+            raise
+        # Before making the copy, which else counts as not needed.
+        self.pins[key] = SourceVersion(digest, steady(now))
+        self.store.put(digest, data)
+        return now.read() if data is None else data
+
+    def _read_again(self, key: SourceKey, pin: SourceVersion, live: Open) -> bytes:
+        """The content of a source in the snapshot: as it is now if it has not changed, else the copy."""
+        try:
+            now = live()
+            if pin.looks is not None and pin.looks == now.looks:
                 return now.read()
             data, digest = self._content(now)
-        except (OSError, HoldfastError) as error:
-            if pin is None and isinstance(error, ABSENT):
-                self.pins[key] = SourceVersion(NOTHING)
-            kept = None if pin is None else self.store.get(pin.digest)
+        except (OSError, HoldfastError):
+            kept = self.store.get(pin.digest)
             if kept is None:
                 raise
             return kept
-        if pin is None:
-            # Before making the copy, which else counts as not needed.
-            self.pins[key] = SourceVersion(digest, steady(now))
-            self.store.put(digest, data)
-        elif pin.digest == digest:
-            pin.looks = steady(now)
-        else:
+        if pin.digest != digest:
             return self._kept(key, pin)
+        pin.looks = steady(now)
         return now.read() if data is None else data
 
     def at_hand(self, key: SourceKey, now: tuple[int, ...] | None) -> bool:
