@@ -21,10 +21,12 @@ from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.journal_session import MOST, SHAPES, JournalSession, message, receive
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.server import CLIENTS
+from holdfast.agent.engine.deliver import database
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.engine.model.events import Outcome, Ran
-from holdfast.agent.statedir import Lock
+from holdfast.agent.health import Health
+from holdfast.agent.statedir import Lock, open_journal
 from holdfast_process import COMMAND, Agent, Tree, environment
 
 STATES = """
@@ -396,6 +398,24 @@ async def test_what_the_journal_could_not_write_down_is_refused(broken):
     """It would keep all else from being written."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
         JournalSession(journal, Lender(), Peer(7, 0)).take(broken.encode(), lambda _: None)
+
+
+async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
+    """The run is told why and changes nothing; the resource has no open intent."""
+    monkeypatch.setattr(database, "BUSY", 0.0)
+    path, answered = tmp_path / "journal.db", asyncio.get_running_loop().create_future()
+    with closing(open_journal(path, Health(), durable=False)) as journal:
+        await journal.secure()
+        with closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("begin exclusive")
+            session = JournalSession(journal, Lender(), Peer(7, 0))
+            session.take(message("intend", "a", []).partition(b"\n")[2], answered.set_result)
+            async with asyncio.timeout(20):
+                answer = await answered
+        assert answer["done"] == "a"
+        assert "database is locked" in answer["error"]
+        assert not journal.intended("a")
+        await session.close()
 
 
 async def connected():

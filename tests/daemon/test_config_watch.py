@@ -11,9 +11,10 @@ import pytest
 
 from holdfast.agent import config_watch, configuration_files, observer
 from holdfast.agent.config_watch import ConfigWatch
-from holdfast.agent.configuration_files import ConfigurationFiles
+from holdfast.agent.configuration_files import ConfigurationFiles, MadeFrom
 from holdfast.agent.health import Health
 from holdfast.agent.host.path_watcher import PathWatcher
+from holdfast.agent.host.source_store import digest_of
 from holdfast.agent.settings import WatchSettings, load
 
 
@@ -390,3 +391,13 @@ async def test_what_no_event_told_is_watched_from_then_on(root):
         assert await watching.next() == ["web.sls"]
         (root / "states/web.sls").write_text("b: test.nop\n")
         assert await watching.next() == ["web.sls"]
+
+
+def test_a_source_that_cannot_be_read_counts_as_changed(tmp_path):
+    """It is missing, or a link that leads nowhere: the states are compiled again, which reports it."""
+    kept, missing, loop = tmp_path / "kept", tmp_path / "missing", tmp_path / "loop"
+    kept.write_text("x")
+    loop.symlink_to(loop)
+
+    made = MadeFrom(lambda: [(str(path), digest_of(b"x")) for path in (kept, missing, loop)])
+    assert made.unchanged({str(kept), str(missing), str(loop)}, others=False) == {str(kept)}

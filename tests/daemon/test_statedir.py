@@ -1,12 +1,13 @@
 """The agent's memory when it is opened: put aside when it is damaged, and never for anything else."""
 
+import os
 import sqlite3
 
 import pytest
 
 from holdfast.agent.engine.deliver import database
 from holdfast.agent.health import Health
-from holdfast.agent.statedir import open_journal
+from holdfast.agent.statedir import open_journal, private_directory
 from holdfast.resources.errors import HoldfastError
 
 EDGE = ("a", "b", "watch")
@@ -52,3 +53,27 @@ def test_locked_journal_is_not_lost(tmp_path, monkeypatch):
     assert journal.pending(EDGE)
     assert health.conditions == ()
     journal.close()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_a_user_who_may_not_create_the_directory_is_told_so(tmp_path):
+    """The error is a sentence that says what to do."""
+    for directory in (tmp_path, *tmp_path.parents[:3]):
+        directory.chmod(directory.stat().st_mode | 0o011)
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(12345)
+            private_directory(tmp_path / "state")
+        except HoldfastError as error:
+            os.write(there, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(there)
+    said = os.read(here, 1000).decode()
+    os.close(here)
+    os.waitpid(child, 0)
+
+    advice = "permission denied; run as root, or use another --state-dir"
+    assert said == f"cannot keep state in {tmp_path}/state: {advice}"

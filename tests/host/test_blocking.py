@@ -107,3 +107,22 @@ async def test_calls_that_hang_do_not_delay_others(threads):
         assert await late == 8
         await asyncio.gather(*hanging)
         go.clear()
+
+
+async def test_a_call_that_takes_a_thread_from_the_idle_ones_as_it_ends_is_made():
+    """The thread finds that it is no longer idle, and waits for the call instead of ending."""
+    made = threading.Event()
+
+    class Idle(list):
+        """The idle threads. The first thread that wants to end is given a call just before."""
+
+        def remove(self, inbox):
+            if not made.is_set():
+                self.pop(self.index(inbox))
+                inbox.put(lambda free: (free(), made.set()))
+            super().remove(inbox)
+
+    blocking = Blocking(linger=0.01)
+    blocking._idle = Idle()
+    await blocking(int)
+    assert await asyncio.to_thread(made.wait, 10)
