@@ -30,7 +30,7 @@ def view(*forms: str) -> Callable[[Function], click.Command]:
 
 @view("text", "json")
 def low(sls: tuple[str, ...], source: ConfigurationSource, form: str) -> None:
-    """Show low data: the single calls with all arguments, by order number."""
+    """Show low data: the calls with all arguments, by order number."""
     from holdfast.agent.cli import stages
 
     stages.show_low(sls, source, form)
