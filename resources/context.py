@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.paths import Place
+from holdfast.resources.world import World
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 """Search path of commands, independent of the agent's own environment."""
@@ -236,38 +237,6 @@ class Services(Protocol):
 
     def watch_path(self, *paths: str, recursive: bool = False) -> Watch:
         """Watch paths: their content, metadata, creation, removal and renaming, and the same of their parents."""
-        ...
-
-
-class World(Protocol):
-    """Strings that hosts share, and maps with one string for each host.
-
-    Without a fleet, the resources of one host share them. Each method except the watches raises `Permanent` or
-    `OSError` on failure.
-    """
-
-    async def string(self, key: str) -> str | None:
-        """Return the string of a key; None if there is none."""
-        ...
-
-    async def set_string(self, key: str, value: str | None) -> None:
-        """Set a string; None removes it."""
-        ...
-
-    def watch_string(self, key: str) -> Watch:
-        """Watch the string of a key: one item for each change."""
-        ...
-
-    async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """Return the strings that hosts have set in a namespace, by host."""
-        ...
-
-    async def set_host(self, namespace: str, value: str | None) -> None:
-        """Set the string of this host in a namespace; None removes it."""
-        ...
-
-    def watch_hosts(self, namespace: str) -> Watch:
-        """Watch a namespace: one item for each change of any host's string."""
         ...
 
 

@@ -18,10 +18,11 @@ from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
-from holdfast.resources.context import Completed, Logger, Report, World
+from holdfast.resources.context import Completed, Logger, Report
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
+from holdfast.resources.world import World
 from holdfast.states.source.hostfiles import absolute
 from holdfast.states.view.grains import Grains
 

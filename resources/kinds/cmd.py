@@ -236,12 +236,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
             out += f"\n{CUT}"
         outputs = {COMBINED: out} if COMBINED in ctx.report.wanted else {"stdout": out, "stderr": err}
         ctx.send(**outputs, retcode=done.retcode, pid=done.pid)
-        ctx.report.changes = {
-            "pid": done.pid,
-            "retcode": done.retcode,
-            "stdout": "" if hidden else out,
-            "stderr": "" if hidden else err,
-        }
+        told = {"stdout": "", "stderr": ""} if hidden else {"stdout": out, "stderr": err}
+        ctx.report.changes = {"pid": done.pid, "retcode": done.retcode, **told}
         understood = not self.stateful or self._by_its_own_word(ctx, out)
         if not self._succeeded(done.retcode, out, out if COMBINED in ctx.report.wanted else err):
             raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
