@@ -16,19 +16,19 @@ class Active:
 
     vertex: Vertex
     done_before: int
-    """How much was done to the machine when it started."""
+    """Number of effects on the machine before its start."""
     task: asyncio.Task[None] | None = None
     failed: dict[Vertex, Outcome | None] = field(default_factory=dict)
-    """What it requires and had failed when it started -> how."""
+    """Target that had failed before its start -> outcome of the target."""
     counts: dict[Any, int] = field(default_factory=dict)
-    """Only for one that must not change anything: its changes, and what was delivered to it."""
+    """For a run that must change nothing: its change count, and the counts delivered to it."""
     said_before: dict[str, int] = field(default_factory=dict)
-    """Identity of who sends to it -> how much that had said when it started."""
+    """Identity of a sender -> number of values that it had sent before the start."""
     since: float = 0.0
     """Loop time of its start."""
     told: bool = False
-    """What came of it was told."""
+    """Whether its outcome was reported."""
     excused: bool = False
-    """Somebody wants it to run, or it did not come to a good end before."""
+    """Whether an operator wants the run, or the previous one failed."""
     heard: dict[str, str] = field(default_factory=dict)
-    """Argument -> what it has received."""
+    """Argument -> received value."""

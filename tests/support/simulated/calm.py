@@ -1,4 +1,4 @@
-"""What must hold when nothing is broken any more and all is calm."""
+"""Conditions that hold when nothing is broken any more and nothing runs."""
 
 from __future__ import annotations
 
@@ -12,10 +12,8 @@ from simulated.world import Lined, Speaker, World
 
 
 def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
-    """What is not as it should be."""
-    there = [
-        vertex for vertex in engine.view.graph if not vertex.queue.removed
-    ]  # else it has undone what it was there to undo
+    """Yield each condition that does not hold."""
+    there = [vertex for vertex in engine.view.graph if not vertex.queue.removed]  # no reversals that have ended
     helpless = _helpless(there)
     for row, vertex in zip(engine.status(), there, strict=True):
         bad = [key for key in ("dirty", "running", "failed", "pending_refresh") if row[key]]
@@ -36,7 +34,7 @@ def unhealed(engine: Engine, rules: Rules, world: World) -> Iterator[str]:
 
 
 def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:
-    """Whatever a change of a vertex may concern: those that are told, and those whose prereqs have to be asked."""
+    """Return the vertices that a change of this one may concern: subscribers, and targets with a prereq to probe."""
     found, fresh = {vertex}, [vertex]
     while fresh:
         now = fresh.pop()
@@ -48,7 +46,7 @@ def reached(engine: Engine, vertex: Vertex) -> set[Vertex]:
 
 
 def _helpless(there: Sequence[Vertex]) -> set[Vertex]:
-    """Those in noop, and those that may wait for ever for what such a one would do, or send."""
+    """Return the vertices in noop, and those that may wait for ever for the changes or values of such a vertex."""
     helpless = {vertex for vertex in there if vertex.call.meta.noop}
     more = helpless
     while more:
@@ -81,5 +79,5 @@ def _not_as_declared(vertex: Vertex, rules: Rules, world: World) -> Iterator[str
 
 
 def _telling(vertex: Vertex) -> Iterator[tuple[Vertex, ...]]:
-    """Targets whose changes or looks concern it."""
+    """Return the targets whose changes or probes concern this vertex."""
     return (targets for kind, targets in vertex.links.requisites.items() if not kind.startswith("require"))

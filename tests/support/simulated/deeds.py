@@ -1,4 +1,4 @@
-"""What is told of a run against what it has done: alone or in a batch, as an action, or to put back what was before."""
+"""Compares the outcome of a run with what it has done: alone or in a batch, as an action, or as a reversal."""
 
 from __future__ import annotations
 
@@ -14,41 +14,40 @@ from simulated.active import Active
 from simulated.world import World
 
 UNDO = "undo "
-"""So begin the IDs of what is to put something back."""
+"""Prefix of the IDs of reversals."""
 OWN = ("no", "busy")
-"""Errors of the machine: whoever tells of one has met it himself."""
+"""Errors that the machine raises; a run reports one only if it has met it itself."""
 
 
 class Deeds:
-    """Keeps account of them for one engine."""
+    """Observes the runs of one engine."""
 
     def __init__(self, engine: Engine, world: World, wrong: Callable[[Vertex | None, str], None]) -> None:
         self._engine, self._world, self._wrong = engine, world, wrong
         self._succeeded: dict[Vertex, float] = {}
-        """Actions that nobody else concerns, and have no reason to run again -> loop time of the last success."""
+        """Action without related vertices or another reason to run -> loop time of its last success."""
         self._excused: set[Vertex] = set()
-        """Those that may run for another reason."""
+        """Vertices that may run for another reason."""
         self._known: set[tuple[str, str]] = set()
-        """What was before, of these, was on record after the last step."""
+        """Keys of the reversals that the journal had after the last step."""
 
     def step(self) -> None:
-        """The loop has taken one step."""
+        """Record the reversals in the journal after a step of the loop."""
         if self._known or self._engine._parts.journal.reversals:
             self._known = {*self._engine._parts.journal.reversals}
 
     # -- actions -----------------------------------------------------------------------------------------------
 
     def excused(self, vertex: Vertex | None) -> None:
-        """It may run once more: somebody wants so, or it did not come to a good end."""
+        """Permit one more run of an action: something asked for it, or the last run did not succeed."""
         if vertex:
             self._excused.add(vertex)
 
     def starts(self, active: Active) -> None:
-        """An undoing puts back what was."""
+        """Check at its start that a reversal restores the previous value."""
         vertex, world = active.vertex, self._world
-        active.excused = vertex in self._excused or not _lonely(
-            vertex
-        )  # what others want of it may be over when it ends
+        # A request of another vertex may be over at the end of the run.
+        active.excused = vertex in self._excused or not _lonely(vertex)
         self._excused.discard(vertex)
         if vertex.call.low["__id__"].startswith(UNDO):
             name, wish = vertex.resource.name, getattr(vertex.resource, "value", None)
@@ -56,24 +55,24 @@ class Deeds:
                 self._wrong(vertex, f"puts back {wish!r}, which it was not: {world.lent.get(name, 'unknown')!r}")
 
     def asked(self, vertex: Vertex) -> None:
-        """It is asked what was before: that is asked once."""
+        """Check that the previous content is requested only once."""
         if (vertex.identity, vertex.resource.name) in self._known:
             self._wrong(vertex, "is asked again what was before")
 
     def undone(self, identity: str) -> None:
-        """What it was before is told to be there."""
+        """Check that the previous value is restored when the engine reports so."""
         name = identity.partition("[")[2].removesuffix("]")
         if self._world.settings.get(name) != self._world.lent.get(name):
             self._wrong(None, f"{identity} is not undone: {name} is not {self._world.lent.get(name)!r}")
 
     def overdue(self, vertex: Vertex) -> bool:
-        """It is to run every so many seconds, and has not."""
+        """Return whether the period of an action has passed without a run."""
         every = vertex.call.meta.rerun
         now = asyncio.get_running_loop().time()
         return isinstance(every, float) and _lonely(vertex) and self._succeeded.get(vertex, -1.0) < now - every - 1
 
     def came(self, active: Active, outcome: Outcome) -> None:
-        """A run has come to its end."""
+        """Check the outcome at the end of a run."""
         vertex, name = active.vertex, active.vertex.resource.name
         if isinstance(vertex.resource, Action) and vertex.run.applying:
             self._again(active, outcome)
@@ -88,7 +87,7 @@ class Deeds:
             self._true(active, outcome)
 
     def _again(self, active: Active, outcome: Outcome) -> None:
-        """An action runs again when there is a reason."""
+        """Check that an action runs again only for a reason."""
         vertex = active.vertex
         now, every = asyncio.get_running_loop().time(), vertex.call.meta.rerun
         last = self._succeeded.pop(vertex, None)
@@ -102,7 +101,7 @@ class Deeds:
             self._succeeded[vertex] = now
 
     def _true(self, active: Active, outcome: Outcome) -> None:
-        """What it says to have done is what was done, by it and since it began."""
+        """Check that the reported changes are those of this run."""
         name, done = active.vertex.resource.name, self._world.done[active.done_before :]
         did = {what for what in ("change", "run", "refresh") if f"{what} {name}" in done}
         if active.vertex.call.low["__id__"].startswith(UNDO):
@@ -117,7 +116,7 @@ class Deeds:
 
 
 def _lonely(vertex: Vertex) -> bool:
-    """Nothing but itself can be why it runs."""
+    """Return whether no other vertex can be the reason of a run."""
     return (
         not vertex.links.requisites
         and not vertex.links.prereq_owners
@@ -126,5 +125,5 @@ def _lonely(vertex: Vertex) -> bool:
 
 
 def _batched(vertex: Vertex, outcome: Outcome) -> bool:
-    """It was tried with others, and what came of that is a matter of the moment."""
+    """Return whether the run was part of a batch, whose failure may be that of another member."""
     return vertex.queue.batch is not None and outcome.comment.startswith("busy")

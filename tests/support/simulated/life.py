@@ -1,4 +1,4 @@
-"""Lives a plan: an engine on a fake machine, with trouble, in virtual time."""
+"""Simulates a plan: an engine on a fake machine, with troubles, in virtual time."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ ERRORS: dict[str, Callable[[], Exception]] = {
     "busy": lambda: Temporary("busy"),
     "busy for 3 s": lambda: Temporary("busy", delay=3),
 }
-"""Made anew for each life: an exception keeps what it has come through."""
+"""Created for each life, because an exception keeps its traceback."""
 LONG = 1e5
 """Seconds of virtual time after which a life hangs."""
 ENDLESS = 20_000
-"""Steps that no life takes."""
+"""More steps than any life takes."""
 HEALING = 400.03
-"""Seconds that all needs to come right once nothing is broken: many times the longest wait of the engine."""
+"""Seconds in which everything is repaired once nothing is broken: many times the longest wait of the engine."""
 
 
 def faults_of(seed: int) -> list[str]:
-    """What goes wrong in the life of a seed."""
+    """Return what goes wrong in the life of a seed."""
     return faults(planned(seed))
 
 
 def faults(plan: Plan) -> list[str]:
-    """What goes wrong in this life."""
+    """Return what goes wrong in this life."""
     return Life(plan).run()
 
 
 def digest(seed: int) -> str:
-    """Of all that is told and done in the life of a seed, in hex."""
+    """Return a hash, in hex, of all that is reported and done in the life of a seed."""
     life = Life(planned(seed))
     life.run()
     return hashlib.sha256("\n".join(life.trace()).encode()).hexdigest()
@@ -68,7 +68,7 @@ class Life(Bench):
         self._fights: list[asyncio.Task[None]] = []
 
     def run(self) -> list[str]:
-        """Live it; what went wrong."""
+        """Simulate the life; return what went wrong."""
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
         self.loop = VirtualLoop(self.machine.clock)
@@ -88,7 +88,7 @@ class Life(Bench):
             await self._live()
 
     async def _begin(self, states: Iterable[State]) -> None:
-        """An agent starts."""
+        """Start an agent."""
         plan = self.plan
         recheck = {"recheck": 150.0, "recheck_splay": 0.0} if plan.recheck else {}
         self._engine = self.engine(
@@ -106,7 +106,7 @@ class Life(Bench):
             raise RuntimeError(f"it goes round in circles at {self.loop.time():.2f} s")
 
     def open_journal(self) -> Journal:
-        """In memory, and as if it were on a disk."""
+        """Return a journal in memory that behaves as if it were on a disk."""
         journal = Journal()
         journal._store = Full(self.machine, journal._tell)
         return journal
@@ -133,7 +133,7 @@ class Life(Bench):
         await self._end(plan.stop or ())
 
     async def _end(self, hurry: tuple[float, ...]) -> None:
-        """It stops, whatever is going on, in time, and leaves nothing behind."""
+        """Stop the engine, whatever it does; check that it ends in time and leaves nothing behind."""
         for fight in self._fights:
             fight.cancel()
         began, patience = self.loop.time(), self._engine.options.stop_timeout
@@ -158,7 +158,7 @@ class Life(Bench):
     # -- healing -----------------------------------------------------------------------------------------------
 
     async def _heal(self) -> None:
-        """Nothing is broken any more; what failed for good is triggered by somebody, unless a recheck is due."""
+        """End all troubles. Without rechecks, trigger what still fails."""
         self.mend()
         self.free()
         self.resume()
@@ -171,7 +171,7 @@ class Life(Bench):
         await asyncio.sleep(HEALING)
 
     async def _be_disturbed_once(self) -> None:
-        """One drift when all is calm: only what it reaches is looked at, and after that nothing happens any more."""
+        """Cause one drift while nothing runs; check that only what it reaches is checked, and that activity ends."""
         watched = sorted(name for name in self.machine.armed if self._vertex(name))
         if not watched:
             return
@@ -210,88 +210,88 @@ class Life(Bench):
         )
 
     def drift(self, name: str, value: str) -> None:
-        """Somebody changes it by hand."""
+        """Change a setting from outside."""
         self.machine.settings[name] = value
         if name in self.machine.watchers:
             self.machine.touch(name)
 
     def break_(self, what: str, how: str) -> None:
-        """From now on it fails."""
+        """Make it fail from now on."""
         self.machine.broken[what] = ERRORS[how]()
         self.machine.everbroken.add(what)
 
     def mend(self) -> None:
-        """Nothing fails any more."""
+        """End all failures."""
         self.machine.broken.clear()
         self.machine.unwatchable.clear()
         self.machine.full = False
         self.machine.refill()
 
     def unwatch(self, name: str) -> None:
-        """Its watch breaks."""
+        """Make its watch fail."""
         self.machine.unwatchable.add(name)
         if name in self.machine.watchers:
             self.machine.touch(name)
 
     def hold(self, what: str) -> None:
-        """From now on it hangs."""
+        """Make it hang from now on."""
         self.machine.hold(what)
 
     def free(self) -> None:
-        """Nothing hangs any more."""
+        """End all hangs."""
         self.machine.free()
 
     def swap(self, states: list[State]) -> None:
-        """These states hold from now on."""
+        """Replace the states."""
         self._states = states
         self._swaps.append(asyncio.create_task(self._take_over(states, "states changed")))
 
     def pause(self) -> None:
-        """An operator does so."""
+        """Pause the engine, as an operator does."""
         self._rules.paused = True
         self._engine.pause()
 
     def resume(self) -> None:
-        """Likewise."""
+        """Resume the engine, as an operator does."""
         self._rules.paused = False
         self._engine.resume()
 
     def recheck(self) -> None:
-        """Likewise."""
+        """Start a recheck, as an operator does."""
         self._engine.recheck()
 
     def noop(self, on: bool) -> None:
-        """Likewise."""
+        """Turn noop on or off, as an operator does."""
         options = self._engine.options.model_copy(update={"noop": on})
         self._swaps.append(asyncio.create_task(self._use(options)))
 
     def trigger(self, name: str) -> None:
-        """Likewise."""
+        """Trigger a resource, as an operator does."""
         if vertex := self._vertex(name):
             self._rules.deeds.excused(vertex)
             self._engine.trigger(vertex.identity)
 
     def cancel(self, name: str) -> None:
-        """Whatever runs of it is cancelled, for a reason that nobody knows."""
+        """Cancel its current run."""
         if (vertex := self._vertex(name)) and vertex.run.task:
             vertex.run.task.cancel()
 
     def say(self, name: str, word: str) -> None:
-        """From now on it says something else, if it says anything."""
+        """Change the value that it sends."""
         self.machine.settings[f"says {name}"] = word
         if name in self.machine.watchers:
             self.machine.touch(name)
 
     def full(self) -> None:
-        """The disk with the journal is full."""
+        """Make the disk of the journal full."""
         self.machine.full = True
 
     def cut(self) -> None:
-        """The line is cut."""
+        """Cut the line."""
         self.machine.cut.set()
 
     def fight(self, name: str, times: int) -> None:
-        """Somebody else changes it again and again."""
+        """Change a setting from outside again and again."""
         self._fights.append(asyncio.create_task(self._fight(name, times)))
 
     async def _fight(self, name: str, times: int) -> None:
@@ -307,5 +307,5 @@ class Life(Bench):
         self._rules.told(event)
 
     def trace(self) -> list[str]:
-        """All that was told and done."""
+        """Return all that was reported and done."""
         return [*map(str, self.events), *self.machine.log, *self.machine.done, str(self._steps)]

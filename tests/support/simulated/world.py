@@ -1,4 +1,4 @@
-"""The machine of the lives: the fake machine, sent values, a line that can be cut, batches, and reversals."""
+"""The machine of simulated lives: the fake machine, sent values, a line that can be cut, batches, and reversals."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from holdfast.resources.context import announced
 from holdfast.resources.traits import Declaration, Member, together
 
 FULL = "database or disk is full"
-"""What SQLite says then."""
+"""The error of SQLite."""
 
 
 @dataclass
 class World(Machine):
-    """A machine that says things, too."""
+    """A fake machine with sent values, a line and reversals."""
 
     said: dict[str, str] = field(default_factory=dict)
-    """Name -> what it has sent last."""
+    """Name -> value sent last."""
     everbroken: set[str] = field(default_factory=set)
-    """Whatever was ever broken."""
+    """Everything that was ever broken."""
     lent: dict[str, str | None] = field(default_factory=dict)
-    """Name -> what it was when it was last asked what is to be put back; None: it was not there."""
+    """Name -> value when it was last recorded for a reversal; None: the setting did not exist."""
     line: int = 0
-    """The number of the line that is up; 0: none is."""
+    """Number of the line that is up; 0: none."""
     lines: int = 0
-    """How many there were."""
+    """Number of lines so far."""
     cut: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the line is to be cut."""
     fallen: dict[str, float] = field(default_factory=dict)
@@ -39,29 +39,29 @@ class World(Machine):
     lost: float = -1.0
     """Loop time at which the last line went down."""
     full: bool = False
-    """Nothing can be written to the journal."""
+    """Whether the disk of the journal is full."""
     refill: Callable[[], None] = lambda: None
-    """Has the journal see whether there is room now."""
+    """Makes the journal check for room."""
     clock: float = 1e9
-    """Unix time at which its present agent was started."""
+    """Unix time at the start of the present agent."""
 
     def say(self, ctx: Context, name: str, what: str) -> None:
-        """Send it."""
+        """Send a value."""
         self.said[name] = what
         ctx.send(said=what)
 
     def hear(self, ctx: Context, name: str) -> None:
-        """What was received."""
+        """Note the received values."""
         for argument, got in ctx.report.received.items():
             self.log.append(f"hear {name} {argument} {got.value} {'new' if got.changed else 'old'}")
 
     def word(self, name: str) -> str:
-        """What it would send now."""
+        """Return the value that a setting would send now."""
         return self.settings.get(f"says {name}", "nothing")
 
 
 class Full:
-    """A journal's file on a disk that may be full: then nothing can be written."""
+    """The file of a journal on a disk that may be full."""
 
     renewed = ""
 
@@ -78,29 +78,29 @@ class Full:
             self._told()
 
     def add(self, statement: str, rows: Sequence[Sequence[object]]) -> None:
-        """Written at once, if there is room."""
+        """Write at once, if there is room."""
         self._look()
 
     async def secure(self) -> None:
-        """In the time that a disk takes. Raises `Unwritable` when it is full."""
+        """Wait as long as a disk takes. Raise `Unwritable` if it is full."""
         await asyncio.sleep(0.001)
         self._look()
         if self.trouble:
             raise Unwritable(self.trouble)
 
     def close(self) -> None:
-        """Nothing is left to be written."""
+        """Do nothing: everything is written."""
 
 
 class Speaker(Sendable, Setting, kind="zspeaker.present"):
-    """A setting that sends what the machine says of it: before it is right, in case that is all, and when it is."""
+    """A setting that sends a draft before its check, and the value of the machine after it."""
 
     machine: ClassVar[World]
     sends: ClassVar[Mapping[str, type]] = {"said": str}
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Say it."""
+        """Send the draft, check and repair, send the value."""
         self.machine.say(ctx, self.name, "draft")
         right = await super().check_apply(ctx, apply)
         self.machine.say(ctx, self.name, self.machine.word(self.name))
@@ -108,14 +108,14 @@ class Speaker(Sendable, Setting, kind="zspeaker.present"):
 
 
 class Hearer(Recvable, Sendable, Setting, kind="zhearer.present"):
-    """A setting whose value is received, and sent on."""
+    """A setting whose value is received, and sent to others."""
 
     machine: ClassVar[World]
     sends: ClassVar[Mapping[str, type]] = {"said": str}
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Hear it, and say it."""
+        """Note the received value, check and repair, send the value."""
         self.machine.hear(ctx, self.name)
         right = await super().check_apply(ctx, apply)
         self.machine.say(ctx, self.name, self.value)
@@ -123,13 +123,13 @@ class Hearer(Recvable, Sendable, Setting, kind="zhearer.present"):
 
 
 class Caller(Recvable, Sendable, Action, kind="zcaller.run"):
-    """An action that does what it receives, and sends what the machine says then."""
+    """An action that receives a value, and sends the value of the machine."""
 
     machine: ClassVar[World]
     sends: ClassVar[Mapping[str, type]] = {"said": str}
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Hear, do, say."""
+        """Note the received value, run, send the value."""
         self.machine.hear(ctx, self.name)
         right = await super().check_apply(ctx, apply)
         if apply:
@@ -138,12 +138,12 @@ class Caller(Recvable, Sendable, Action, kind="zcaller.run"):
 
 
 class Lined(Backed, Setting, kind="zlined.present"):
-    """A setting that is watched, and looked at, over a line which all of them share."""
+    """A setting that is watched and checked over a line that all settings of its kind share."""
 
     machine: ClassVar[World]
 
     async def watch(self, ctx: Context) -> Watch:
-        """That it has ended is known a moment later, for somebody waits for the line, too."""
+        """Note the end of the watch, which comes a moment after that of the line."""
         async with aclosing(super().watch(ctx)) as watch:
             try:
                 async for each in watch:
@@ -153,7 +153,7 @@ class Lined(Backed, Setting, kind="zlined.present"):
 
     @classmethod
     async def background(cls, services: Any) -> AsyncIterator[int]:
-        """The line."""
+        """Open the line, wait until it is cut, then fail."""
         world = cls.machine
         world.log.append("line up")
         try:
@@ -171,17 +171,17 @@ class Lined(Backed, Setting, kind="zlined.present"):
 
 
 class Bundle(Groupable, Setting, kind="zbundle.present"):
-    """A setting that can be set together with others, and is told what was done about it."""
+    """A setting that is set together with others of its bundle, and is told what was done."""
 
     bundle: str = "one"
 
     def group(self) -> Hashable:
-        """By what the state says."""
+        """Return the bundle that the state names."""
         return self.bundle
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Put it right with the others, and see whether what was done is its own."""
+        """Repair with the others; fail if this setting still differs."""
         with self.machine.at(self.name):
             delta = await self._difference(ctx)
             if delta is not None and apply:
@@ -201,7 +201,7 @@ class Bundle(Groupable, Setting, kind="zbundle.present"):
 
     @classmethod
     async def apply_together(cls, members: Sequence[Member]) -> list[str]:
-        """Set one after the other, until one of them is broken."""
+        """Set one after the other, until one of them fails."""
         names = [member.resource.name for member in members]
         cls.machine.log.append(f"together {' '.join(names)}")
         await cls.machine.gate("together")
@@ -214,18 +214,18 @@ class Bundle(Groupable, Setting, kind="zbundle.present"):
         return names
 
     async def probe(self, ctx: Any) -> Any:
-        """Without its bundle, which is nothing on the machine."""
+        """Return the value; the bundle exists only in the state."""
         found = await super().probe(ctx)
         return found and {**found, "bundle": self.bundle}
 
 
 class Lent(Borrowed, kind="zlent.present"):
-    """A setting that can be given back, on a machine that knows what it gave."""
+    """A setting that can be restored, on a machine that records its previous value."""
 
     machine: ClassVar[World]
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Likewise; what is odd cannot be put into words."""
+        """Record the previous value, and return the state that restores it; None if no state can declare it."""
         declaration = await super().inverse(ctx)
         self.machine.lent[self.name] = self.machine.settings.get(self.name)
         return declaration
