@@ -41,8 +41,7 @@ def _run(
         hint = "use a grain or the pillar, or a state with a guard; or allow it in agent.yaml: template_commands: true"
         raise Forbidden(f"templates may not run commands: {cmd}", hint)
     argv = cmd if isinstance(cmd, list) else [shell, "-c", cmd] if python_shell else shlex.split(cmd)
-    given = [env] if isinstance(env, Mapping) else env or []
-    named = {"LC_ALL": "C", **{key: str(value) for part in given for key, value in part.items()}}
+    named = {"LC_ALL": "C", **_variables(env)}
     if runas:
         argv, options = _as_user(runas, argv, cwd, named)
     else:
@@ -51,6 +50,12 @@ def _run(
         return _ended(argv, stdin or "", timeout or TIMEOUT, options)
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"the command did not end within {timeout or TIMEOUT:g} s: {cmd}") from error
+
+
+def _variables(env: Mapping[str, Any] | list[Mapping[str, Any]] | None) -> dict[str, str]:
+    """The variables of a mapping, or of a list of mappings, as text."""
+    given = [env] if isinstance(env, Mapping) else env or []
+    return {key: str(value) for part in given for key, value in part.items()}
 
 
 def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
