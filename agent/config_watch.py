@@ -27,7 +27,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.path_nodes import Subscription
 from holdfast.agent.host.path_watcher import PathWatcher
-from holdfast.agent.observer import Observer
+from holdfast.agent.observer import DirectoryObserver
 from holdfast.agent.settings import WatchSettings
 
 POLL = 2.0
@@ -57,7 +57,7 @@ class ConfigWatch:
         self._blocking = Blocking(1)
         self._touched = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self._observer = Observer(self._touch)
+        self._observer = DirectoryObserver(self._touch)
         self._elsewhere: list[Subscription] = []
         self._told = True
         """Whether events led to the present comparison, not the interval."""

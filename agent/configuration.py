@@ -61,7 +61,7 @@ class ConfigurationCompiler:
 
     def __init__(self) -> None:
         self._compiler = Compiler()
-        self._facts = facts.Parts()
+        self._facts = facts.GrainParts()
         self._pillars: dict[Path, PillarCompiler] = {}
         self._kinds: dict[Path, str] = {}
         """File of the operator's kinds -> digest of the loaded version."""

@@ -34,7 +34,7 @@ from holdfast.agent.insight.insight import Insight
 from holdfast.agent.loggers import LazyLogger, load_structlog
 from holdfast.agent.logs import Logs
 from holdfast.agent.notify import Notifier
-from holdfast.agent.pausing import Pausing
+from holdfast.agent.pausing import PauseCommands
 from holdfast.agent.reloads import Reloads, SettingsSource
 from holdfast.agent.running_agent import RunningAgent
 from holdfast.agent.self_check import SelfCheck
@@ -163,7 +163,7 @@ class Daemon:
             engine=engine,
             insight=insight,
             logs=self._logs,
-            pausing=Pausing(engine, self._health),
+            pausing=PauseCommands(engine, self._health),
             reloads=reloads,
             sessions=sessions,
             status=status,

@@ -79,13 +79,13 @@ HYPERVISORS = {
 """Names of the machine in the firmware, in lower case -> Salt's `virtual`."""
 
 
-def gather(settings: Settings, parts: Parts | None = None) -> Grains:
+def gather(settings: Settings, parts: GrainParts | None = None) -> Grains:
     """The host's grains, overridden by those that the operator has set.
 
     Raises `CompileError` if the grains file is broken, `OSError` for a part that cannot be read and that `parts` does
     not know.
     """
-    grains = (Parts() if parts is None else parts).read()
+    grains = (GrainParts() if parts is None else parts).read()
     if settings.grains_file is not None and exists(settings.grains_file):
         grains.update(plain(read_mapping(settings.grains_file)[1]))
     grains.update(settings.grains)
@@ -101,7 +101,7 @@ def stand_in(file: Path, settings: Settings) -> Grains:
     return dict(grains)
 
 
-class Parts:
+class GrainParts:
     """The grains of the machine. They can be read repeatedly: a part that cannot be read keeps its value.
 
     `root` is the directory below which the files are looked up.

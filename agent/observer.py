@@ -29,7 +29,7 @@ _FILTER: list[type[events.FileSystemEvent]] = [
 """All events but opening, and closing without changes: our own reads cause those."""
 
 
-class Observer:
+class DirectoryObserver:
     """Calls `touched`, from threads of its own, when something happens below one directory or events were lost.
 
     `watch` and `stop` block: watchdog walks through the whole tree and waits for its threads.

@@ -21,7 +21,7 @@ REASON = 200
 """Most characters of a reason."""
 
 
-class Pausing:
+class PauseCommands:
     """The pauses of one engine."""
 
     def __init__(self, engine: Engine, health: Health) -> None:

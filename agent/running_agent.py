@@ -9,7 +9,7 @@ from holdfast.agent.control.journal_session import JournalSessions
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.insight.insight import Insight
 from holdfast.agent.logs import Logs
-from holdfast.agent.pausing import Pausing
+from holdfast.agent.pausing import PauseCommands
 from holdfast.agent.reloads import Reloads
 from holdfast.agent.triggers import Triggers
 
@@ -20,7 +20,7 @@ class RunningAgent(NamedTuple):
     engine: Engine
     insight: Insight
     logs: Logs
-    pausing: Pausing
+    pausing: PauseCommands
     reloads: Reloads
     sessions: JournalSessions
     status: AgentStatus

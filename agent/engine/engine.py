@@ -20,7 +20,7 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.parts import Host, Parts
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.pauses import Pauses
-from holdfast.agent.engine.swap import Request, Swaps
+from holdfast.agent.engine.swap import SwapRequest, Swaps
 from holdfast.states.data import Compilation
 
 
@@ -67,7 +67,7 @@ class Engine:
 
         Returns how many resources have left the graph or were replaced. Does nothing after `stop`.
         """
-        return await self._swaps.swap(Request(compilation, cause, options, outdated, whole, anew, only))
+        return await self._swaps.swap(SwapRequest(compilation, cause, options, outdated, whole, anew, only))
 
     async def settle(self) -> PassRecord:
         """Wait until nothing is dirty or running; return the record of the last pass."""

@@ -24,7 +24,7 @@ from holdfast.states.gc_pause import gc_paused
 from holdfast.states.requisite_kinds import RECV
 
 
-class Request(NamedTuple):
+class SwapRequest(NamedTuple):
     """What a swap is to do."""
 
     compilation: Compilation
@@ -56,7 +56,7 @@ class Swaps:
         self._tasks: set[asyncio.Task[None]] = set()
         """Tasks that wait for background tasks or for the disk."""
 
-    async def swap(self, request: Request) -> int:
+    async def swap(self, request: SwapRequest) -> int:
         """Replace the graph. Returns how many resources have left it or were replaced; does nothing after `stop`."""
         parts = self._parts
         async with self.lock:
@@ -106,7 +106,7 @@ class Swaps:
 
     # -- the vertices of the new graph -----------------------------------------------------------------------------
 
-    async def _calls(self, request: Request) -> tuple[Sequence[Call], Mapping[int, tuple[int, ...]]]:
+    async def _calls(self, request: SwapRequest) -> tuple[Sequence[Call], Mapping[int, tuple[int, ...]]]:
         """Return the calls of the new graph, those that undo others included, and the automatic edges."""
         calls, options = request.compilation.calls, request.options or self._policy.options
         automatic = await self._parts.autoedges.find(calls) if options.autoedge else NOTHING
@@ -176,7 +176,7 @@ class Swaps:
             parts.census.leave(leaving)
             parts.census.enter(new)
 
-    def _take_over(self, request: Request) -> bool:
+    def _take_over(self, request: SwapRequest) -> bool:
         """Use the options of the request. Returns whether all resources have to be checked again."""
         self._policy.only = request.only
         if request.options is None:
@@ -194,7 +194,7 @@ class Swaps:
             )
             self._parts.watches.start(vertex, self.retirement.before(partial(self._succeeds, vertex)))
 
-    def _is_due(self, vertex: Vertex, kept: Mapping[Vertex, Requisites], request: Request) -> bool:
+    def _is_due(self, vertex: Vertex, kept: Mapping[Vertex, Requisites], request: SwapRequest) -> bool:
         """Return whether the swap is a reason to check a vertex.
 
         A failed resource is checked again, unless only grains have changed.

@@ -15,7 +15,7 @@ from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
 from holdfast.agent.insight.history import History
-from holdfast.agent.insight.metrics import Metrics, kind_of
+from holdfast.agent.insight.metrics import RunCounters, kind_of
 from holdfast.agent.insight.search import matching
 from holdfast.agent.insight.traces import Traces, chrome
 from holdfast.states.requisite_kinds import PROBED
@@ -30,7 +30,7 @@ class Insight:
     def __init__(self, status: Callable[[], dict[str, Any]], clock: Callable[[], float] = time.monotonic) -> None:
         self.history = History()
         self.traces = Traces(clock)
-        self.metrics = Metrics()
+        self.metrics = RunCounters()
         self._status = status
         self._clock = clock
         self._running: dict[str, tuple[float, float]] = {}

@@ -48,7 +48,7 @@ class Histogram:
             yield "_count", own, total
 
 
-class Metrics:
+class RunCounters:
     """Counters since the start of the agent."""
 
     def __init__(self) -> None:

@@ -37,7 +37,7 @@ from holdfast.states.view.match import TargetHost
 
 
 @dataclass(slots=True)
-class Trace:
+class CompilerTrace:
     """Results of the stages of one compilation, as far as it came. The lint rules and `holdfast show` read them."""
 
     tree: Tree | None = None
@@ -76,7 +76,7 @@ class Compiler:
     def __init__(self) -> None:
         self._kept: dict[Path, CompilerCache] = {}
 
-    def compile(self, request: Request, trace: Trace | None = None) -> Compilation:
+    def compile(self, request: Request, trace: CompilerTrace | None = None) -> Compilation:
         """Compile a request, and fill the trace.
 
         Raises `CompileError` with all problems that are not mere consequences.
@@ -101,9 +101,9 @@ class Compiler:
 class _CompilerRun:
     """One compilation."""
 
-    def __init__(self, kept: CompilerCache, request: Request, trace: Trace | None) -> None:
+    def __init__(self, kept: CompilerCache, request: Request, trace: CompilerTrace | None) -> None:
         self.kept, self.loader, self.request = kept, kept.loader, request
-        self.trace, self.traced = trace or Trace(), trace is not None
+        self.trace, self.traced = trace or CompilerTrace(), trace is not None
         self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, file_cache=kept.file_cache)
         self.warnings = self.trace.warnings
         disabled = request.options.get("disabled_requisites") or ()

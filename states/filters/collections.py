@@ -40,7 +40,7 @@ class _Members:
             return item in self._others
 
 
-class Ordered(set[Any]):
+class OrderedValues(set[Any]):
     """A set that iterates in the order of insertion; the order of a plain set differs between processes."""
 
     def __init__(self, items: Iterable[Any] = ()) -> None:
@@ -59,7 +59,7 @@ class Ordered(set[Any]):
 def unique(values: Any) -> Any:
     """The distinct items of a list, in order; of a tuple or a text a set, as in Salt."""
     if isinstance(values, Hashable):
-        return Ordered(values)  # type: ignore[arg-type]  # a tuple or a text
+        return OrderedValues(values)  # type: ignore[arg-type]  # a tuple or a text
     found, known = [], _Members()
     for value in values:
         if value not in known:
@@ -80,22 +80,22 @@ def _kept(first: Iterable[Any], second: Iterable[Any], *, wanted: bool) -> list[
 
 def union(first: Any, second: Any) -> Any:
     """The distinct items of both."""
-    return Ordered([*first, *second]) if _both(first, second) else unique([*first, *second])
+    return OrderedValues([*first, *second]) if _both(first, second) else unique([*first, *second])
 
 
 def intersect(first: Any, second: Any) -> Any:
     """The distinct items that are in both."""
-    return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=True))
+    return (OrderedValues if _both(first, second) else unique)(_kept(first, second, wanted=True))
 
 
 def difference(first: Any, second: Any) -> Any:
     """The distinct items that are only in the first."""
-    return (Ordered if _both(first, second) else unique)(_kept(first, second, wanted=False))
+    return (OrderedValues if _both(first, second) else unique)(_kept(first, second, wanted=False))
 
 
 def symmetric_difference(first: Any, second: Any) -> Any:
     """The distinct items that are in exactly one of them."""
-    return (Ordered if _both(first, second) else list)([*difference(first, second), *difference(second, first)])
+    return (OrderedValues if _both(first, second) else list)([*difference(first, second), *difference(second, first)])
 
 
 def average(values: Any) -> float:

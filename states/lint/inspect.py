@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast.states.compile.compiler import Compiler, Trace
+from holdfast.states.compile.compiler import Compiler, CompilerTrace
 from holdfast.states.data import Request
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import gc_paused
@@ -49,7 +49,7 @@ def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Prob
 
 
 def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> LintReport:
-    trace = Trace()
+    trace = CompilerTrace()
     errors: Sequence[Problem] = ()
     complete = 0
     try:

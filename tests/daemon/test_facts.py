@@ -41,7 +41,7 @@ def test_distribution(tmp_path, name):
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text(text)
 
-    found = facts.Parts(tmp_path).read()
+    found = facts.GrainParts(tmp_path).read()
 
     names = ("os", "os_family", "osfullname", "osrelease", "osmajorrelease", "oscodename", "osfinger")
     assert tuple(found[n] for n in names) == expected
@@ -53,7 +53,7 @@ def test_names_come_from_the_hosts_file(tmp_path):
     short = socket.gethostname().partition(".")[0]
     (tmp_path / "etc/hosts").write_text(f"127.0.0.1 localhost\n10.0.0.9 {short}.example.org {short} # me\n")
 
-    found = facts.Parts(tmp_path).read()
+    found = facts.GrainParts(tmp_path).read()
 
     assert (found["host"], found["fqdn"], found["domain"]) == (short, f"{short}.example.org", "example.org")
 
@@ -63,19 +63,19 @@ def test_systemd_version_without_asking_it(tmp_path):
     (tmp_path / "usr/lib/systemd").mkdir(parents=True)
     (tmp_path / "usr/lib/systemd/libsystemd-shared-252.so").touch()
 
-    assert facts.Parts(tmp_path).read()["systemd"]["version"] == "252"
+    assert facts.GrainParts(tmp_path).read()["systemd"]["version"] == "252"
 
 
 def test_an_empty_machine_is_no_error(tmp_path):
     """A root without any of the files still gives grains that are JSON."""
-    assert json.loads(json.dumps(facts.Parts(tmp_path).read()))["os"] == "Linux"
+    assert json.loads(json.dumps(facts.GrainParts(tmp_path).read()))["os"] == "Linux"
 
 
 def test_grains_are_cheap():
     """Every one-shot run pays for them: milliseconds, imports aside."""
-    facts.Parts(Path("/")).read()
+    facts.GrainParts(Path("/")).read()
 
-    assert effort(lambda: facts.Parts(Path("/")).read(), 0.5) < 0.5
+    assert effort(lambda: facts.GrainParts(Path("/")).read(), 0.5) < 0.5
 
 
 def test_operators_grains_win(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.agent import facts
 from holdfast.agent.engine.model.events import Notice
-from holdfast.agent.facts import Parts
+from holdfast.agent.facts import GrainParts
 from holdfast.agent.grain_watch import GrainWatch, topics
 from holdfast.agent.host.system_events import Topic
 from holdfast.states.view.grains import ALL
@@ -120,7 +120,7 @@ def test_only_what_somebody_depends_on_is_followed(read, wanted):
 
 def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
     """The others are read again all the same."""
-    parts, broken, counter = Parts(), [], iter(range(9))
+    parts, broken, counter = GrainParts(), [], iter(range(9))
 
     def network(_):
         if broken:
@@ -134,7 +134,7 @@ def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
 
     assert parts.read() == {"ipv4": ["10.0.0.1"], "count": 1}
     with pytest.raises(OSError, match="Too many"):
-        Parts().read()
+        GrainParts().read()
 
 
 def test_gateways_and_disks_as_salt_names_them(tmp_path):
@@ -150,9 +150,9 @@ def test_gateways_and_disks_as_salt_names_them(tmp_path):
     for name, turns in (("sda", "1"), ("nvme0n1", "0")):
         (tmp_path / f"sys/block/{name}/queue").mkdir(parents=True)
         (tmp_path / f"sys/block/{name}/queue/rotational").write_text(f"{turns}\n")
-    found = Parts(tmp_path).read()
+    found = GrainParts(tmp_path).read()
 
     assert (found["ip4_gw"], found["ip6_gw"], found["ip_gw"]) == ("192.0.2.1", "fe80::1", True)
     assert (found["disks"], found["ssds"]) == (["sda"], ["nvme0n1"])
     (tmp_path / "proc/net/route").unlink()
-    assert Parts(tmp_path).read()["ip4_gw"] is False
+    assert GrainParts(tmp_path).read()["ip4_gw"] is False

@@ -24,7 +24,7 @@ ip address add 198.51.100.1 peer 198.51.100.2 dev lo
 ip -6 address add 2001:db8::1/64 dev lo nodad
 exec "$@"
 """
-TELL = "import json; from holdfast.agent.facts import Parts; print(json.dumps(Parts().read()))"
+TELL = "import json; from holdfast.agent.facts import GrainParts; print(json.dumps(GrainParts().read()))"
 
 
 def test_the_same_as_getifaddrs() -> None:

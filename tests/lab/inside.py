@@ -93,7 +93,7 @@ async def main() -> None:
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with tempfile.TemporaryDirectory() as directory:
         async with LocalHost(
-            states=Path(directory), var_dir=Path(directory), facts=facts.Parts(Path("/")).read(), health=health
+            states=Path(directory), var_dir=Path(directory), facts=facts.GrainParts(Path("/")).read(), health=health
         ) as host:
             watches: dict[str, asyncio.Task[None]] = {}
             tasks = set()

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.resources import expressions
 from holdfast.states.errors import CompileError
-from holdfast.states.filters.collections import Ordered
+from holdfast.states.filters.collections import OrderedValues
 from holdfast.states.parse import loader as parse
 from holdfast.states.template.jinja import render_text
 from holdfast.states.view import budget
@@ -276,11 +276,11 @@ def test_rendering_gives_the_same_in_every_process(expression):
 
 def test_a_set_keeps_its_order_when_a_template_adds_to_it():
     """What is added comes last."""
-    ordered = Ordered(["b", "a", "b"])
+    ordered = OrderedValues(["b", "a", "b"])
     ordered.add("0")
 
     assert list(ordered) == ["b", "a", "0"]
-    assert (repr(ordered), repr(Ordered())) == ("{'b', 'a', '0'}", "set()")
+    assert (repr(ordered), repr(OrderedValues())) == ("{'b', 'a', '0'}", "set()")
 
 
 def test_lipsum_is_refused(problems):

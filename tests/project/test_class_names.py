@@ -1,0 +1,24 @@
+"""One word for one thing: no two classes of the package have the same name."""
+
+from __future__ import annotations
+
+import ast
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+KINDS = ROOT / "resources/kinds"
+"""Classes of kinds are named after functions of the language, such as `present` and `absent`."""
+
+
+def test_no_two_classes_share_a_name():
+    """Classes of kinds may share a name with each other and with other classes."""
+    places = defaultdict(list)
+    for folder in ("agent", "resources", "states"):
+        for path in (ROOT / folder).rglob("*.py"):
+            if not path.is_relative_to(KINDS):
+                for node in ast.walk(ast.parse(path.read_text())):
+                    if isinstance(node, ast.ClassDef):
+                        places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
+
+    assert {name: where for name, where in places.items() if len(where) > 1} == {}
