@@ -165,7 +165,7 @@ class Reloads:
         # Before states and pillar are read: later fixes and changes are noticed.
         await self.watch.update(ConfigurationFiles.of(settings, self._source.path), settings.watch)
         began = time.monotonic()
-        compiled: Compiled = await self._blocking(self._compile, settings)
+        compiled, declared = await self._blocking(self._compile, settings)
         self._use_settings(settings)
         await self._exporter.use(settings.metrics)
         self._warn(compiled.warnings)
@@ -178,7 +178,6 @@ class Reloads:
             facts=compiled.grains, pillar=compiled.pillar, options=compiled.options, managed=compiled.managed
         )
         self._logs.redactor = self._host.redactor
-        declared = {call.identity for call in calls}
         self._host.forget_all_but(declared)
         async with self._host.taken_over(calls, settings.states) as snapshot:
             left = await self._engine.swap(
@@ -197,12 +196,15 @@ class Reloads:
         self.grains.use(compiled.grains, lambda: read | self._host.read)
         self._presence.note(self._read_from(settings))
 
-    def _compile(self, settings: Settings) -> Compiled:
-        """Compile, unless a directory of the configuration has disappeared. Raises `CompileError`. Blocks."""
+    def _compile(self, settings: Settings) -> tuple[Compiled, frozenset[str]]:
+        """The compiled states, and the identities of all resources.
+
+        Raises `CompileError`, also if a directory of the configuration has disappeared. Blocks.
+        """
         self._presence.demand(self._read_from(settings))
         compiled = self._compiler.compile(settings)
         self._presence.demand(self._read_from(settings))  # it may have disappeared meanwhile
-        return compiled
+        return compiled, frozenset(call.identity for call in compiled.compilation.calls)
 
     def _read_from(self, settings: Settings) -> tuple[Path, ...]:
         """Paths that must exist once they have existed: agent.yaml, its directory, states and pillar."""
