@@ -321,3 +321,15 @@ async def test_a_command_runs_in_the_home_directory(monkeypatch, tmp_path):
     assert (await sh("pwd", cwd=str(tmp_path))).stdout.strip() == str(tmp_path)
     monkeypatch.setenv("HOME", str(tmp_path / "none"))
     assert (await sh("pwd")).stdout.strip() == "/"
+
+
+async def test_a_command_that_takes_too_long_is_killed_although_no_thread_can_be_started(tmp_path, monkeypatch):
+    """The limit of processes is reached: the event loop itself ends the command."""
+
+    def refused(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refused)
+    with pytest.raises(Overdue):
+        await sh(f"echo $$ > {tmp_path}/pid; exec sleep 60", timeout=0.5)
+    assert await gone(int((tmp_path / "pid").read_text()))
