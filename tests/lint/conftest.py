@@ -14,11 +14,11 @@ from holdfast.states.errors import Problem
 from holdfast.states.lint.inspect import LintReport, inspect
 
 HOST = {"id": "web1", "os": "Debian", "os_family": "Debian"}
-"""Grains of the host that trees are looked at for."""
+"""Grains of the host for which trees are checked."""
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:
-    """Write files below a directory that nobody else may write."""
+    """Write files below a directory that only their owner can write."""
     for name, text in files.items():
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,7 +30,7 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 @pytest.fixture
 def look(tmp_path: Path) -> Callable[..., LintReport]:
-    """Look at a mapping of file names to texts (or one text, as `site.sls`)."""
+    """Inspect a mapping of file names to texts, or one text as `site.sls`."""
 
     def run(files: Mapping[str, str] | str, *sls: str, ignore: tuple[str, ...] = (), **more: Any) -> LintReport:
         root = tmp_path / "states"

@@ -21,7 +21,7 @@ RAISERS = [
 ]
 RAISERS += [ROOT / "agent/paths.py", ROOT / "agent/cli/options.py", ROOT / "agent/verbs/check.py"]
 NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed"}
-"""What is written like a code, and is none."""
+"""Texts with the form of a code that are not codes."""
 
 
 def codes_in(path: Path) -> Iterator[str]:
@@ -43,12 +43,12 @@ def codes_in(path: Path) -> Iterator[str]:
 
 
 def raised() -> set[str]:
-    """Every code that stands in the modules that raise some."""
+    """Every code in the modules that report problems."""
     return {code for path in RAISERS if path.name != "codes.py" for code in codes_in(path)} - NOT_CODES
 
 
 def test_every_code_is_registered():
-    """Whoever invents one says what it means."""
+    """Each new code has a meaning."""
     assert raised() - CODES.keys() == set()
 
 
@@ -91,6 +91,6 @@ def test_the_page_lists_all_of_them():
     ],
 )
 def test_only_warnings_can_be_ignored(code, words):
-    """And a mistyped code is told."""
+    """A mistyped code is reported."""
     with pytest.raises(ValueError, match=re.escape(words)):
         demand_warning(code)

@@ -1,4 +1,4 @@
-"""The whole look at a tree: all errors, then warnings; good trees are left in peace; large ones are quick."""
+"""A complete inspection: all errors, then warnings; none for good trees; quick for large ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "config/examples").iterdir())
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_examples_are_clean(name, tmp_path, look):
-    """Whoever begins with one of them begins without a warning."""
+    """Projects that start from an example start without warnings."""
     files = {
         str(path.relative_to(ROOT / "config/examples" / name / "states")): path.read_text()
         for path in (ROOT / "config/examples" / name / "states").rglob("*")
@@ -36,7 +36,7 @@ def test_examples_are_clean(name, tmp_path, look):
 
 
 def test_errors_of_all_stages_that_are_no_consequence_of_others(look):
-    """A file that cannot be read hides nothing that is wrong elsewhere, and what follows from it is not told."""
+    """An unreadable file does not hide mistakes in others, and its consequences are not reported."""
     report = look(
         {
             "a.sls": "x: [\n",

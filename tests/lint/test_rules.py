@@ -237,7 +237,7 @@ def test_rule_is_silent(text, warnings):
 
 
 def test_requisite_that_the_settings_turn_off(warnings):
-    """It has no effect, at either end, and that is told where it is written."""
+    """It has no effect at either end, which is reported where it is written."""
     text = LOUD + state("test.nop", "listen: [{test: loud}]") + state("test.nop", "listen_in: [{test: loud}]", id_="y")
     found = warnings(text, options={"disabled_requisites": ["listen", "listen_in"]})
 

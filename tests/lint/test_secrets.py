@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 AWS, GITHUB, GITLAB = "AKIA" + "Q" * 16, "ghp_" + "a" * 36, "glpat-" + "b" * 20
-"""Shapes of tokens, put together here so that nobody takes this file for a leak."""
+"""Tokens in pieces, so that scanners do not take this file for a leak."""
 KEY = "-----BEGIN OPENSSH " + "PRIVATE KEY-----"
 
 
@@ -52,7 +52,7 @@ def test_secret_in_plain_text(text, line, secret, warnings):
 @pytest.mark.parametrize("kind", ["6", "5", "y", "2b", "argon2id"])
 @pytest.mark.parametrize("text", ["u:\n  user.present:\n    - password: {}\n", "{{% set password = '{}' %}}\n"])
 def test_hash_is_not_called_plain_text(text, kind, warnings):
-    """It is none; what is wrong is where it stands."""
+    """It is not a secret; the problem is its location."""
     (warning,) = warnings(text.format(f"${kind}$salt$digest"))
 
     assert warning.message.startswith("a state file contains the hash of 'password'")

@@ -1,4 +1,4 @@
-"""How a finding is silenced: a comment where it stands, or a code everywhere."""
+"""Silencing a warning: by a comment at its line, or by its code everywhere."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_comment_silences_nothing_else(text, warnings):
 
 
 def test_list_as_deep_as_its_key_belongs_to_it(warnings):
-    """YAML lets a list stand so."""
+    """YAML allows such a list."""
     text = (
         "a:\n  test.nop:\n  - watch: # holdfast: ignore watch-never\n    - test: b\n"
         "    - test: c\nb: test.nop\nc: test.nop\n"
@@ -53,7 +53,7 @@ def test_list_as_deep_as_its_key_belongs_to_it(warnings):
 
 
 def test_code_is_ignored_everywhere(warnings):
-    """By name; others are told."""
+    """By name; others are reported."""
     text = f"x:\n  {RUN}y:\n  test.nop: [{{order: z}}]\n"
 
     assert [warning.code for warning in warnings(text, ignore=("action-unguarded",))] == ["order-word"]
@@ -67,7 +67,7 @@ def test_code_is_ignored_everywhere(warnings):
     ],
 )
 def test_comment_that_cannot_mean_anything_is_told(comment, words, warnings):
-    """A mistyped code would silence nothing, and nobody would know."""
+    """A mistyped code would silence nothing, without notice."""
     (warning,) = warnings(f"x: test.nop\n{comment}\n")
 
     assert (warning.code, warning.location.line, warning.location.column) == ("ignore-unknown", 2, 1)

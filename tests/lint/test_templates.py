@@ -140,7 +140,7 @@ def test_template_nested_beyond_measure_is_left_alone(look):
     ],
 )
 def test_call_that_does_more_than_look(call, warnings):
-    """Each is named where it stands."""
+    """Each is reported at its own line."""
     (warning,) = warnings("{% if false %}{{ " + call + " }}{% endif %}" + TAIL)
 
     assert (warning.code, warning.location.line) == ("template-effect", 1)
@@ -185,7 +185,7 @@ CONF = (
 
 
 def test_template_of_a_file_and_the_context_of_its_state(warnings):
-    """What neither gives a value is told where the template uses it."""
+    """A name without a value in either is reported where the template uses it."""
     (warning,) = warnings(
         {"site.sls": CONF, "x.conf": "a {{ port }} {{ host }}\n{{ name }} {{ grains.id }}\n b = {{ prot }}\n"}
     )

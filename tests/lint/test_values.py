@@ -1,4 +1,4 @@
-"""Values that a template makes of nothing: the word None is told, wherever it would pass for a value."""
+"""Values that a template makes of a missing value: the word None is reported wherever it could be a value."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ HOST = {"os": "Debian", "id": "web1", "os_family": "Debian", "ipv4": ["127.0.0.1
 
 
 def write(root: Path, files: Mapping[str, str]) -> None:
-    """Write files below a directory that nobody else may write."""
+    """Write files below a directory that only their owner can write."""
     root.mkdir(exist_ok=True)
     for name, text in files.items():
         path = root / name

@@ -132,7 +132,7 @@ RULES = {
 
 @pytest.mark.parametrize("states", [pytest.param(states, id=rule) for rule, states in RULES.items()])
 def test_rules(states: tuple[Any, ...]) -> None:
-    """The second waits for the first; and the first alone for nobody."""
+    """The second waits for the first; the first waits for nothing."""
     first, second = declared(*states)
 
     assert edges(*states) == {second.identity: [first.identity]}
@@ -166,7 +166,7 @@ def test_rules(states: tuple[Any, ...]) -> None:
     ],
 )
 def test_no_edges(states: tuple[Any, ...]) -> None:
-    """Where nothing is needed nobody waits."""
+    """Without dependencies, no call waits."""
     assert edges(*states) == {}
 
 
@@ -180,7 +180,7 @@ def test_several_parts_of_a_unit_all_count() -> None:
 
 
 def test_of_several_that_offer_the_same_the_last_one_before_counts() -> None:
-    """The others stand before it anyway; and no number of them costs more than one."""
+    """The others come before it anyway; any number of them costs as much as one."""
     twice = ("file.directory", "/srv", {"mode": "0755"})
 
     assert automatic(declared(twice, twice, ("file.managed", "/srv/a"), twice)).edges == {2: (1,)}
@@ -188,12 +188,12 @@ def test_of_several_that_offer_the_same_the_last_one_before_counts() -> None:
 
 @pytest.mark.parametrize("kind", ["require", "watch", "onchanges", "onfail", "require_any"])
 def test_what_is_written_is_not_doubled(kind: str) -> None:
-    """An explicit edge between the same two stays as it is, alone."""
+    """An explicit edge between the same two calls is the only one."""
     assert edges(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {kind: (0,)}})) == {}
 
 
 def test_listening_is_no_order() -> None:
-    """`listen` has nobody wait, so that the automatic edge is not its double."""
+    """`listen` does not make a call wait, so the automatic edge is not a duplicate."""
     assert automatic(
         declared(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {"listen": (0,)}}))
     ).edges == {1: (0,)}
@@ -279,7 +279,7 @@ def test_what_is_asked_of_the_package_database() -> None:
 
 
 def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
-    """No kind asks for what nobody can have."""
+    """No kind depends on something that no kind can offer."""
     known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
     dependencies: list[Dependency] = [
         dependency
@@ -292,7 +292,7 @@ def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
 
 
 def test_programs_of_a_command() -> None:
-    """Only its beginning tells what is run."""
+    """Only its first word says what is run."""
     assert list(programs("/usr/bin/python3 /opt/a.py /opt/b")) == ["/usr/bin/python3", "/opt/a.py"]
     assert list(programs("cd /srv && /opt/x")) == []
     assert list(programs("")) == []
@@ -332,7 +332,7 @@ def _is_above(path: str, other: str) -> bool:
 
 @given(STATES)
 def test_edges_are_those_of_a_naive_search(states: list[tuple[str, str, bool]]) -> None:
-    """On random trees of paths, in random order, some of which take no part."""
+    """For random trees of paths in random order, some without automatic edges."""
     calls = declared(*[(kind, path, {"meta": {"autoedge": takes_part}}) for kind, path, takes_part in states])
     found = automatic(calls).edges
 
@@ -351,7 +351,7 @@ def test_no_list_of_states_costs_more_than_its_length() -> None:
 
 
 def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems: Any) -> None:
-    """When it is checked: later, where edges are made, nobody expects an error."""
+    """During the check: the later search for edges expects no errors."""
     (problem,) = problems("a: zneedy.made\n")
 
     assert (problem.code, problem.location.line) == ("kind-broken", 1)

@@ -1,6 +1,7 @@
 """The case files: trees of states, and the low data and order they compile to.
 
-Salt 3007 gives the same, but for what each file excuses.
+Salt 3007 gives the same, except for the differences that each file
+lists.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ def test_resources_are_typed(compile_tree):
 
 
 def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compile_tree):
-    """Two that say the same may stand."""
+    """Two equal declarations are valid."""
     two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a/\n    - user: {}\n"
     (problem,) = problems(two.format("other"))
 
@@ -230,7 +230,7 @@ def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
 )
 @pytest.mark.parametrize("first", [True, False])
 def test_nothing_can_be_below_what_is_absent(problems, compile_tree, other, wrong, first):
-    """Wherever the two stand; two states below it do not concern each other."""
+    """In either order; two states below the path do not affect each other."""
     states = ["  file.absent: [{name: /d}]\n", f"  {other}\n", "  file.directory: [{name: /x}]\n"]
     source = "".join(f"s{n}:\n{text}" for n, text in enumerate(states if first else reversed(states)))
 
@@ -250,7 +250,7 @@ def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tre
 
 
 def test_kind_whose_validator_falls_over_is_a_problem(problems):
-    """The code of a kind may raise anything: that is told at the state's line, and the compiler goes on."""
+    """The code of a kind may raise anything: this is reported at the line of the state, and the compiler continues."""
     (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")
 
     assert (problem.code, problem.location.line) == ("kind-broken", 2)

@@ -12,7 +12,7 @@ from holdfast.states.view.host_view import HostView
 
 
 def test_the_process_group_is_ended(tmp_path: Path):
-    """A child that keeps the output open neither goes on nor is waited for."""
+    """A child that keeps the output open is killed, and does not delay the result."""
     view = HostView({}, {}, {"template_commands": True}, "x")
     began = time.monotonic()
     with pytest.raises(ValueError, match=r"the command did not end within 0.3 s: sleep 41 & "):

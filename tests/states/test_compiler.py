@@ -1,4 +1,4 @@
-"""The compiler as a whole: what it keeps between runs, what it tells, and how fast it is."""
+"""The compiler as a whole: its caches, its problems, and its speed."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_extended_declarations_are_fresh_in_each_run(tree):
 
 
 def test_a_failed_run_leaves_the_compiler_usable(tree):
-    """The next run sees the file as it is then."""
+    """The next compilation reads the file again."""
     compiler = Compiler()
     request = Request(tree, grains={"os": "Debian"}, trusted_uids=ME)
     change(tree, "plain.sls", "a: [\n")

@@ -22,7 +22,7 @@ class Room(Composite, kind="zroom.furnished"):
     color: str = "white"
 
     def parts(self) -> Sequence[Part]:
-        """Written in the wrong order, which requisites put right."""
+        """Written in the wrong order, which requisites correct."""
         bell = Part("bell", "bell.rung", {"size": 1}, {"watch": ("lamp",)})
         return (bell, Part("lamp", "lamp.lit", {"name": f"{self.name} lamp", "color": self.color}))
 
@@ -42,7 +42,7 @@ class Endless(Composite, kind="zendless.made"):
     """Contains another of itself, for ever."""
 
     def parts(self) -> Sequence[Part]:
-        """Each is different, so that only depth tells."""
+        """Each is different, so that only the depth is limited."""
         return (Part("next", self.kind, {"name": posixpath.join(self.name, "x")}),)
 
 
@@ -164,7 +164,7 @@ def test_meta_parameters_are_handed_down(compile_tree):
 
 
 def test_composites_of_composites(compile_tree):
-    """Parts of parts stand before those; what a part requires its own parts require."""
+    """Parts of a part come before it, and require what it requires."""
     compilation = compile_tree("home: zflat.furnished\n")
 
     inner = [f"{kind}[home/{room}{part}]" for room in ("small", "large") for kind, part in PARTS]
@@ -176,7 +176,7 @@ PARTS = (("lamp.lit", "/lamp"), ("bell.rung", "/bell"), ("zroom.furnished", ""))
 
 
 def test_names_make_a_composite_each(compile_tree):
-    """Their parts are told apart as they are."""
+    """The identities of the parts contain the name, like those of the composites."""
     compilation = compile_tree("x:\n  zroom.furnished:\n    - names: [a, b]\n")
 
     assert order(compilation)[0] == "lamp.lit[x:a/lamp]"
@@ -215,7 +215,7 @@ def test_composites_without_end_are_refused(problems):
 
 
 def test_parts_and_states_do_not_contradict_each_other(problems):
-    """What a part manages nobody else manages differently, nor has a state its identity."""
+    """No other state may manage the same thing differently, or have the identity of a part."""
     parts = "unit:\n  systemd_unit.running:\n    - contents: x\n"
     (double,) = problems(parts + "/etc/systemd/system/unit.service:\n  file.managed:\n    - contents: y\n")
     (same,) = problems("den: zroom.furnished\nden/lamp: lamp.lit\n")

@@ -233,7 +233,7 @@ def test_state_that_is_left_out_for_its_own_mistake_is_not_reported_as_missing(p
     ["- require:\n    - pair: a", "- names:\n    - x\n    - y", "- require_in:\n    - a"],
 )
 def test_list_beside_its_key_is_one_mistake(problems, items):
-    """What stands there seems to be arguments, or functions, only because of that; so does what others name of it."""
+    """Lines that seem to be arguments or functions, and names that others use, are only consequences."""
     text = f"a: lamp.lit\nb:\n  pair.kept:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
     assert [problem.location.line for problem in problems(text)] == [4]
 
@@ -242,7 +242,7 @@ def test_list_beside_its_key_is_one_mistake(problems, items):
 
 
 def test_loop_is_reported_beside_a_file_that_cannot_be_read(problems):
-    """Whatever stands there, it does not break the loop."""
+    """No value stops the compilation."""
     text = "a:\n  lamp.lit:\n    - require: [b]\nb:\n  lamp.lit:\n    - require: [a]\n"
 
     assert [problem.code for problem in problems({"w.sls": "k: [", "x.sls": text})] == ["yaml-syntax", "requisite-loop"]

@@ -95,7 +95,7 @@ KEPT = {
 
 @pytest.mark.parametrize(("text", "why"), KEPT.values(), ids=KEPT)
 def test_a_layout_that_may_mean_something_is_kept(text, why):
-    """The lines stay as they are, and it is told why, and where."""
+    """The lines are not changed, and the reason is reported with its line."""
     formatted = format_text(text, "x.sls")
 
     assert formatted.text == text
@@ -196,7 +196,7 @@ WILD = st.one_of(
 
 
 def never_raises(text):
-    """Formatting ends with a text, which stays as it is, or an error of ours."""
+    """Formatting gives a text that is stable, or a `CompileError`."""
     try:
         result = format_text(text, "x.sls").text
     except CompileError:

@@ -137,7 +137,7 @@ class Writer:
                 self.tag(indent, "endif")
 
     def value(self, before: str, indent: int, column: int, depth: int) -> None:
-        """What stands behind `before`, a dash or a key; `column` is that which its lines must be deeper than."""
+        """The value after `before`, a dash or a key; its lines must be deeper than `column`."""
         step = self.draw.choice([2, 2, 4, 1, 3])
         gap = self.draw.choice([" ", " ", "   "])
         kind = self.draw.choice(["scalar"] * 3 + ["map", "list", "text", "long"] if depth < 4 else ["scalar"])

@@ -1,4 +1,4 @@
-"""The garbage collector walks what is new, not what there is; and garbage is found all the same."""
+"""The garbage collector visits new objects, not all existing ones; it still finds all garbage."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.states.gc_pause import BULK, SHORT_LIVED, GcPolicy, gc_deferred, g
 
 
 class Ring:
-    """Garbage that only the collector finds, once nobody else has it."""
+    """Garbage in a cycle, which only the collector finds."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -21,7 +21,7 @@ class Ring:
 
 @pytest.fixture
 def collector() -> Iterator[GcPolicy]:
-    """One at work; what others have frozen is none of its business."""
+    """A policy in force; objects that others have frozen do not count."""
     gc.unfreeze()
     gc.collect()
     collector = GcPolicy()
@@ -56,7 +56,7 @@ def test_what_survives_a_full_collection_is_walked_once(collector: GcPolicy) -> 
 
 
 def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: GcPolicy) -> None:
-    """Of a small one it is no matter."""
+    """A few resources do not freeze anything; many freeze all that was built."""
     with gc_paused():
         tree = [[number] for number in range(BULK // 2)]
         before = gc.get_freeze_count()

@@ -177,7 +177,7 @@ def test_what_needs_a_master_is_refused_with_a_reason(call):
     "use", ["salt['no.such']('x')", "salt.no.such", "salt['no.such'] or 1", "salt['no.such'] | json", "salt['no.such']"]
 )
 def test_call_that_there_is_not_can_only_be_asked_about(use):
-    """Formulas ask whether a module is there before they use it; whoever does use it is told which one is missing."""
+    """Formulas test for a module before they use it; the error of a use names the missing module."""
     with pytest.raises(CompileError) as caught:
         render(use)
 
@@ -185,7 +185,7 @@ def test_call_that_there_is_not_can_only_be_asked_about(use):
 
 
 def test_default_of_a_pillar_value_must_be_there():
-    """Even where the pillar has the value: Salt looks at it first."""
+    """Even if the pillar has the value: the default is evaluated first, as in Salt."""
     with pytest.raises(CompileError) as caught:
         render("salt['pillar.get']('k', {}.nope)")
 

@@ -73,7 +73,7 @@ def test_hosts_are_listed_in_the_form_of_salt(tmp_path: Path, monkeypatch):
 
 
 def test_the_branch_of_a_checkout(tmp_path: Path):
-    """From a directory in it, too, and from a worktree; what is no checkout is an error."""
+    """Also from a directory inside, and from a worktree; any other directory is an error."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path / "repo")]
     subprocess.run(["git", "init", "-q", "-b", "fix/one", str(tmp_path / "repo")], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)

@@ -1,4 +1,4 @@
-"""Calls of templates that look at the running system, and for files and lines."""
+"""Calls of templates that read the running system, or search for files and lines."""
 
 from __future__ import annotations
 

@@ -186,10 +186,7 @@ class Site:
 
 
 def outcome(compiler, request):
-    """All that compiling gives, as text: what is equal, but of another type, is told apart.
-
-    And the compilation, if there is one.
-    """
+    """The complete result, in which equal values of different types differ; and the compilation, if there is one."""
     try:
         made = compiler.compile(request)
     except CompileError as error:
@@ -204,7 +201,7 @@ def outcome(compiler, request):
 @settings(max_examples=int(os.environ.get("HOLDFAST_EXAMPLES", "60")), deadline=None)
 @given(st.tuples(*(texts(sls) for sls in FILES)), st.lists(EDITS, min_size=1, max_size=6))
 def test_what_was_kept_never_shows(files, edits):
-    """After any edits the kept compiler gives what a new one gives, and what it has handed out before is as it was."""
+    """After any edits a compiler with caches gives the result of a new one, and earlier results are unchanged."""
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "STEADY", -(10**18))
         site, kept = Site(Path(directory, "states")), Compiler()
@@ -266,7 +263,7 @@ def test_kind_that_was_loaded_again_checks_its_states_again(site):
 
 
 def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
-    """Without a refresh `watch` means `require`, and stands beside it: what is new in the kind changes the order."""
+    """Without a refresh `watch` means `require` and follows it, so a changed kind changes the order."""
     kind = "class Fan(Resource, {}kind='zfan.on'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
     lines = "from holdfast.resources.contract import Resource\nfrom holdfast.resources.traits import Refreshable\n"
     site.edit("a", "fan: {zfan.on: [{require_any: [{lamp: b1}]}, {watch: [{lamp: b0}]}]}")
@@ -279,10 +276,7 @@ def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
 
 
 def test_data_of_a_file_are_gone_but_not_missed(site):
-    """What a file was parsed to is let go of once it is used.
-
-    Who needs it again, for another environment, has it made again.
-    """
+    """The data of a parsed file are dropped after use, and parsed again for another environment."""
     compiler, requests = Compiler(), [site.request()._replace(env=env) for env in ("base", "base", "dev", "base")]
     found = [outcome(compiler, request)[0] for request in requests]
     assert found == [outcome(Compiler(), request)[0] for request in requests]
@@ -290,7 +284,7 @@ def test_data_of_a_file_are_gone_but_not_missed(site):
 
 
 def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
-    """A number is no argument, but where a kind says that it is."""
+    """`order` is an argument only of kinds that declare it."""
 
     class Ranked(Resource, kind="zranked.at"):
         """Wants to know its number."""
@@ -331,7 +325,7 @@ def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
 
 
 def test_owner_of_a_file_that_is_not_read_again_still_counts(site, monkeypatch):
-    """Who may write a file is looked at each time."""
+    """The owner and the mode of a file are checked each time."""
     monkeypatch.setattr(source, "STEADY", -(10**18))
     compiler = Compiler()
     compiler.compile(site.request())

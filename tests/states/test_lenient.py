@@ -114,7 +114,7 @@ def test_what_a_kind_refuses_with_a_reason_stays_refused(problems):
 
 
 def test_the_setting_may_change_between_two_compilations(tmp_path):
-    """Nothing is kept of the other one, and warnings are told each time."""
+    """No result of the other setting is cached, and warnings are reported each time."""
     (tmp_path / "site.sls").write_text("a: {lamp.lit: [{color: red}, {color: blue}]}")
     compiler, strict = Compiler(), Request(tmp_path, trusted_uids=frozenset({os.getuid()}))
     lenient = strict._replace(lenient=("*",))

@@ -174,7 +174,7 @@ def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monk
     ],
 )
 def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
-    """Whoever takes their items: a loop, a list, a sum."""
+    """For each consumer of their items: a loop, a list, a sum."""
     (problem,) = problems(f"{{{{ {text} | list | length }}}}")
 
     assert (problem.code, problem.location.line) == ("template-limit", 1)

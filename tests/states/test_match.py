@@ -93,7 +93,7 @@ def test_expression_means_this_host(kind, expression, meant):
     ],
 )
 def test_broken_expression_says_what_is_wrong(kind, expression, words):
-    """A top file that nobody can read applies to nobody by mistake otherwise."""
+    """Otherwise an invalid target would silently match no host."""
     with pytest.raises(BadExpression, match=words.replace("*", r"\*").replace(")", r"\)")):
         matches(kind, expression, HOST)
 
@@ -107,6 +107,6 @@ def test_addresses_of_any_shape_are_matched(given, meant):
 
 
 def test_node_group_of_another_shape_is_told():
-    """It stands in the settings, where anything may stand."""
+    """It comes from the settings, which may contain anything."""
     with pytest.raises(BadExpression, match="neither text nor a list"):
         matches("nodegroup", "odd", TargetHost("web1", options={"nodegroups": {"odd": 5}}))

@@ -106,7 +106,7 @@ def test_link_to_the_directory_itself_is_not_followed_without_end(root):
     ],
 )
 def test_file_of_any_name_compiles_or_is_told(root, name):
-    """And whoever includes it by a glob, too."""
+    """Also if a glob includes it."""
     (root / "m").write_text("")
     (root / f"{name}.sls").write_text("b: lamp.lit\n")
     (root / "z.sls").write_text("include: ['*']\nz: lamp.lit\n")
@@ -150,7 +150,7 @@ def test_bytes_of_any_kind_are_answered(tmp_path_factory, content):
 )
 @settings(max_examples=200)
 def test_characters_of_any_kind_are_answered(tmp_path_factory, text, form):
-    """Wherever they stand."""
+    """In any position."""
     directory = tmp_path_factory.mktemp("text")
     (directory / "site.sls").write_text(form.format(text), errors="replace")
 
@@ -194,7 +194,7 @@ def test_nesting_of_any_depth_is_answered(form, depth):
     ids=["include", "import", "extends", "ring", "macro", "import_yaml"],
 )
 def test_what_contains_itself_is_a_problem_of_the_template(files):
-    """Told at a line of it."""
+    """Reported at a line of the file."""
     with pytest.raises(CompileError) as caught:
         compiled(files, "site")
 

@@ -101,7 +101,7 @@ def test_compiling_twice_gives_the_same(states):
 @given(trees(kinds=("require", "watch", "onchanges", "onfail", "listen", "prereq")))
 @settings(max_examples=50)
 def test_in_form_means_the_plain_form_at_the_other_end(states):
-    """The same requisites, and with numbers for all the same order."""
+    """The same requisites and, if all states have numbers, the same order."""
     numbered = [(id_, index, requisites) for index, (id_, _, requisites) in enumerate(states)]
     plain = [(id_, index, [(kind, targets[:1]) for kind, targets in requisites]) for id_, index, requisites in numbered]
     turned = {id_: (id_, index, []) for id_, index, _ in plain}
@@ -146,7 +146,7 @@ def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
 
 @given(trees(kinds=REQUISITES, acyclic=False))
 def test_prereqs_run_before_their_targets_or_there_is_a_loop(states):
-    """Every tree compiles to an order that holds, or says that there is none."""
+    """Every tree compiles to a valid order, or to an error about a cycle."""
     calls, codes = (), {"requisite-loop"}
     try:
         calls = compile_text(written(states)).calls
@@ -248,7 +248,7 @@ def test_states_that_all_require_each_other_are_told_in_few_words():
 
 @pytest.mark.parametrize("order", ["9" * 400, ".inf", "1.0e+300", "-.inf", "-" + "9" * 400])
 def test_order_beyond_all_others_leaves_room_for_names(order):
-    """It is first or last, and the names stand as they are listed."""
+    """The state is first or last, and its names keep their order."""
     calls = compile_text(f"a:\n  lamp.lit:\n    - order: {order}\n    - names: [y, x]\nb: lamp.lit\n").calls
 
     names = [call.low["name"] for call in calls]

@@ -94,7 +94,7 @@ def test_scalar_means_what_salt_reads(text, value):
     ],
 )
 def test_broken_yaml_names_line_and_column(text, code, line, column):
-    """Each mistake has its own code, and the place where it stands."""
+    """Each mistake has its own code and location."""
     found = problem(text)
 
     assert (found.code, found.location.line) == (code, line)
@@ -103,7 +103,7 @@ def test_broken_yaml_names_line_and_column(text, code, line, column):
 
 
 def test_repeated_key_names_both_lines_and_all_of_them_are_found():
-    """The message says where the first one stands; one run reports every repetition."""
+    """The message has the line of the first one; one run reports every repetition."""
     with pytest.raises(CompileError) as caught:
         parse("a: {x: 1, x: 2}\nb: 1\nb: 2")
 
@@ -127,7 +127,7 @@ def test_merge_keys_of_merged_mappings_are_merged():
 
 
 def test_aliases_that_explode_are_refused_quickly():
-    """Nine levels of ten aliases each stand for a billion values."""
+    """Nine levels of ten aliases each expand to a billion values."""
     lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))]
 
     assert problem("\n".join(lines)).code == "yaml-alias"
@@ -164,7 +164,7 @@ def test_marks_lead_to_every_key_and_item():
 
 
 def test_json_refuses_what_yaml_refuses():
-    """Repeated keys, what is nested without end, what is no JSON."""
+    """Repeated keys, endless nesting, and text that is not JSON."""
     document = Document("x.sls", "")
 
     assert parse_json(document, '{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}

@@ -134,7 +134,7 @@ DEEP = {"x": 1, "y": {"p": 1, "q": 2}, "w": 5}
     ],
 )
 def test_settings_say_how_files_are_merged(pillar, strategy, lists, data):
-    """As Salt does; but for `list`, which there loses what only one file has."""
+    """As in Salt, except for `list`, with which Salt loses data that only one file has."""
     options = {"pillar_source_merging_strategy": strategy, "pillar_merge_lists": lists}
 
     assert pillar(BOTH, options=options).data == data

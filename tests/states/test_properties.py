@@ -131,7 +131,7 @@ def test_nothing_depends_on_how_python_hashes(tmp_path):
 
 @given(forests(kinds=FORWARD), st.data())
 def test_loop_put_into_a_good_tree_is_found_and_each_of_its_edges_is_named(forest, data):
-    """With kind, file and line of each; and no loop is told that does not go over the edge that was put in."""
+    """With kind, file and line of each edge; each reported cycle contains the added edge."""
     assume(forest.links)
     path = [data.draw(st.sampled_from(forest.links))]
     while following := [link for link in forest.links if link.id == path[-1].target]:
@@ -334,7 +334,7 @@ MISTAKES = {
 @given(forest=forests(kinds=("onchanges",)), data=st.data())
 @settings(max_examples=20)
 def test_mistake_in_a_good_tree_is_told_at_a_line_that_has_it(code, forest, data):
-    """Whatever stands around it; nothing else is complained of at any other place."""
+    """Whatever is around it; no problem is reported anywhere else."""
     at = data.draw(st.sampled_from(forest.states))
     broken, word = MISTAKES[code](replace(at, order=None))
     links = tuple(link for link in forest.links if at.id not in (link.id, link.target))

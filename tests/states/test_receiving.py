@@ -29,7 +29,7 @@ def receiving(recv: str, kind: str = "file.managed") -> str:
 
 
 def test_both_outputs_and_the_combined_one_exclude_each_other(tmp_path: Path):
-    """There is one pipe or there are two; whoever receives the one and whoever receives the other."""
+    """A command has one pipe or two, so one receiver cannot have `combined` and another one `stdout`."""
     both = "other:\n  test.nop: []\n/etc/err:\n  file.managed:\n    - recv: {contents: {cmd: token, key: KEY}}\n"
     with pytest.raises(CompileError) as caught:
         compiled(tmp_path, receiving("{contents: {cmd: token, key: combined}}") + both.replace("KEY", "stderr"))

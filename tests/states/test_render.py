@@ -38,7 +38,7 @@ def place(problem):
 
 
 def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compile_tree, problems):
-    """Rendering moves lines; errors and calls still name where they stand in the file."""
+    """Rendering moves lines; errors and calls still have the lines of the file."""
     (problem,) = problems(LINES)
     assert (problem.code, *place(problem)) == ("unknown-argument", "site.sls", 18)
     assert problem.text == "    - wrong: 1"
@@ -134,7 +134,7 @@ def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, sai
 
 
 def test_error_inside_an_imported_macro_names_the_macro(problems):
-    """The innermost template line is the one to look at."""
+    """The error is at the innermost line of a template."""
     files = {
         "site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n",
         "lib.jinja": "{% macro m() %}\n\n{{ nope }}\n{% endmacro %}\n",
@@ -204,7 +204,7 @@ def test_templates_cannot_change_what_others_see(compile_tree):
 
 
 def test_lines_leave_no_trace_in_values(compile_tree):
-    """Set blocks, filters, calls and imports give the very text that stands there."""
+    """Set blocks, filters, calls and imports give exactly the text of the file."""
     text = (
         "{% set x %}one\ntwo{% endset %}\n{% set y | upper %}a\nb{% endset %}\n"
         "{% macro wrap() %}<{{ caller() }}>{% endmacro %}\n{% set z %}{% call wrap() %}in{% endcall %}{% endset %}\n"
@@ -217,7 +217,7 @@ def test_lines_leave_no_trace_in_values(compile_tree):
 
 
 def test_included_text_leaves_no_trace_in_values(compile_tree):
-    """Where it is kept as a value it is as long as it was written."""
+    """As a value, it is as long as it was written."""
     text = (
         "{% set x %}{% include 'plain.txt' %}{% endset %}\n{% set y | upper %}{%- include 'plain.txt' -%}{% endset %}\n"
         "{% macro m() %}{% include 'plain.txt' ignore missing %}{% endmacro %}\n"
@@ -229,7 +229,7 @@ def test_included_text_leaves_no_trace_in_values(compile_tree):
 
 
 def test_line_of_options_changes_jinja_for_its_file(compile_tree):
-    """It stands first, or after the renderers; lines keep their numbers."""
+    """It is the first line, or follows the renderers; lines keep their numbers."""
     loop = '{% for x in "ab" %}\n{{ x }}: lamp.lit\n{% endfor %}\n'
     first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
     second = compile_tree(
@@ -256,7 +256,7 @@ def test_line_of_options_is_no_part_of_a_managed_file():
 
 
 def test_import_sees_the_context_only_when_told_to(compile_tree, problems):
-    """As Jinja has it for all imports: `with context`."""
+    """As for all imports in Jinja: `with context`."""
     files = {"data.yaml": "v: {{ x }}\n"}
     text = "{% set x = 5 %}\n{% import_yaml 'data.yaml' as data WITH %}\na:\n  lamp.lit:\n    - size: {{ data.v }}\n"
     found = compile_tree({**files, "site.sls": text.replace("WITH", "with context")})

@@ -113,7 +113,7 @@ def test_states_below_a_directory_of_a_user_are_refused(home: Path) -> None:
 
 
 def test_states_below_a_directory_with_an_acl_are_refused(top: Path) -> None:
-    """The ACL names a user; the group bits of the mode, which are root's, do not tell."""
+    """The ACL gives a user write access, which is not visible in the mode bits for others."""
     open_to = directory(top / "open")
     root = directory(open_to / "states")
     file(root / "web.sls", "")
@@ -237,7 +237,7 @@ def test_link_of_a_user_is_not_read_through(home: Path, secret: Path, call: str)
     "call", ["salt['file.read']('{}')", "salt['file.grep']('{}', 'root')", "salt['file.contains']('{}', 'r')"]
 )
 def test_file_that_a_user_moved_there_and_could_not_read_is_refused(home: Path, secret: Path, call: str) -> None:
-    """A hard link to root's file is published by nobody."""
+    """No call reads a hard link to root's file."""
     os.link(secret, home / "x")
 
     assert "is not for others to read" in failure(call.format(home / "x"))
@@ -292,7 +292,7 @@ def test_users_own_links_are_followed(home: Path) -> None:
 
 
 def test_fifo_is_not_waited_for(home: Path) -> None:
-    """It is no file."""
+    """It is not a regular file."""
     os.mkfifo(home / "x")
 
     assert "a fifo" in failure(f"salt['file.read']('{home}/x')")

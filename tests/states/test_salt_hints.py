@@ -33,10 +33,9 @@ from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT
     ],
 )
 def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argument, hint):
-    """By its meaning, and only where the kind has it.
+    """By its meaning, if the kind has the argument; otherwise by its spelling.
 
-    By its spelling otherwise, and to what every state has only when that is sure.
-    """
+    Arguments that every state has must be very similar."""
     found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
 
     (problem,) = (problem for problem in found if problem.code == "unknown-argument")
@@ -121,7 +120,7 @@ def test_state_that_only_salt_has(problems, kind):
 
 
 def test_nothing_is_denied_that_there_is():
-    """Whoever adds a kind takes its family out of the list of those that are wanting."""
+    """An existing family is not in the list of missing ones."""
     builtin = {cls.kind.partition(".")[0] for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
 
     assert not SALT & builtin

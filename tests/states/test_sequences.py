@@ -74,7 +74,7 @@ def test_the_order_of_execution_says_which_is_earlier(compile_tree):
 
 
 def test_states_under_a_condition_supersede_nothing(compile_tree):
-    """Which of the two applies is not known, so both are kept, as in strict states; a warning tells."""
+    """It is not known which of the two applies, so both are maintained, as in strict states, with a warning."""
     for condition in ("onlyif: x", "onchanges: [c]", "prereq: [c]"):
         text = (
             f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n"
@@ -87,10 +87,7 @@ def test_states_under_a_condition_supersede_nothing(compile_tree):
 
 
 def test_of_three_each_earlier_one_is_superseded(compile_tree):
-    """By all later ones that say something else.
-
-    One that is declared again in the end is superseded by what stands between alone.
-    """
+    """By all later ones that differ. A later one that repeats it does not supersede it."""
     text = "".join(f"s{n}:\n  file.{what}: [{{name: /x}}]\n" for n, what in enumerate(("managed", "absent", "managed")))
 
     assert followed(compile_tree(text, lenient=("*",))) == {
@@ -100,7 +97,7 @@ def test_of_three_each_earlier_one_is_superseded(compile_tree):
 
 
 def test_a_version_is_that_of_all_from_the_earlier_to_the_last(compile_tree):
-    """What stands between belongs to it; what stands around it, and its place, do not."""
+    """It includes the states in between, but not the states around it, nor its position."""
 
     def version(text):
         return next(call.superseded.version for call in compile_tree(text, lenient=("*",)).calls if call.superseded)

@@ -146,7 +146,7 @@ def test_too_large_file_is_refused(root):
 
 
 def test_five_megabytes_of_states_compile(root):
-    """A large file is no mistake."""
+    """A large file is not a mistake."""
     text = "".join(f"id-{number}:\n  lamp.lit:\n    - color: {'x' * 500}\n" for number in range(10_000))
     assert len(text) > 5_000_000
     file(root / "large.sls", text)
@@ -164,7 +164,7 @@ def test_name_that_is_not_utf8_is_refused_and_printable(root):
 
 
 def test_without_top_file_every_file_applies_in_the_order_of_paths(root):
-    """`init.sls` stands for its directory; names with `_` or `.` in front are left out, directories too."""
+    """`init.sls` has the name of its directory; files and directories that begin with `_` or `.` are left out."""
     for name in (
         "z.sls",
         "b/init.sls",
@@ -197,7 +197,7 @@ def test_missing_directory_is_an_error(tmp_path):
 
 
 def test_empty_directory_is_an_empty_compilation(tmp_path):
-    """Nothing to do is no mistake."""
+    """An empty directory is not a mistake."""
     tmp_path.chmod(0o755)
     assert compile_it(tmp_path) == []
 
@@ -238,7 +238,7 @@ def test_no_template_is_read_from_outside_the_root(root, name):
 
 
 def test_sticky_directory_of_an_untrusted_owner_is_refused(root):
-    """Its owner may take away and rename what is in it, whoever wrote that."""
+    """Its owner can remove and rename its entries, even those of others."""
     root.chmod(0o1755)
 
     assert refused(root, uid=ME + 1).location.file == str(root)

@@ -94,7 +94,7 @@ def test_values_that_cannot_work_are_told(kind, argument, words, problems):
     ],
 )
 def test_values_that_work_are_taken(kind, arguments, compile_tree):
-    """What the tools take is no mistake."""
+    """Values that the tools accept are not reported."""
     arguments = [argument for argument in arguments if ",random" not in argument]
     compile_tree(state(kind, *arguments, name="/x"))
 
@@ -126,7 +126,7 @@ def test_other_places_of_names_take_no_booleans(problems):
 
 
 def test_an_argument_is_named_as_it_is_written(problems):
-    """Its place in a list is told only where there is a list."""
+    """The position in a list is reported only if there is a list."""
     for written, argument in (("rel", "creates"), ("[/a, rel]", "creates.1")):
         (problem,) = problems(state("cmd.run", f"creates: {written}"))
         assert f"the argument {argument!r} is wrong" in problem.message
@@ -259,7 +259,7 @@ def test_templates_of_a_directory_are_looked_at(problems):
     [("{% if true %}", 4), ("a\n        {{ 1 | nofilter }}", 5), ("a\n        {{ salt['no.such']() }}", 5)],
 )
 def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
-    """In the line where the text stands."""
+    """At the line of the text."""
     written = f"#!yaml\n/x:\n  file.managed:\n    - contents: |\n        {text}\n    - template: jinja\n"
 
     (problem,) = problems(written)
@@ -269,7 +269,7 @@ def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
 
 
 def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(problems):
-    """Its text stands nowhere in the file."""
+    """The file does not contain its text."""
     (problem,) = problems(
         "{% set x = '{' ~ '% if true %' ~ '}' %}\n"
         "/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
@@ -411,5 +411,5 @@ def test_two_slips_are_two_errors(problems):
     ],
 )
 def test_a_line_with_secrets_is_shown_without_its_values(line, shown):
-    """Its key and the tags of its template tell what an error is about."""
+    """Its key and its template tags show what the error is about."""
     assert mask_line(line) == shown
