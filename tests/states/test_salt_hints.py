@@ -35,7 +35,8 @@ from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT
 def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argument, hint):
     """By its meaning, if the kind has the argument; otherwise by its spelling.
 
-    Arguments that every state has must be very similar."""
+    Arguments that every state has must be very similar.
+    """
     found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
 
     (problem,) = (problem for problem in found if problem.code == "unknown-argument")
