@@ -18,7 +18,7 @@ class Wired(Backed, Setting, kind="zwired.present"):
 
     @classmethod
     async def background(cls, services: Any) -> AsyncIterator[str]:
-        """Return the line."""
+        """Run the line."""
         machine = cls.machine
         machine.log.append("line up")
         try:

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(900)
 
 @pytest.fixture(scope="module")
 def processes() -> Iterator[Executor]:
-    """Return a pool with a process for each CPU."""
+    """Yield a pool with a process for each CPU."""
     with ProcessPoolExecutor(mp_context=multiprocessing.get_context("spawn")) as pool:
         yield pool
 

@@ -1,4 +1,4 @@
-"""The real `holdfast`, run as its users run it: another process, another directory."""
+"""The real `holdfast`, in another process and another directory."""
 
 import json
 import os
@@ -13,7 +13,7 @@ COMMAND = [sys.executable, "-W", "error", "-m", "holdfast.agent.cli.main"]
 
 
 def environment():
-    """An environment in which the checkout is importable and nothing is coloured."""
+    """Return an environment in which the checkout can be imported and nothing is coloured."""
     kept = {
         name: value
         for name, value in os.environ.items()
@@ -40,7 +40,7 @@ def holdfast(*words, check=None, timeout=60, **options):
 
 
 class Tree:
-    """A private configuration: settings, states, pillar, and a place for what they manage."""
+    """A private configuration: settings, states, pillar, and a directory for managed files."""
 
     def __init__(self, root):
         self.root = root
@@ -53,7 +53,7 @@ class Tree:
 
     @property
     def config(self):
-        """The settings file."""
+        """Return the path of the settings."""
         return self.etc / "agent.yaml"
 
     def settings(self, text):
@@ -61,19 +61,19 @@ class Tree:
         self.config.write_text(f"state_dir: ../state\nid: test\nlog: {{format: console}}\ndurable: false\n{text}")
 
     def sls(self, name, text):
-        """Write a state file; `HOST` in it stands for the place of what is managed."""
+        """Write a state file; `HOST` in it is replaced by the directory for managed files."""
         path = self.etc / "states" / f"{name}.sls"
         path.parent.mkdir(exist_ok=True)
         path.write_text(text.replace("HOST", str(self.host)))
         return path
 
     def pillar(self, text):
-        """A pillar for every host."""
+        """Write a pillar for all hosts."""
         (self.etc / "pillar/top.sls").write_text("base:\n  '*':\n    - app\n")
         (self.etc / "pillar/app.sls").write_text(text)
 
     def file(self, name="motd", contents="hello"):
-        """A state file that manages one file."""
+        """Write a state file that manages one file."""
         return self.sls(name, f"HOST/{name}:\n  file.managed:\n    - contents: {contents}\n")
 
     def __call__(self, *words, **options):
@@ -81,7 +81,7 @@ class Tree:
         return holdfast(*words, "--config", self.config, **options)
 
     def json(self, *words, **options):
-        """What one verb says in JSON."""
+        """Return the JSON output of one verb."""
         return json.loads(self(*words, "--format", "json", **options).stdout)
 
 
@@ -96,15 +96,15 @@ class Agent:
 
     @property
     def log(self):
-        """All that it has said."""
+        """Return the log so far."""
         return self.log_path.read_text()
 
     def wait_log(self, text, since=0, timeout=20):
-        """Wait until it has said something after position `since`; returns the position behind it."""
+        """Wait until the log has this text after position `since`; return the position behind it."""
         return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
 
     def wait(self, condition, what, timeout=20):
-        """Wait until something holds, looking often; returns what the condition gave."""
+        """Wait until the condition holds; return its value."""
         until = time.monotonic() + timeout
         while not (found := condition()):
             assert self.process.poll() is None, f"the agent has ended\n{self.log}"
@@ -113,17 +113,17 @@ class Agent:
         return found
 
     def signal(self, number):
-        """Send it a signal."""
+        """Send a signal to the agent."""
         self.process.send_signal(number)
 
     def stop(self, timeout=10):
-        """End it in order; returns the exit code."""
+        """Stop the agent; return the exit code."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
 
     def __enter__(self):
-        """Wait until it is up and its first states are applied or refused."""
+        """Wait until the agent is up and its first states are applied or refused."""
         self.wait(
             lambda: any(
                 word in self.log
@@ -140,7 +140,7 @@ class Agent:
         return self
 
     def __exit__(self, *_):
-        """End it, whatever happened; its log must hold no traceback."""
+        """Stop the agent in any case; its log must contain no traceback."""
         try:
             self.stop()
         finally:

@@ -1,4 +1,4 @@
-"""How much of the event loop's time its callbacks take, one by one."""
+"""The time that each callback of the event loop takes."""
 
 from __future__ import annotations
 

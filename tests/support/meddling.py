@@ -53,7 +53,7 @@ class Adversary:
         self._number, self._act = number, act
 
     def __getattr__(self, name: str) -> Any:
-        """What `os` has of this name; a system call is counted, and the right one waits until the user has acted."""
+        """Return an attribute of `os`. System calls are counted, and the chosen one waits until the user has acted."""
         real = getattr(os, name)
         if name not in CALLS:
             return real
@@ -68,7 +68,7 @@ class Adversary:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Have the path modules call the system through this."""
+        """Make the path modules use this object as `os`."""
         patches = [mock.patch.object(module, "os", self) for module in SEAM]
         for patch in patches:
             patch.start()
@@ -80,7 +80,7 @@ class Adversary:
 
 
 def state_of(top: Path) -> dict[str, tuple[object, ...]]:
-    """Everything at and below a directory: type, mode, owner and content of each entry."""
+    """Return type, mode, owner and content of each entry at and below a directory."""
     found: dict[str, tuple[object, ...]] = {}
     for path in (top, *top.rglob("*")):
         seen = path.lstat()

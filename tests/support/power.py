@@ -1,4 +1,4 @@
-"""A disk that keeps only what was flushed, for a journal that is to outlive the loss of power."""
+"""A disk that keeps only what was flushed, for tests of a loss of power."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Disk:
         """What is safe."""
 
     async def __call__(self, call: Callable[..., object], statements: Sequence[Statement], flush: bool) -> None:
-        """Write a batch, in the time that a disk takes; in this way the journal has it done."""
+        """Write a batch in the time that a disk takes; the journal calls this object to write."""
         await (self.slow.wait() if self.slow else asyncio.sleep(0.005))
         if self.error:
             raise self.error
@@ -38,12 +38,12 @@ class Disk:
             self.kept = files(self.path)
 
     def cut(self) -> Path:
-        """The power fails: where what is left of the journal can be found."""
+        """Return the path of a copy of what a loss of power leaves of the journal."""
         return put(self.kept, self.path.with_name(f"{self.path.name}-after-{self.flushes}"))
 
 
 def files(path: Path) -> dict[str, bytes]:
-    """The database and its log, as a process finds them that starts after this one was killed; suffix -> content."""
+    """Return the database and its log, as a new process finds them after a kill; suffix -> content."""
     return {
         end: path.with_name(path.name + end).read_bytes()
         for end in ("", "-wal")
@@ -52,21 +52,21 @@ def files(path: Path) -> dict[str, bytes]:
 
 
 def put(kept: dict[str, bytes], path: Path) -> Path:
-    """Write them under another name, which is returned."""
+    """Write the files under another name, and return it."""
     for end, data in kept.items():
         path.with_name(path.name + end).write_bytes(data)
     return path
 
 
 class DurableBench(Bench):
-    """An engine on a fake machine, with a journal on a disk that may lose its power."""
+    """An engine bench with a journal on a disk that may lose power."""
 
     def __init__(self, machine: Machine, path: Path) -> None:
         super().__init__(machine, path)
         self.disk = Disk(path)
 
     def open_journal(self) -> Journal:
-        """It waits for the disk."""
+        """Return a journal that waits for the disk."""
         return Journal(self.disk.path, blocking=self.disk)
 
     def cut_power(self) -> None:

@@ -1,4 +1,4 @@
-"""`holdfast` on a terminal of its own, and what stands on its screen in the end."""
+"""`holdfast` on a terminal of its own, and the screen that it leaves."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ MOVES = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|\r\n|\r|\n|[^\x1b\r\n]+|\x1b")
 
 
 class Terminal:
-    """A process whose standard streams are a terminal of so many columns."""
+    """A process whose standard streams are a terminal with so many columns."""
 
     def __init__(self, argv: Sequence[str], environment: dict[str, str], columns: int = 80) -> None:
         self.written = b""
@@ -27,11 +27,11 @@ class Terminal:
         self.resize(columns)
 
     def resize(self, columns: int) -> None:
-        """Make the window so wide."""
+        """Set the number of columns."""
         fcntl.ioctl(self.descriptor, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
     def read(self) -> bool:
-        """Wait for some output; whether there may be more."""
+        """Wait for some output; return whether there may be more."""
         try:
             data = os.read(self.descriptor, 65536)
         except OSError:
@@ -40,13 +40,13 @@ class Terminal:
         return bool(data)
 
     def until(self, text: str, act: Callable[[], object] = lambda: None) -> None:
-        """Read until this was written, then do something."""
+        """Read until this was written, then call `act`."""
         while text.encode() not in self.written:
             assert self.read(), self.written.decode(errors="replace")
         act()
 
     def end(self) -> int:
-        """Read until it has ended; the exit code, negative for a signal."""
+        """Read until the process has ended; return the exit code, negative for a signal."""
         while self.read():
             pass
         os.close(self.descriptor)
@@ -55,7 +55,7 @@ class Terminal:
 
 
 def screen(written: bytes) -> list[str]:
-    """The lines on a screen of any height, without blanks at their ends and without erased lines."""
+    """Return the lines of a screen of any height, without trailing blanks and without erased lines."""
     lines, row, column = [""], 0, 0
     for found in MOVES.finditer(written.decode(errors="replace")):
         text, number, command = found[0], found[1], found[2]

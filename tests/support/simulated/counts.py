@@ -1,4 +1,4 @@
-"""What the engine counts as it goes, compared with counting everything."""
+"""Compares the counts of the engine with a count of all vertices."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from holdfast.agent.engine.model.states import QUIET
 
 
 def miscounted(view: View, *, settled: bool) -> Iterator[str]:
-    """Where the census, or the list of those who have not acted on something, is not as the vertices are.
+    """Yield differences between the vertices and the census or the list of pending deliveries.
 
-    Not `settled`: a swap is under way, or some that have left still run; what these have changed is told when they
-    have ended.
+    `settled` is False during a swap and while removed vertices still run; their changes are delivered later.
     """
     now, census = asyncio.get_running_loop().time(), view.census
     groups = dict(census.counts)

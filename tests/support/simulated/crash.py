@@ -1,8 +1,7 @@
-"""Agents that die in the middle: what they leave behind, and what becomes of it.
+"""Agents that die during their work, and the agents after them.
 
-A life is photographed after each step of its loop in which the machine or the journal has changed: such a scene is
-what a crash in that very moment would leave, for nothing else survives. A scene is then the beginning of another
-life, with another agent, which may die in its turn.
+After each step in which the machine or the journal has changed, a scene is recorded: what a crash at that moment would
+leave. A scene is the start of another life with another agent, which may die, too.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ HARMLESS = {"noop", "unwatch", "full"}
 
 @dataclass(frozen=True)
 class Scene:
-    """What a crash leaves."""
+    """What a crash leaves behind."""
 
     world: World
     chapters: list[Chapter]
@@ -43,7 +42,7 @@ class Scene:
 
 
 class Doomed(Life):
-    """A life of which `wanted` scenes are kept, chosen at random; None: all."""
+    """A life that records `wanted` scenes, chosen at random; None: all."""
 
     def __init__(
         self, plan: Plan, directory: Path, chance: random.Random, wanted: int | None, scene: Scene | None = None
@@ -59,11 +58,11 @@ class Doomed(Life):
         self._since: list[dict[str, bytes]] = []
 
     def open_journal(self) -> Journal:
-        """It waits for the disk."""
+        """Return a journal that waits for the disk."""
         return Journal(self._disk.path, blocking=self._disk)
 
     async def restart(self) -> None:
-        """The agent is stopped and started, as is done to update it."""
+        """Stop and start the agent, as an update does."""
         await asyncio.gather(*self._swaps)
         await self._engine.stop()
         self.loop.after_step = None
@@ -90,7 +89,7 @@ class Doomed(Life):
             self._photograph()
 
     def _photograph(self) -> None:
-        """Keep the scene, if chance says so: all have the same chance."""
+        """Record the scene with a probability that is the same for all scenes."""
         place = len(self.scenes)
         if self._wanted is not None and place >= self._wanted:
             place = self._chance.randrange(self._seen)
@@ -106,7 +105,7 @@ class Doomed(Life):
 
 
 def _again(world: World, later: float = 0.0) -> World:
-    """The machine as another agent finds it, so many seconds later."""
+    """Return the machine as another agent finds it, so many seconds later."""
     return World(
         dict(world.settings),
         dict(world.broken),
@@ -119,12 +118,12 @@ def _again(world: World, later: float = 0.0) -> World:
 
 
 def crashes(seed: int, wanted: int | None = 8) -> list[str]:
-    """What goes wrong in the life of a seed, in which the agent dies now and then."""
+    """Return what goes wrong in the life of a seed with random crashes."""
     return deaths(doomed(seed), wanted)
 
 
 def doomed(seed: int) -> Plan:
-    """The plan of a seed, as far as an agent that dies can have it."""
+    """Return the plan of a seed without troubles that make no sense with crashes."""
     whole = planned(seed)
     return replace(
         whole, stop=None, recheck=False, troubles=tuple(each for each in whole.troubles if each[1] not in HARMLESS)[:15]
@@ -132,7 +131,7 @@ def doomed(seed: int) -> Plan:
 
 
 def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
-    """What goes wrong in a life, and after crashes in it, and after crashes in what came after those."""
+    """Return what goes wrong in a life, after crashes in it, and after crashes in the lives that follow."""
     chance = random.Random(plan.seed)
     with tempfile.TemporaryDirectory(prefix="holdfast-crash-", dir=MEMORY) as directory:
         life = Doomed(plan, Path(directory), chance, wanted)
@@ -147,7 +146,7 @@ def deaths(plan: Plan, wanted: int | None = 8) -> list[str]:
 
 
 def repeats(seed: int) -> list[str]:
-    """Errors, and effects that happen once too often, in a life with drift and restarts but without failures."""
+    """Return errors and repeated effects of a life with drift and restarts but without failures."""
     chance, whole = random.Random(seed), planned(seed)
     troubles = [each if each[1] != "pause" else (each[0], "restart") for each in whole.troubles if each[1] in CALM]
     states = [
@@ -161,7 +160,7 @@ def repeats(seed: int) -> list[str]:
 
 
 def _aftermath(plan: Plan, scene: Scene, chance: random.Random) -> Plan:
-    """The same states, or others: somebody may have changed them, or the machine, while there was no agent."""
+    """Return the same or other states: somebody may have changed them, or the machine, while no agent ran."""
     states = list(scene.states)
     if states and chance.random() < 0.2:
         states = other_state(chance, states)

@@ -1,4 +1,4 @@
-"""Makes a plan that fails smaller, for as long as it fails; and writes down what is left as a test."""
+"""Reduces a plan that fails as long as it fails, and writes the rest as a test."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ TRIES = 1500
 
 
 def as_a_test(plan: Plan, fails: Callable[[Plan], list[str]] = faults) -> str:
-    """What to add to the kept ones: the smallest plan that still fails."""
+    """Return the code to add to the kept plans: the smallest plan that still fails."""
     least = smallest(plan, fails)
     what = "; ".join(fails(least)[:2]) or "it fails no more: it is not the same each time"
     return f'    # {what}\n    "say here what goes wrong": {str(least).replace(chr(10), chr(10) + "    ")},'
 
 
 def smallest(plan: Plan, fails: Callable[[Plan], object] = faults) -> Plan:
-    """A plan from which nothing can be left out; or what the tries have led to."""
+    """Return a plan from which nothing can be removed, or the smallest one found within the tries."""
     tries = TRIES
     while True:
         for smaller in _smaller(plan):
@@ -37,7 +37,7 @@ def smallest(plan: Plan, fails: Callable[[Plan], object] = faults) -> Plan:
 
 
 def _smaller(plan: Plan) -> Iterator[Plan]:
-    """Without some of the troubles, many first; without a state, a requisite, a parameter, a wait."""
+    """Yield the plan without some troubles, many first, then without a state, a requisite, a parameter or a wait."""
     size = many = len(plan.troubles)
     while size:
         yield from (
@@ -57,14 +57,14 @@ def _smaller(plan: Plan) -> Iterator[Plan]:
 
 
 def _less(states: list[State]) -> Iterator[list[State]]:
-    """Without one of them, or with one that says less."""
+    """Yield the items without one of them, or with a simpler one."""
     for index, one in enumerate(states):
         yield [_without(other, one[0]) for other in states if other is not one]
         yield from ([*states[:index], plainer, *states[index + 1 :]] for plainer in _plainer(one))
 
 
 def _plainer(one: State) -> Iterator[State]:
-    """A state that says less."""
+    """Yield simpler versions of a state."""
     name, kind, meta, spec = one
     for key in meta:
         yield name, kind, {each: value for each, value in meta.items() if each != key}, spec
@@ -81,7 +81,7 @@ def _plainer(one: State) -> Iterator[State]:
 
 
 def _without(one: State, name: str) -> State:
-    """A state that does not refer to that name."""
+    """Return the state without references to that name."""
     own, kind, meta, spec = one
     if spec.get(LATER) == [name]:
         spec = {key: value for key, value in spec.items() if key != LATER}
@@ -94,7 +94,7 @@ def _without(one: State, name: str) -> State:
 
 
 def _lists(plan: Plan) -> list[list[State]]:
-    """The states at the start, and those of each swap."""
+    """Return the states at the start and those of each swap."""
     return [list(plan.states), *(trouble[2] for trouble in plan.troubles if trouble[1] == "swap")]
 
 

@@ -1,6 +1,6 @@
-"""The events of a life: states, troubles, an end.
+"""The plan of a life: states, troubles, and an end.
 
-A plan is plain data: it is made from a seed, can be reduced, and can be written down.
+A plan is plain data: it is made from a seed, can be reduced, and can be written as code.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Plan:
     """Of what the engine itself does at random."""
 
     def __str__(self) -> str:
-        """As Python."""
+        """Return the plan as Python."""
         lines = ["    states=(", *(f"        {written(each)}," for each in self.states), "    ),"]
         lines += ["    troubles=(", *(f"        ({', '.join(map(shown, each))})," for each in self.troubles), "    ),"]
         lines += [
@@ -70,19 +70,19 @@ class Plan:
 
 
 def shown(value: object) -> str:
-    """As Python: states among the arguments of a trouble by their constructor."""
+    """Return a value as Python; states inside a trouble are written as calls of their constructor."""
     return f"[{', '.join(map(written, value))}]" if isinstance(value, list) else repr(value)
 
 
 def written(one: State) -> str:
-    """As Python."""
+    """Return a plan as Python."""
     name, kind, meta, spec = one
     parts = [repr(name)] + ([repr(kind)] if kind != "zsetting.present" else []) + ([f"meta={meta!r}"] if meta else [])
     return f"state({', '.join([*parts, *(f'{key}={value!r}' for key, value in spec.items())])})"
 
 
 def planned(seed: int) -> Plan:
-    """The plan of a seed."""
+    """Return the plan of a seed."""
     chance = random.Random(seed)
     states = random_states(chance)
     troubles = tuple(random_troubles(chance, states))
@@ -96,7 +96,7 @@ def planned(seed: int) -> Plan:
 
 
 def random_states(chance: random.Random) -> list[State]:
-    """Some states, with requisites as a compiler lets them through."""
+    """Return some states, with requisites that a compiler accepts."""
     names = [name for name in NAMES if chance.random() < 0.8]
     states: list[State] = []
     earliest = list(range(len(names)))  # whatever the target of a prereq needs stands before that prereq
@@ -123,7 +123,7 @@ def random_states(chance: random.Random) -> list[State]:
 
 
 def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
-    """The same, and before one of them another state of its setting that it supersedes."""
+    """Return the states with another state of the same setting, superseded by one of them and placed before it."""
     targets = {name for one in states for name in targets_of(one[3], PROBED)}
     last = [
         one[0]
@@ -163,7 +163,7 @@ def other_state(chance: random.Random, states: list[State]) -> list[State]:
 
 
 def sender_of(one: State) -> str | None:
-    """The name of who sends what it receives."""
+    """Return the name of the sender of a state."""
     return next((source["id"] for source in one[2].get("recv", {}).values()), None)
 
 
@@ -175,7 +175,7 @@ def random_state(
     *,
     sends: bool = False,
 ) -> State:
-    """One state with random meta parameters, that receives from `sender`, and can send."""
+    """Return a state with random meta parameters, which receives from `sender` and may send."""
     meta = random_meta(chance)
     kind, spec = random_kind(chance, name, meta, receives=sender is not None, sends=sends)
     if sender:
@@ -190,7 +190,7 @@ def random_state(
 
 
 def random_meta(chance: random.Random) -> dict[str, Any]:
-    """Meta parameters that any kind can have."""
+    """Return meta parameters that any kind accepts."""
     meta: dict[str, Any] = {"parallel": True} if chance.random() < 0.2 else {}
     if chance.random() < 0.2:
         meta["retry"] = chance.choice((2, -1, {"attempts": 3, "interval": 2}))
@@ -210,7 +210,7 @@ def random_meta(chance: random.Random) -> dict[str, Any]:
 def random_kind(
     chance: random.Random, name: str, meta: dict[str, Any], *, receives: bool, sends: bool
 ) -> tuple[str, dict[str, Any]]:
-    """A kind and what such a state says; `meta` gets what belongs to it."""
+    """Return a kind and its arguments; add what belongs to the kind to `meta`."""
     if receives:
         kind = chance.choice(RECEIVERS)
     elif sends:
@@ -237,7 +237,7 @@ def random_kind(
 
 
 def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trouble]:  # noqa: C901, PLR0912
-    """What happens, each after a little while."""
+    """Yield troubles, each with the time before it."""
     for _ in range(chance.randrange(5, 45)):
         name, wait = chance.choice(NAMES), sum(chance.choice(PAUSES) for _ in range(chance.randrange(4)))
         match chance.randrange(19):

@@ -37,7 +37,7 @@ TICK = 1e-6
 
 
 class Rules:
-    """Watches over one engine. `found` gets what is wrong."""
+    """Checks one engine, and adds what is wrong to `found`."""
 
     def __init__(self, engine: Engine, machine: World, found: list[str]) -> None:
         self._engine, self._machine, self._found = engine, machine, found
@@ -70,7 +70,7 @@ class Rules:
     def changes_hands(
         self, edges: Iterable[Edge], declared: Mapping[str, str], others: Iterable[tuple[str, str]], *, whole: bool
     ) -> Adoption:
-        """The journal takes over new states."""
+        """Note that the journal takes over new states."""
         rest, now = dict(others), asyncio.get_running_loop().time()
         # Whoever waited for one that was let go binds nobody in the graph that comes, either.
         self._ran.update(
@@ -87,7 +87,7 @@ class Rules:
     # -- when something starts ---------------------------------------------------------------------------------
 
     def starts(self, vertex: Vertex) -> None:
-        """A run is about to start."""
+        """Check that a run may start."""
         self._let_go()
         for what in self._against(vertex):
             self._wrong(vertex, what)
@@ -103,7 +103,7 @@ class Rules:
         self._count_units()
 
     def _against(self, vertex: Vertex) -> Iterator[str]:
-        """What speaks against starting it."""
+        """Yield the reasons against a start."""
         engine, options, meta = self._engine, self._engine.options, vertex.call.meta
         now = asyncio.get_running_loop().time()
         if self.paused or self.stopped or vertex.queue.removed:
@@ -142,7 +142,7 @@ class Rules:
             yield from self._too_often(vertex, now)
 
     def _out_of_sequence(self, vertex: Vertex) -> Iterator[str]:
-        """What stands between two states of one thing waits for the earlier one, and so does the later one."""
+        """Yield each first state of a sequence for which the vertex does not wait, unless it is retried without end."""
         for earlier in self._begin(vertex):
             endless = (
                 earlier.run.rest is not None
@@ -153,14 +153,14 @@ class Rules:
                 yield f"does not wait for {earlier.identity}, which begins a sequence"
 
     def _begin(self, vertex: Vertex) -> list[Vertex]:
-        """Those that begin the sequences in which it stands."""
+        """Return the first states of the sequences that contain the vertex."""
         earlier = self._engine.view.graph.vertices[: vertex.position]
         return [
             each for each in earlier if each.links.successors and vertex.position <= each.links.successors[-1].position
         ]
 
     def _lets_pass(self, vertex: Vertex, now: float) -> bool:
-        """It has run, or is left alone for an obstacle, or waits for such a one, near or far, or has had its time."""
+        """Return whether later vertices may start: it has run, has an obstacle, waits for one that has, or was slow."""
         waiting = [vertex]
         seen = {vertex}
         for one in waiting:  # which grows: two that want a prereq may wait for each other
@@ -173,7 +173,7 @@ class Rules:
         return False
 
     def _watched(self, vertex: Vertex, now: float) -> bool:
-        """Or need not be; or was, until this very moment."""
+        """Return whether the vertex is watched, was until now, or need not be."""
         name, machine = vertex.resource.name, self._machine
         return (
             isinstance(vertex.resource, Action)
@@ -184,10 +184,7 @@ class Rules:
         )
 
     def _too_often(self, vertex: Vertex, now: float) -> Iterator[str]:
-        """A bucket passes its content, its inflow, and one that has waited its turn.
-
-        It never delays longer than one takes.
-        """
+        """Yield a violation of a limit: a bucket passes its content, its inflow, and one delayed run."""
         rate, burst = vertex.call.meta.limit or 0.0, vertex.call.meta.burst or self._engine.options.burst
         starts = self._starts.setdefault(vertex, [])
         starts.append(now)
@@ -199,7 +196,7 @@ class Rules:
             yield "has debts"
 
     def _above(self, vertex: Vertex) -> set[Vertex]:
-        """What must be settled before it, near or far: its requisites, owners of prereqs, and automatic edges."""
+        """Return what must be settled first, near or far: targets, owners of prereqs, and automatic edges."""
         if self._graph is not self._engine.view.graph:
             self._graph, self._known = self._engine.view.graph, {}
         if vertex not in self._known:
@@ -220,7 +217,7 @@ class Rules:
         return above
 
     def _around(self, vertex: Vertex) -> Iterator[Vertex]:
-        """What it is placed within, where that comes before it."""
+        """Yield the setting that contains this one, if it comes first."""
         if isinstance(vertex.resource, Placed) and vertex.call.meta.autoedge:
             for other in self._engine.view.graph.vertices[: vertex.position]:
                 if (
@@ -231,12 +228,12 @@ class Rules:
                     yield other
 
     def _noop(self, vertex: Vertex) -> bool:
-        """What the states say of it goes before what the agent is told."""
+        """Return whether the vertex is in noop; its state overrides the agent."""
         noop = vertex.call.meta.noop
         return self._engine.options.noop if noop is None else noop
 
     def _count_units(self) -> None:
-        """A batch takes one worker, and one place in each semaphore of its members; slow resources take none."""
+        """Check the limits: a batch takes one worker and each semaphore once; slow resources take no worker."""
         running = [active.vertex for active in self._active.values()]
         now = asyncio.get_running_loop().time()
         at_work = {
@@ -262,7 +259,7 @@ class Rules:
     # -- after each step ---------------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """The loop has taken one step."""
+        """Check all rules that hold after each step of the loop."""
         self._read_on()
         if len(self._machine.overlaps) > self._overlapped:
             self._wrong(None, f"two at once: {self._machine.overlaps[self._overlapped :]}")
@@ -275,7 +272,7 @@ class Rules:
             self._wrong(None, what)
 
     def _read_on(self) -> None:
-        """What was done to the machine since this was last asked."""
+        """Check the effects on the machine since the last call."""
         log = self._machine.log
         while self._read < len(log):
             self._read += 1
@@ -289,7 +286,7 @@ class Rules:
                 self._ended(active)
 
     def _happened(self, line: str) -> None:
-        """Something was done to the machine: by a run that may."""
+        """Check that a run which may do so had this effect."""
         what, *names = line.split()
         if what in {"check", "would", "line"}:
             return
@@ -311,7 +308,7 @@ class Rules:
         return next((active for active in self._active.values() if active.vertex.resource.name == name), None)
 
     def _ended(self, active: Active) -> None:
-        """A run that must not change anything has neither taken nor given a refresh."""
+        """Check that a run in noop has neither delivered nor taken a refresh."""
         vertex = active.vertex
         if not active.told:
             self.deeds.excused(vertex)
@@ -322,7 +319,7 @@ class Rules:
     # -- when something is told --------------------------------------------------------------------------------
 
     def told(self, event: Event) -> None:
-        """The engine tells of something."""
+        """Check an event of the engine."""
         if isinstance(event, Notice) and event.code in {"engine-trouble", "traceback"}:
             self._wrong(None, f"{event.code}: {event.text}")
         if isinstance(event, Notice) and event.code == "undone":
@@ -365,7 +362,7 @@ class Rules:
 
 
 def _wanted(vertex: Vertex) -> set[Vertex]:
-    """Those for which it runs as a prereq, near or far."""
+    """Return the targets of its prereqs, near or far."""
     found, stack = set(), [vertex]
     while stack:
         new = {*stack.pop().links.requisites.get("prereq", ())} - found
@@ -375,5 +372,5 @@ def _wanted(vertex: Vertex) -> set[Vertex]:
 
 
 def _alone(vertex: Vertex) -> bool:
-    """It has no prereq and is none."""
+    """Return whether the vertex has no prereq and is none."""
     return "prereq" not in vertex.links.requisites and not vertex.links.prereq_owners

@@ -1,4 +1,4 @@
-"""The changes of a machine, compared with the states of that time: who should have been notified and was not."""
+"""Compares the changes of a machine with the states of that time: which subscribers should have been notified."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ON_CHANGES = {kind.name for kind in TABLE if kind.gates == "change"}
 
 @dataclass
 class Chapter:
-    """States that an agent was given."""
+    """The states of an agent in a part of its life."""
 
     begins: int
     """How much was done before."""
@@ -30,7 +30,7 @@ class Chapter:
 
 
 def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Changes of which somebody was not told: whoever waits for them now, and has waited ever since."""
+    """Yield changes that did not reach a subscriber which waits for them now and has done so ever since."""
     told: dict[str, int] = {}
     listeners = {one[0] for chapter in chapters for one in chapter.states if "listen" in one[3]}
     for place in reversed(range(len(done))):
@@ -45,9 +45,9 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
-    """Refreshes without a new cause, and runs of actions that only follow changes.
+    """Yield refreshes without a new cause, and repeated runs of actions that only follow changes.
 
-    Those that wait for changes in two ways are told twice.
+    A subscriber of a target in two ways may be notified twice.
     """
     upstreams: dict[str, set[str]] = {}
     ways: dict[str, set[str]] = {}
@@ -73,10 +73,10 @@ def twice(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
 
 
 def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Iterator[Edge]:
-    """Edges that carry this change.
+    """Yield the edges that carry this change.
 
-    Those of the states in force when the run began, of earlier states, which may still have been running, and of all
-    later states.
+    They belong to the states in force at the start of the run, to earlier states, which may still have been running,
+    and to all later states.
     """
     what, name = done[place].split()
     began = next((number for number in range(place, -1, -1) if done[number] == f"look {name}"), 0)
@@ -95,7 +95,7 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Itera
 
 
 def _edges(states: Sequence[State]) -> Iterator[Edge]:
-    """Those that certainly deliver: nothing else decides whether the downstream runs at all."""
+    """Yield the edges that certainly deliver, because nothing else decides whether the subscriber runs."""
     identity = {one[0]: f"{one[1]}[{one[0]}]" for one in states}
     noop = any(meta.get("noop") for _, _, meta, _ in states)
     silent: set[str] = set()
@@ -123,7 +123,7 @@ def _edges(states: Sequence[State]) -> Iterator[Edge]:
 
 
 def _answers(down: str, kind: str) -> tuple[str, ...]:
-    """What a downstream does when it is told."""
+    """Return the effect of a notified subscriber."""
     if kind == "listen":
         return ("refresh",)
     return ("refresh", "change", "run", "look") if kind == "onchanges" else ("refresh", "change", "run")

@@ -15,7 +15,7 @@ from simulated.world import World
 
 
 class Values:
-    """Keeps account of them for one engine."""
+    """Checks the values of one engine."""
 
     def __init__(self, engine: Engine, world: World, wrong: Callable[[Vertex | None, str], None]) -> None:
         self._engine, self._world, self._wrong = engine, world, wrong
@@ -30,18 +30,18 @@ class Values:
         """(identity, argument) -> digest of what it last ran well with."""
 
     def adopted(self, identities: Collection[str]) -> None:
-        """New states: what they do not declare was never said, and never heard."""
+        """Forget the values of undeclared states."""
         for identity in self._published.keys() - identities:
             self._published[identity].append(None)
         self._used = {key: value for key, value in self._used.items() if key[0] in identities}
 
     def starts(self, active: Active) -> None:
-        """What has been said until now is known to it."""
+        """Note what was sent before the start of a run."""
         for sender in active.vertex.links.requisites.get(RECV, ()):
             active.said_before[sender.identity] = len(self._published.get(sender.identity, ()))
 
     def hears(self, active: Active | None, name: str, argument: str, value: str, new: str) -> None:
-        """Somebody runs with a value, or looks whether it would change something with it (without a run)."""
+        """Check the value with which a vertex runs or is probed."""
         vertex = (
             active.vertex
             if active
@@ -64,7 +64,7 @@ class Values:
             active.heard[argument] = value
 
     def came(self, active: Active, outcome: Outcome) -> None:
-        """A run has come to its end."""
+        """Check the received values at the end of a run."""
         vertex = active.vertex
         if outcome.result and vertex.run.applying:
             self._used |= {(vertex.identity, argument): digest(value) for argument, value in active.heard.items()}
@@ -72,15 +72,15 @@ class Values:
             self._published.setdefault(vertex.identity, []).append(self._world.said[vertex.resource.name])
 
     def wanted(self, vertex: Vertex) -> str | None:
-        """The value that it is to have received: what was said last; None where it receives nothing."""
+        """Return the value that the vertex should have received: the last one sent; None if it receives none."""
         return next((self.said(sender) for sender in vertex.links.requisites.get(RECV, ())), None)
 
     def said(self, vertex: Vertex) -> str | None:
-        """What it has said last."""
+        """Return the value sent last."""
         return self._published.get(vertex.identity, [None])[-1]
 
     def unheard(self, vertex: Vertex) -> Iterator[str]:
-        """What was said last, and did not reach it."""
+        """Yield values that were sent last and did not arrive."""
         for received in vertex.call.meta.recv:
             wanted = self.wanted(vertex)
             if wanted is not None and self._used.get((vertex.identity, received.argument)) != digest(wanted):
