@@ -10,6 +10,7 @@ import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from holdfast.resources.effects import Effect
@@ -57,12 +58,49 @@ class Received(NamedTuple):
     """Whether the value differs from the one in the last successful run."""
 
 
+class Assignment(NamedTuple):
+    """What the engine gives to one run."""
+
+    batch: Together | None = None
+    """The batch in which the resource is to be repaired, if any."""
+    intent: Callable[[], Awaitable[None]] | None = None
+    """Records that the run is about to change something."""
+    leaf: bool = False
+    """Whether directories may be flushed later.
+
+    That is so if no other resource depends on this one and the journal has no entry for it.
+    """
+    sends: Mapping[str, type] | None = None
+    """What the kind may send, key -> type; None if no resource receives from this one."""
+    wanted: Collection[str] = ()
+    """The keys that other resources receive."""
+    received: Mapping[str, Received] = MappingProxyType({})
+    """The arguments that others have sent. The resource's fields have these values already."""
+
+    async def announce(self) -> None:
+        """Record that the run is about to change something; the record is durable on return. May be called again.
+
+        Kinds with `@announced` await this before their first change. Raises `Temporary` if the record cannot be
+        written.
+        """
+        if self.intent is not None:
+            await self.intent()
+
+    def demand_sendable(self, values: Mapping[str, Any]) -> None:
+        """Raise `DeclarationError` for keys and types that the kind does not declare."""
+        for key, value in values.items():
+            declared = object if self.sends is None else self.sends.get(key)
+            if declared is None:
+                raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
+            if not isinstance(value, declared):
+                raise DeclarationError(
+                    f"cannot send {key!r}: it is {type(value).__name__}, and declared as {declared.__name__}"
+                )
+
+
 @dataclass(slots=True)
 class Report:
-    """What one run reports: the resource fills it in, the engine reads it when the run has ended.
-
-    Some fields are set by the engine before the run (see each).
-    """
+    """What one run reports: the resource fills it in, the engine reads it when the run has ended."""
 
     changes: dict[str, Any] = field(default_factory=dict)
     """What was changed, or would be, as Salt's `changes`."""
@@ -76,23 +114,8 @@ class Report:
     """Whether the run has begun to change something, so that it is unknown after an error how far it came."""
     account: Callable[[], Awaitable[None]] | None = None
     """Awaited after an error: probes again and reports in `changes` and `comment` what was changed before the error."""
-    batch: Together | None = None
-    """Set by the engine: the batch in which the resource is to be repaired, if any."""
-    intent: Callable[[], Awaitable[None]] | None = None
-    """Set by the engine: records that the run is about to change something."""
-    leaf: bool = False
-    """Set by the engine: whether directories may be flushed later.
-
-    That is so if no other resource depends on this one and the journal has no entry for it.
-    """
-    sends: Mapping[str, type] | None = None
-    """Set by the engine: what the kind may send, key -> type; None if no resource receives from this one."""
-    wanted: Collection[str] = ()
-    """Set by the engine: the keys that other resources receive."""
     sent: dict[str, Any] = field(default_factory=dict)
     """Values for other resources, key -> value."""
-    received: Mapping[str, Received] = field(default_factory=dict)
-    """Set by the engine: the arguments that others have sent. The resource's fields have these values already."""
 
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Note that the run begins to change something.
@@ -109,39 +132,15 @@ class Report:
         """Note that the run begins to change something. An error before this call has changed nothing."""
         self.touched = True
 
-    def send(self, values: Mapping[str, Any]) -> None:
-        """Publish values for other resources.
 
-        Raises `DeclarationError` for keys and types that the kind does not declare.
-        """
-        for key, value in values.items():
-            wanted = object if self.sends is None else self.sends.get(key)
-            if wanted is None:
-                raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
-            if not isinstance(value, wanted):
-                raise DeclarationError(
-                    f"cannot send {key!r}: it is {type(value).__name__}, and declared as {wanted.__name__}"
-                )
-        self.sent.update(values)
-
-    async def announce(self) -> None:
-        """Record that the run is about to change something; the record is durable on return. May be called again.
-
-        Kinds with `@announced` await this before their first change. Raises `Temporary` if the record cannot be
-        written.
-        """
-        if self.intent is not None:
-            await self.intent()
-
-
-IDLE = Report()
-"""The empty report of resources that do not run at present; one object for all of them."""
+UNASSIGNED, IDLE = Assignment(), Report()
+"""Assignment and report of resources that do not run at present; one object of each for all of them."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
 def announced(check_apply: Method) -> Method:
-    """Mark a `check_apply` that awaits `ctx.report.announce()` before its first change.
+    """Mark a `check_apply` that awaits `ctx.assignment.announce()` before its first change.
 
     Of any other `check_apply` the engine assumes that it changes something at once, so it records that before each run.
     """
@@ -245,6 +244,8 @@ class Context(Services, Protocol):
 
     background: Any
     """What the background task of the kind shares (`traits.Backed`); None for other kinds."""
+    assignment: Assignment
+    """What the engine gives to the current run."""
     report: Report
     """The report of the current run; a new one for each run."""
 

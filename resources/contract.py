@@ -158,7 +158,7 @@ class Resource(BaseModel):
             ctx.report.comment = ctx.report.comment or self.explain(ctx)
             return True
         if apply:
-            await ctx.report.announce()
+            await ctx.assignment.announce()
             ctx.report.begin(lambda: self.account(ctx, delta))
             await together(self, ctx, delta, lambda: self.apply(ctx, delta))
             left = await self._difference(ctx)

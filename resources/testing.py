@@ -38,7 +38,7 @@ from typing import Any
 import yaml
 
 from holdfast.resources import paths, registry
-from holdfast.resources.context import Completed, Report
+from holdfast.resources.context import UNASSIGNED, Assignment, Completed, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
@@ -122,6 +122,7 @@ class FakeContext:
     sources: Mapping[str, Any] = field(default_factory=dict)
     interfaces: Mapping[str, Any] = field(default_factory=dict)
     managed: Collection[str] = ()
+    assignment: Assignment = UNASSIGNED
     report: Report = field(default_factory=Report)
     log: SilentLog = field(default_factory=SilentLog)
     calls: list[str] = field(default_factory=list)

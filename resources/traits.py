@@ -166,6 +166,6 @@ class Groupable:
 
 async def together(resource: Any, ctx: Context, work: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
     """Do what a probe has found to be done: by `alone`, or together with other members of its batch."""
-    if ctx.report.batch is None:
+    if ctx.assignment.batch is None:
         return await alone()
-    return await ctx.report.batch.join(Member(resource, ctx, work), alone)
+    return await ctx.assignment.batch.join(Member(resource, ctx, work), alone)

@@ -18,7 +18,7 @@ from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
-from holdfast.resources.context import Completed, Logger, Report
+from holdfast.resources.context import UNASSIGNED, Completed, Logger, Report
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
@@ -87,14 +87,14 @@ class ContextHost(Protocol):
 class HostContext:
     """Belongs to one resource and lives as long as the resource; small, because there is one for each resource."""
 
-    __slots__ = ("_host", "_log", "background", "identity", "report")
+    __slots__ = ("_host", "_log", "assignment", "background", "identity", "report")
 
     def __init__(self, host: ContextHost, identity: str) -> None:
         self._host = host
         self._log: Logger | None = None
         self.identity = identity
         self.background: Any = None
-        self.report = Report()
+        self.assignment, self.report = UNASSIGNED, Report()
 
     @property
     def facts(self) -> Mapping[str, Any]:
@@ -195,7 +195,7 @@ class HostContext:
     ) -> None:
         """Put a file in place atomically: see the protocol. Raises `OSError` and `Unsafe`."""
         report, flushes = self.report, self._host.flushes
-        renaming, later = report.changing if touches else None, flushes.owe if report.leaf else None
+        renaming, later = report.changing if touches else None, flushes.owe if self.assignment.leaf else None
         file = Replacement(path, data, mode, uid, gid, self._host.durable, renaming, later)
         try:
             await files.replace(file, self._host.blocking, check)
@@ -287,7 +287,8 @@ class HostContext:
 
     def send(self, **values: Any) -> None:
         """Publish values for receivers."""
-        self.report.send(values)
+        self.assignment.demand_sendable(values)
+        self.report.sent.update(values)
 
 
 def file_name(identity: str) -> str:

@@ -132,7 +132,7 @@ class Packages(Resource):
             ctx.report.comment = await self.reason(pkg)
             return True
         if apply:
-            await ctx.report.announce()
+            await ctx.assignment.announce()
             ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
                 done: ChangeSet = await together(self, ctx, wrong, lambda: self.repair(ctx, pkg, wrong, test=False))

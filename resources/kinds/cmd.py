@@ -192,7 +192,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
                 *argv,
                 stdin=self.stdin,
                 timeout=self.timeout,
-                combined=COMBINED in ctx.report.wanted,
+                combined=COMBINED in ctx.assignment.wanted,
                 shown=not self._hidden,
             )
         except Overdue:
@@ -234,12 +234,12 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         out, err = done.stdout.rstrip("\n"), done.stderr.rstrip("\n")
         if done.truncated:
             out += f"\n{CUT}"
-        outputs = {COMBINED: out} if COMBINED in ctx.report.wanted else {"stdout": out, "stderr": err}
+        outputs = {COMBINED: out} if COMBINED in ctx.assignment.wanted else {"stdout": out, "stderr": err}
         ctx.send(**outputs, retcode=done.retcode, pid=done.pid)
         told = {"stdout": "", "stderr": ""} if hidden else {"stdout": out, "stderr": err}
         ctx.report.changes = {"pid": done.pid, "retcode": done.retcode, **told}
         understood = not self.stateful or self._by_its_own_word(ctx, out)
-        if not self._succeeded(done.retcode, out, out if COMBINED in ctx.report.wanted else err):
+        if not self._succeeded(done.retcode, out, out if COMBINED in ctx.assignment.wanted else err):
             raise Permanent(f"{shown!r} {ended(done.retcode)}" + ("" if hidden else last_line(err or out)))
         if not understood:
             raise Permanent(

@@ -17,7 +17,7 @@ class Leaf(Setting, kind="zleaf.present"):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Report a change each time."""
-        LEAVES[self.name] = ctx.report.leaf
+        LEAVES[self.name] = ctx.assignment.leaf
         ctx.report.changes = {"made": True}
         return False
 

@@ -54,7 +54,7 @@ async def test_resources_without_prereq_or_receivers_share_an_empty_collection(b
     async with bench.running(state("a"), state("b")) as engine:
         one, other = engine.view.present
         assert one.last.satisfied_prereqs is other.last.satisfied_prereqs
-        assert one.ctx.report.wanted is other.ctx.report.wanted
+        assert one.ctx.assignment.wanted is other.ctx.assignment.wanted
 
 
 async def test_a_pass_keeps_its_outcomes_once(bench: Bench) -> None:

@@ -17,7 +17,7 @@ from holdfast.agent.host import flushes
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.starting import CommandSpec
 from holdfast.resources import paths
-from holdfast.resources.context import Report
+from holdfast.resources.context import Assignment
 from holdfast.resources.paths.place import SafeDirectory
 
 
@@ -49,7 +49,7 @@ async def host(top: Path, *, durable: bool = True) -> AsyncIterator[LocalHost]:
 async def write(one: LocalHost, path: Path, *, leaf: bool = True) -> None:
     """Write a file, with or without a resource that depends on it."""
     ctx = one.context("x")
-    ctx.report = Report(leaf=leaf)
+    ctx.assignment = Assignment(leaf=leaf)
     path.parent.mkdir(exist_ok=True)
     await ctx.write_file(str(path), b"text", mode=0o644)
 

@@ -20,6 +20,7 @@ from holdfast.agent import facts
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
+from holdfast.resources.context import Assignment
 from holdfast.resources.errors import HoldfastError
 
 
@@ -54,7 +55,7 @@ async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
         raise LookupError(request["kind"])
     resource = kind.declare(request["name"], **arguments)
     ctx = host.context(f"{resource.kind}[{resource.name}]")
-    ctx.report.sends = getattr(resource, "sends", {})
+    ctx.assignment = Assignment(sends=getattr(resource, "sends", {}))
     if do == "watch":
         watches[request["id"]] = asyncio.create_task(watch(resource, ctx, request["id"]))
         return None

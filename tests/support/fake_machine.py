@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from holdfast import Context, Delta, Permanent, Refreshable, Resource, Watch
-from holdfast.resources.context import Report, announced
+from holdfast.resources.context import UNASSIGNED, Report, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
 from holdfast.resources.testing import SilentLog
@@ -295,7 +295,7 @@ class FakeContext:
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
-        self.report = Report()
+        self.assignment, self.report = UNASSIGNED, Report()
         self.log = SilentLog()
 
     def redacted(self, value: Any) -> Any:
@@ -312,7 +312,8 @@ class FakeContext:
 
     def send(self, **values: Any) -> None:
         """Publish values."""
-        self.report.send(values)
+        self.assignment.demand_sendable(values)
+        self.report.sent.update(values)
 
 
 class FakeHost:

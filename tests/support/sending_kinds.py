@@ -30,7 +30,7 @@ class Sink(Recvable, Setting, kind="zsink.present"):
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Note which received values are new."""
-        new = [name for name, got in ctx.report.received.items() if got.changed]
+        new = [name for name, got in ctx.assignment.received.items() if got.changed]
         self.machine.log.append(f"new {self.name} {' '.join(new)}")
         return await super().check_apply(ctx, apply)
 

@@ -17,7 +17,7 @@ from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
-from holdfast.resources.context import Context, Received, Report, announces
+from holdfast.resources.context import Assignment, Context, Received, Report, announces
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
@@ -84,9 +84,8 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
         if before
         else Clock(asyncio.get_running_loop().time(), time.time(), 1)
     )
-    job.ctx.report = Report(
-        batch=job.batch, intent=job.announce, leaf=job.leaf, sends=_sends(job), wanted=job.wanted, received=job.received
-    )
+    job.ctx.assignment = Assignment(job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received)
+    job.ctx.report = Report()
     meta = job.call.meta
     try:
         async with nullcontext() if meta.timeout is None else asyncio.timeout(meta.timeout):
@@ -141,7 +140,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
         if job.remember and isinstance(resource, Reversible):
             await job.remember(resource)
         if not announces(resource.check_apply):
-            await job.ctx.report.announce()
+            await job.ctx.assignment.announce()
         try:
             right = await resource.check_apply(job.ctx, job.apply)
         except Permanent:
@@ -150,16 +149,10 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
             failure = Failure(temporary=True)
     if refreshable is None or job.ctx.report.changes:
         return right, False, None
-    await job.ctx.report.announce()
+    await job.ctx.assignment.announce()
     before = job.ctx.report
-    job.ctx.report = Report(
-        touched=before.touched,
-        account=before.account,
-        sends=before.sends,
-        wanted=before.wanted,
-        sent=before.sent,
-        received=before.received,
-    )
+    job.ctx.assignment = job.ctx.assignment._replace(batch=None, intent=None, leaf=False)
+    job.ctx.report = Report(touched=before.touched, account=before.account, sent=before.sent)
     return await refreshable.refresh(job.ctx, job.apply), True, failure
 
 

@@ -29,7 +29,7 @@ from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
-from holdfast.resources.context import IDLE
+from holdfast.resources.context import IDLE, UNASSIGNED
 from holdfast.resources.errors import Temporary
 from holdfast.resources.traits import Reversible
 from holdfast.states.requisite_kinds import WAITING
@@ -282,7 +282,7 @@ class Runs:
                 self._broken(vertex, error)
         finally:
             run.forced = False
-            vertex.ctx.report = IDLE
+            vertex.ctx.assignment, vertex.ctx.report = UNASSIGNED, IDLE
             waits = (run.rest is not None or run.obstacle is not None) and not vertex.queue.removed
             if not waits:
                 vertex.run = NO_RUN

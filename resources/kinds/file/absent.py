@@ -52,7 +52,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
             ctx.report.comment = f"{self.name} does not exist"
             return True
         if apply:
-            await ctx.report.announce()
+            await ctx.assignment.announce()
             budget = Budget(10 * ENTRIES)
 
             async def account() -> None:

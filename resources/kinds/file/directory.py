@@ -170,7 +170,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def _repair(self, ctx: Context, run: _DirectoryRun) -> None:
         """Make the directory, or change its owner and mode."""
         run.owner.demand(self.name)
-        await ctx.report.announce()
+        await ctx.assignment.announce()
         ctx.report.touched = True
         if run.place is not None and run.seen is not None:
             with os_errors("change owner or mode of", self.name):
@@ -281,7 +281,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         extra = await ctx.long_blocking(trees.surplus, inside, ctx.managed_below(self.name), self.exclude_pat)
         told = await ctx.long_blocking(trees.whole, inside, extra)
         for path in extra if apply else ():
-            await ctx.report.announce()
+            await ctx.assignment.announce()
             ctx.report.touched = True
             await ctx.long_blocking(removal.remove_below, inside, path)
             removed[path] = REMOVED
@@ -294,7 +294,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             for owner in (rules.directories, rules.others):
                 if owner is not None:
                     owner.demand(self.name)
-            await ctx.report.announce()
+            await ctx.assignment.announce()
         try:
             await ctx.long_blocking(lambda: trees.repair_tree(inside, rules, found, apply=apply))
         finally:  # a failed repair may have changed something

@@ -200,7 +200,7 @@ class Edit(Placed):
     async def _write(
         self, ctx: Context, path: str, place: Place | None, seen: os.stat_result | None, text: str
     ) -> None:
-        await ctx.report.announce()
+        await ctx.assignment.announce()
         if place is None or seen is None:
             owner = await self.owner_of_new(ctx)
             owner.demand(path)

@@ -250,7 +250,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
     async def _put(self, ctx: Context, comparison: Comparison) -> None:
         seen, owner = comparison.seen, comparison.owner
         owner.demand(comparison.path)
-        await ctx.report.announce()
+        await ctx.assignment.announce()
         if (
             comparison.place is not None
             and seen is not None

@@ -94,7 +94,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         """Make the link, or change its owner if that suffices."""
         owner.demand(self.name)
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
-        await ctx.report.announce()
+        await ctx.assignment.announce()
         ctx.report.touched = True
         if self.makedirs:
             make_parents(self.name, owner, int(self.dir_mode or self.mode or "0755", 8))

@@ -52,7 +52,7 @@ class World(Machine):
 
     def hear(self, ctx: Context, name: str) -> None:
         """Note the received values."""
-        for argument, got in ctx.report.received.items():
+        for argument, got in ctx.assignment.received.items():
             self.log.append(f"hear {name} {argument} {got.value} {'new' if got.changed else 'old'}")
 
     def word(self, name: str) -> str:
@@ -185,7 +185,7 @@ class Bundle(Groupable, Setting, kind="zbundle.present"):
         with self.machine.at(self.name):
             delta = await self._difference(ctx)
             if delta is not None and apply:
-                await ctx.report.announce()
+                await ctx.assignment.announce()
                 ctx.report.touched = True
                 done = await together(self, ctx, delta, lambda: self._alone(ctx, delta))
                 self.machine.log.append(f"took {self.name} {done}")
