@@ -15,7 +15,8 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
 
-from shape_fuzz import PARTS, Examiner, Shapes
+from shape_examiner import Examiner
+from shape_fuzz import PARTS, Shapes
 from tree_fuzz import TooSlow
 
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from holdfast.states.errors import CompileError
-from shape_fuzz import PARTS, Examiner, Shapes
+from shape_examiner import Examiner
+from shape_fuzz import PARTS, Shapes
 
 DOCUMENTS = 1000
 """Documents of each part; tests/fuzz/shapes.py makes as many as one likes."""
