@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.autoedges import NOTHING
-from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
+from holdfast.agent.engine.model.connect import connect, exchange, install, same_shape, tied_alike
 from holdfast.agent.engine.model.edge_keys import Owed
 from holdfast.agent.engine.model.events import Cause, Notice
 from holdfast.agent.engine.model.graph import Graph, blames_others, edges, others, remembered, same_to_remember
@@ -17,6 +17,7 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.vertex import Requisites, Vertex
 from holdfast.agent.engine.parts import Parts
 from holdfast.agent.engine.watch.retirement import Retirement, cancel
+from holdfast.agent.slices import Steps, sliced
 from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed
 from holdfast.states.data import Call, Compilation
@@ -57,37 +58,38 @@ class Swaps:
         """Tasks that wait for background tasks or for the disk."""
 
     async def swap(self, request: SwapRequest) -> int:
-        """Replace the graph. Returns how many resources have left it or were replaced; does nothing after `stop`."""
+        """Replace the graph. Returns how many resources have left it or were replaced; does nothing after `stop`.
+
+        The work is done in slices. The old graph runs on until its vertices retire; nothing starts from then until all
+        vertices of the new graph are marked.
+        """
         parts = self._parts
         async with self.lock:
             if self._policy.stopped:
                 return 0
             calls, automatic = await self._calls(request)
-            found = self._found(calls, request.anew)
-            kept = {vertex: vertex.links.requisites for vertex in found if vertex}
             with gc_paused():
-                vertices = [
-                    vertex or Vertex(call, parts.context(call.identity))
-                    for vertex, call in zip(found, calls, strict=True)
-                ]
+                found, vertices = await sliced(self._vertices(calls, request.anew))
+            kept = {vertex: vertex.links.requisites for vertex in self._without_broken_sequences(found) if vertex}
+            for place, call in enumerate(calls):
+                if vertices[place] not in kept and vertices[place] is found[place]:
+                    vertices[place] = Vertex(call, parts.context(call.identity))
             alike = tied_alike(self.graph, vertices, calls, automatic)
             self._adopt(calls, vertices, whole=request.whole)
             parts.reversals.begin()
             leaving = [old for old in reversed(self.graph.vertices) if old not in kept]
             await self._retire(leaving, self._policy.options.stop_timeout)
             self._report_removed({call.identity for call in calls})
-            for vertex, call in zip(vertices, calls, strict=True):
-                vertex.call = call
-            with gc_paused():
-                self.graph = exchange(self.graph, vertices) if alike else connect(vertices, automatic)
-            new = [vertex for vertex in vertices if vertex not in kept]
-            self._install(vertices, kept, leaving, new)
-            everything = self._take_over(request)
-            with gc_paused():
-                self._start(new, request.anew)
-                for vertex in vertices:
-                    if everything or self._is_due(vertex, kept, request):
-                        self._mark(vertex, request.cause)
+            with gc_paused(), parts.scheduler.held():
+                links = None if alike else await sliced(connect(vertices, calls, automatic))
+                for vertex, call in zip(vertices, calls, strict=True):
+                    vertex.call = call
+                self.graph = exchange(self.graph, vertices) if links is None else install(vertices, links, automatic)
+                new = [vertex for vertex in vertices if vertex not in kept]
+                self._install(vertices, kept, leaving, new)
+                everything = self._take_over(request)
+                await sliced(self._start(new, request.anew))
+                await sliced(self._mark_due(vertices, kept, request, everything=everything))
             await parts.backgrounds.prune([*vertices, *self.retirement])
             parts.rechecks.schedule()
             parts.pausing.swapped()
@@ -112,9 +114,18 @@ class Swaps:
         automatic = await self._parts.autoedges.find(calls) if options.autoedge else NOTHING
         return ([*calls, *self._parts.reversals.calls(calls)] if self._policy.daemon else calls), automatic
 
-    def _found(self, calls: Sequence[Call], anew: Collection[str]) -> list[Vertex | None]:
-        """Return for each call the vertex of the current graph that stays for it; None if a new one is needed."""
-        return self._drop_broken_sequences([None if call.identity in anew else self._reusable(call) for call in calls])
+    def _vertices(
+        self, calls: Sequence[Call], anew: Collection[str]
+    ) -> Steps[tuple[list[Vertex | None], list[Vertex]]]:
+        """Return for each call the vertex of the current graph that stays for it, or None; and that, or a new vertex."""
+        found: list[Vertex | None] = []
+        vertices: list[Vertex] = []
+        for call in calls:
+            old = None if call.identity in anew else self._reusable(call)
+            found.append(old)
+            vertices.append(old or Vertex(call, self._parts.context(call.identity)))
+            yield
+        return found, vertices
 
     def _reusable(self, call: Call) -> Vertex | None:
         old = self.graph.by_identity.get(call.identity)
@@ -127,7 +138,7 @@ class Swaps:
         same = same and (old.call.superseded is None) is (call.superseded is None)
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
-    def _drop_broken_sequences(self, found: list[Vertex | None]) -> list[Vertex | None]:
+    def _without_broken_sequences(self, found: list[Vertex | None]) -> list[Vertex | None]:
         """Return `found` with None for each vertex of a sequence that a running vertex leaves.
 
         These vertices are replaced, because a new vertex waits until the leaving one ends.
@@ -185,7 +196,7 @@ class Swaps:
             self._parts.deliveries.listened.clear()  # the run of a listener under noop does not count
         return self._policy.take(request.options)
 
-    def _start(self, new: Iterable[Vertex], anew: Collection[str]) -> None:
+    def _start(self, new: Iterable[Vertex], anew: Collection[str]) -> Steps[None]:
         """Start the watches of the new vertices."""
         in_order = self._policy.options.ordering == "definition"
         for vertex in new:
@@ -193,6 +204,16 @@ class Swaps:
                 vertex, new=in_order or vertex.call.meta is ONCE, forced=vertex.identity in anew
             )
             self._parts.watches.start(vertex, self.retirement.before(partial(self._succeeds, vertex)))
+            yield
+
+    def _mark_due(
+        self, vertices: Iterable[Vertex], kept: Mapping[Vertex, Requisites], request: SwapRequest, *, everything: bool
+    ) -> Steps[None]:
+        """Mark the vertices that the swap is a reason to check."""
+        for vertex in vertices:
+            if everything or self._is_due(vertex, kept, request):
+                self._mark(vertex, request.cause)
+            yield
 
     def _is_due(self, vertex: Vertex, kept: Mapping[Vertex, Requisites], request: SwapRequest) -> bool:
         """Return whether the swap is a reason to check a vertex.

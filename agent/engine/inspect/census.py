@@ -65,9 +65,13 @@ class Census:
         """Vertices that were flapping when they were counted. Flapping ends with time, without a call of `note`."""
 
     def enter(self, vertices: Iterable[Vertex]) -> None:
-        """Add vertices that enter the graph."""
+        """Add vertices that enter the graph. They are new, so all of one kind are in the same group."""
+        groups: dict[str, CensusGroup] = {}
         for vertex in vertices:
-            self._put(vertex, self._group(vertex))
+            kind = vertex.call.kind
+            if kind not in groups:
+                groups[kind] = self._group(vertex)
+            self._put(vertex, groups[kind])
 
     def leave(self, vertices: Iterable[Vertex]) -> None:
         """Remove vertices that leave the graph. Has no effect for a vertex that is not counted."""

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
-from types import MappingProxyType
 
 from holdfast.agent.engine.model.graph import Automatic, Graph
 from holdfast.agent.engine.model.vertex import NO_LINKS, NONE, Links, Requisites, Vertex
+from holdfast.agent.slices import Steps
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import CARRIES, EARLIER, PROBED, targets_of
 
@@ -73,83 +73,92 @@ def _tied(links: Links, exchanged: Mapping[Vertex, Vertex]) -> Links:
     )
 
 
-def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
-    """Make a graph of vertices in order of execution, from the requisites of their calls and the automatic edges.
+def connect(vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> Steps[list[Links]]:
+    """Return the edges of vertices that get these calls, in order of execution.
 
     A vertex with a prereq probes its target before the target runs, so it also waits for what the target waits for.
     """
-    requisites = [_at(vertices, vertex.call.requisites) for vertex in vertices]
-    auto = [tuple([vertices[i] for i in automatic.get(vertex.call.position, ())]) for vertex in vertices]
-    subscribers, prereq_owners = _dependents(vertices, requisites)
-    above = _above(vertices, requisites, auto, prereq_owners)
-    below: list[list[Vertex]] = [[] for _ in vertices]
-    for vertex, before in zip(vertices, above, strict=True):
+    subscribers, owners = yield from _dependents(calls)
+    above = yield from _above(calls, automatic, owners)
+    below: list[list[int]] = [[] for _ in calls]
+    for place, before in enumerate(above):
         for target in before:
-            below[target.call.position].append(vertex)
+            below[target].append(place)
+        yield
+    first: dict[int, int] = {}
+    found: list[Links] = []
     previous = NO_LINKS
-    for place, vertex in enumerate(vertices):
-        upstream, later = tuple(above[place]), vertex.call.superseded
-        owners = tuple(prereq_owners.get(vertex, ()))
+
+    def at(places: Iterable[int]) -> tuple[Vertex, ...]:
+        return tuple([vertices[place] for place in places])
+
+    for place, (vertex, call) in enumerate(zip(vertices, calls, strict=True)):
+        probers = owners.get(place, ())
+        if probers:
+            first[place] = min([first.get(owner, owner) for owner in probers])
+        auto, upstream = at(automatic.get(place, ())), at(above[place])
         links = Links(
-            requisites[place],
-            auto[place] if upstream == auto[place] else upstream,
-            tuple(below[place]),
-            auto[place],
-            tuple(subscribers.get(vertex, ())),
-            owners,
-            tuple([vertices[i] for i in later.by]) if later else (),
-            min([owner.probe_position for owner in owners]) if owners else None,
+            {kind: at(targets) for kind, targets in call.requisites.items() if targets} or NONE,
+            auto if upstream == auto else upstream,
+            at(below[place]),
+            auto,
+            tuple([(vertices[each], kind) for each, kind in subscribers.get(place, ())]),
+            at(probers),
+            at(call.superseded.by) if call.superseded else (),
+            first.get(place),
         )
         # Neighbours, such as the files of one directory, often have equal edges: they share one object.
-        previous = vertex.links = previous if links == previous else _as_before(vertex.links, links)
+        previous = previous if links == previous else _as_before(vertex.links, links)
+        found.append(previous)
+        yield
+    return found
+
+
+def install(vertices: Sequence[Vertex], links: Iterable[Links], automatic: Automatic) -> Graph:
+    """Make a graph of vertices with these edges."""
+    for vertex, each in zip(vertices, links, strict=True):
+        vertex.links = each
     return Graph(vertices, automatic)
 
 
-def _at(vertices: Sequence[Vertex], requisites: Mapping[str, Sequence[int]]) -> Requisites:
-    """Return requisites with vertices in place of positions."""
-    if not requisites:
-        return NONE
-    return {kind: tuple([vertices[i] for i in targets]) for kind, targets in requisites.items() if targets} or NONE
-
-
 def _dependents(
-    vertices: Sequence[Vertex], requisites: Sequence[Requisites]
-) -> tuple[Mapping[Vertex, Iterable[tuple[Vertex, str]]], Mapping[Vertex, Sequence[Vertex]]]:
-    """Return the subscribers and the prereq owners of each vertex that has some."""
-    subscribers: dict[Vertex, dict[tuple[Vertex, str], None]] = {}
-    prereq_owners: dict[Vertex, list[Vertex]] = {}
-    for vertex, named in zip(vertices, requisites, strict=True):
-        for kind, targets in named.items():
+    calls: Sequence[Call],
+) -> Steps[tuple[Mapping[int, Iterable[tuple[int, str]]], Mapping[int, list[int]]]]:
+    """Return position -> its subscribers, and position -> its prereq owners, for each that has some."""
+    subscribers: dict[int, dict[tuple[int, str], None]] = {}
+    owners: dict[int, list[int]] = {}
+    for place, call in enumerate(calls):
+        for kind, targets in call.requisites.items():
             for target in targets if kind in CARRIES else ():
-                subscribers.setdefault(target, {})[vertex, CARRIES[kind]] = None
+                subscribers.setdefault(target, {})[place, CARRIES[kind]] = None
             for target in targets if kind in PROBED else ():
-                prereq_owners.setdefault(target, []).append(vertex)
-    return subscribers, prereq_owners
+                owners.setdefault(target, []).append(place)
+        yield
+    return subscribers, owners
 
 
 def _above(
-    vertices: Sequence[Vertex],
-    requisites: Sequence[Requisites],
-    auto: Sequence[tuple[Vertex, ...]],
-    prereq_owners: Mapping[Vertex, Sequence[Vertex]],
-) -> list[dict[Vertex, None]]:
-    """Return for each vertex the vertices that must be settled before it may start.
+    calls: Sequence[Call], automatic: Automatic, owners: Mapping[int, Sequence[int]]
+) -> Steps[list[dict[int, None]]]:
+    """Return for each position those that must be settled before its vertex may start.
 
     A vertex with a prereq comes before its target, and after what the target waits for.
     """
-    above: list[dict[Vertex, None]] = []
-    for named, waits_for in zip(requisites, auto, strict=True):
-        before: dict[Vertex, None] = {}
-        for kind, targets in named.items():
+    above: list[dict[int, None]] = []
+    for place, call in enumerate(calls):
+        before: dict[int, None] = {}
+        for kind, targets in call.requisites.items():
             if kind in EARLIER:
                 before.update(dict.fromkeys(targets))
-        before.update(dict.fromkeys(waits_for))
+        before.update(dict.fromkeys(automatic.get(place, ())))
         above.append(before)
-    for target, owners in prereq_owners.items():
-        above[target.position].update(dict.fromkeys(owners))
-    for place in range(len(vertices) - 1, -1, -1) if prereq_owners else ():
-        for target in targets_of(requisites[place], PROBED):
-            above[place].update((up, None) for up in above[target.position] if up.position < place)
+        yield
+    for target, places in owners.items():
+        above[target].update(dict.fromkeys(places))
+    for place in range(len(calls) - 1, -1, -1) if owners else ():
+        for target in targets_of(calls[place].requisites, PROBED):
+            above[place].update((up, None) for up in above[target] if up < place)
+        yield
     return above
 
 

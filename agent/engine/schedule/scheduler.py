@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator
+from contextlib import contextmanager
 from heapq import heappop
 from typing import Protocol
 
@@ -72,6 +73,7 @@ class Scheduler:
         """All vertices of the graph."""
         self._alarm: asyncio.TimerHandle | None = None
         """Calls `pump` when a run or a wait may have taken too long."""
+        self._held = False
         self._round = 0
         """Number of the latest pump: vertices that are marked between two pumps start in definition order."""
         self._turn = 0
@@ -152,7 +154,9 @@ class Scheduler:
             )
 
     def pump(self) -> None:
-        """Start all vertices that may start."""
+        """Start all vertices that may start; nothing while `held`."""
+        if self._held:
+            return
         now = asyncio.get_running_loop().time()
         self._round += 1
         while not self.paused and not self.workers.busy:
@@ -173,6 +177,15 @@ class Scheduler:
             self.look_again_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
             self.runs.idle()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Start nothing, and do not go on when nothing runs, within this context; call `pump` after it."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
 
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
