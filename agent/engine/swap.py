@@ -70,17 +70,18 @@ class Swaps:
             calls, automatic = await self._calls(request)
             with gc_paused():
                 found, vertices = await sliced(self._vertices(calls, request.anew))
+                known = await sliced(self._to_remember(calls))
             kept = {vertex: vertex.links.requisites for vertex in self._without_broken_sequences(found) if vertex}
             for place, call in enumerate(calls):
                 if vertices[place] not in kept and vertices[place] is found[place]:
                     vertices[place] = Vertex(call, parts.context(call.identity))
             alike = tied_alike(self.graph, vertices, calls, automatic)
-            self._adopt(calls, vertices, whole=request.whole)
+            self._adopt(calls, vertices, known, whole=request.whole)
             parts.reversals.begin()
             leaving = [old for old in reversed(self.graph.vertices) if old not in kept]
             await self._retire(leaving, self._policy.options.stop_timeout)
-            self._report_removed({call.identity for call in calls})
             with gc_paused(), parts.scheduler.held():
+                await asyncio.sleep(0)
                 links = None if alike else await sliced(connect(vertices, calls, automatic))
                 for vertex, call in zip(vertices, calls, strict=True):
                     vertex.call = call
@@ -88,6 +89,7 @@ class Swaps:
                 new = [vertex for vertex in vertices if vertex not in kept]
                 self._install(vertices, kept, leaving, new)
                 everything = self._take_over(request)
+                self._report_removed(reversed(leaving))
                 await sliced(self._start(new, request.anew))
                 await sliced(self._mark_due(vertices, kept, request, everything=everything))
             await parts.backgrounds.prune([*vertices, *self.retirement])
@@ -117,7 +119,7 @@ class Swaps:
     def _vertices(
         self, calls: Sequence[Call], anew: Collection[str]
     ) -> Steps[tuple[list[Vertex | None], list[Vertex]]]:
-        """Return for each call the vertex of the current graph that stays for it, or None; and that, or a new vertex."""
+        """Return for each call the vertex of the current graph that stays for it, or None; and that or a new vertex."""
         found: list[Vertex | None] = []
         vertices: list[Vertex] = []
         for call in calls:
@@ -157,18 +159,21 @@ class Swaps:
             None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found
         ]
 
-    def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
-        """Have the journal adopt these states, and set the keys of the vertices.
+    def _to_remember(self, calls: Sequence[Call]) -> Steps[dict[str, str] | None]:
+        """Return identity -> thing of the calls that the journal remembers; None if it knows these states already."""
+        if self._parts.journal.at_rest and (yield from same_to_remember(self.graph.vertices, calls)):
+            return None
+        return (yield from remembered(calls))
 
-        Skips the adoption if it would change nothing.
-        """
-        journal = self._parts.journal
-        if journal.at_rest and same_to_remember(self.graph.vertices, calls):
+    def _adopt(
+        self, calls: Sequence[Call], vertices: Sequence[Vertex], known: Mapping[str, str] | None, *, whole: bool
+    ) -> None:
+        """Have the journal adopt these states, and set the keys of the vertices. `known` is that of `_to_remember`."""
+        if known is None:
             for vertex, old in zip(vertices, self.graph.vertices, strict=True):
                 vertex.key = old.key
             return
-        known = remembered(calls)
-        adoption = journal.adopt(edges(calls), known, others(calls, known), whole=whole)
+        adoption = self._parts.journal.adopt(edges(calls), known, others(calls, known), whole=whole)
         for vertex, call in zip(vertices, calls, strict=True):
             vertex.key = adoption.keys.get(call.identity, call.identity)
         self._report_dropped(adoption.dropped)
@@ -269,10 +274,10 @@ class Swaps:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def _report_removed(self, declared: Collection[str]) -> None:
+    def _report_removed(self, leaving: Iterable[Vertex]) -> None:
         undone = self._parts.reversals.under_way
-        for old in self.graph:
-            if old.identity not in declared and old.call.meta is not ONCE:
+        for old in leaving:
+            if old.identity not in self.graph.by_identity and old.call.meta is not ONCE:
                 then = "the previous state is restored" if old.identity in undone else "left as it is"
                 self._parts.emit(Notice("info", "left", old.identity, f"is no longer declared; {then}"))
 
