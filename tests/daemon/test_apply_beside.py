@@ -65,7 +65,7 @@ later:
 
 @pytest.fixture
 def tree(tmp_path):
-    """A file, what is restarted when it changes, and what runs once."""
+    """Return states of a file, of a command that runs when the file changes, and of a command that runs once."""
     tree = Tree(tmp_path)
     tree.sls("web", STATES.format("one"))
     (tree.host / "go").touch()
@@ -73,13 +73,13 @@ def tree(tmp_path):
 
 
 def restarts(tree):
-    """How often it was restarted."""
+    """Return how often the command has run."""
     path = tree.host / "restarts"
     return len(path.read_text().splitlines()) if path.exists() else 0
 
 
 def paused(tree, agent):
-    """An agent that repairs nothing, and has taken over that the file is another one."""
+    """Pause the agent, and give it states with another content of the file."""
     tree("pause", check=0)
     at = len(agent.log)
     tree.sls("web", STATES.format("two"))
@@ -87,12 +87,12 @@ def paused(tree, agent):
 
 
 def row(tree, identity):
-    """What the agent says of one resource."""
+    """Return the row of one resource in the status of the agent."""
     return next(each for each in tree.json("status")["resources"] if each["identity"] == identity)
 
 
-def test_what_apply_could_not_deliver_the_agent_does(tree):
-    """And `plan` tells of it."""
+def test_the_agent_delivers_the_refreshes_that_apply_could_not_deliver(tree):
+    """`plan` lists them before."""
     with Agent(tree) as agent:
         paused(tree, agent)
         (tree.host / "go").unlink()
@@ -109,7 +109,7 @@ def test_what_apply_could_not_deliver_the_agent_does(tree):
 
 
 def test_the_log_of_the_agent_names_who_has_changed_what(tree):
-    """A change by hand has a line of its own: the resource, the user and the process; what stays as it is has none."""
+    """Each change of `apply` has a line with the resource, the user and the process; unchanged resources have none."""
     with Agent(tree) as agent:
         paused(tree, agent)
         tree("apply", "web", check=0)
@@ -125,8 +125,8 @@ def test_the_log_of_the_agent_names_who_has_changed_what(tree):
         assert agent.log.count("holdfast apply by uid") == 3
 
 
-def test_what_apply_has_done_the_agent_does_not_do_again(tree):
-    """Neither the refresh nor the command; while the agent works as well, one of the two refreshes."""
+def test_the_agent_repeats_nothing_that_apply_has_done(tree):
+    """Neither the refresh nor the command runs again. If both work at the same time, only one of them refreshes."""
     with Agent(tree) as agent:
         paused(tree, agent)
         tree.sls("new", "new:\n  cmd.run:\n    - name: echo new >> HOST/new\n")
@@ -140,8 +140,8 @@ def test_what_apply_has_done_the_agent_does_not_do_again(tree):
     assert (tree.host / "new").read_text() == "new\n"
 
 
-def test_an_apply_that_is_killed_has_told_what_it_was_about_to_change(tree):
-    """The agent counts it as changed."""
+def test_a_resource_that_a_killed_apply_was_changing_counts_as_changed(tree):
+    """The agent has the intent in its journal."""
     with Agent(tree) as agent:
         paused(tree, agent)
         (tree.host / "go").unlink()
@@ -162,7 +162,7 @@ ENDS = {"killed": signal.SIGKILL, "stopped": signal.SIGTERM}
 
 @contextmanager
 def applying(tree, agent):
-    """An `apply` in the middle of its slow command."""
+    """Yield an `apply` that runs its slow command."""
     paused(tree, agent)
     (tree.host / "go").unlink()
     at = len(agent.log)
@@ -187,7 +187,7 @@ def gone(agent, number):
 
 
 @pytest.mark.parametrize("how", ENDS)
-def test_an_apply_whose_agent_goes_away_writes_down_what_it_has_done(tree, how):
+def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
     """What runs ends, nothing more is started, apply says so and fails.
 
     The next agent knows what was changed, and what was done.
@@ -274,8 +274,8 @@ def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
         assert (tree.host / "conf").read_text() == "one\n"
 
 
-def test_what_apply_owes_before_there_is_an_agent_the_agent_delivers(tree):
-    """And what it has done, the agent does not do again."""
+def test_an_agent_delivers_what_an_earlier_apply_left_pending(tree):
+    """It does not repeat what the `apply` has done."""
     (tree.host / "go").unlink()
     tree("apply", check=1)
     (tree.host / "go").touch()
@@ -289,7 +289,7 @@ def test_what_apply_owes_before_there_is_an_agent_the_agent_delivers(tree):
     "words", [("other",), ("--pillar", "/nowhere")], ids=["a part of the states", "another pillar"]
 )
 def test_a_run_of_other_states_makes_the_agent_forget_nothing(tree, words):
-    """The command that it has run is done still."""
+    """Commands that have run still count as done."""
     tree.file("other")
     words = tuple(str(tree.etc) if word == "/nowhere" else word for word in words)
     with Agent(tree):
@@ -302,7 +302,7 @@ def test_a_run_of_other_states_makes_the_agent_forget_nothing(tree, words):
 
 
 def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_path):
-    """It works without a memory; the agent owes nothing for it."""
+    """The run has no journal, and the agent has nothing to deliver for it."""
     other = tmp_path / "other"
     other.mkdir(mode=0o755)
     (other / "a.sls").write_text(
@@ -315,8 +315,8 @@ def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_pat
         assert journal.owed() == []
 
 
-def test_the_memory_of_older_one_shot_runs_is_taken_over(tree):
-    """What they owe is delivered, and their file is gone."""
+def test_the_journal_of_older_one_shot_runs_is_taken_over(tree):
+    """Their pending deliveries are made, and their file is removed."""
     conf, restart = f"file.managed[{tree.host}/conf]", "cmd.wait[restart]"
     state = tree.root / "state"
     state.mkdir(mode=0o700)
@@ -335,13 +335,13 @@ def test_the_memory_of_older_one_shot_runs_is_taken_over(tree):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can take rights away from a file and still be refused nothing")
 def test_plan_writes_nothing_and_needs_no_journal(tree):
-    """There is none yet."""
+    """The state directory does not exist yet, and is not created."""
     tree("plan", check=2)
     assert not (tree.root / "state").exists()
 
 
 class Lender:
-    """An engine that remembers what was lent."""
+    """An engine that records which resources were lent."""
 
     def __init__(self):
         self.lent = []
@@ -370,7 +370,7 @@ WORDS = st.recursive(
     st.binary(max_size=30),
 )
 def test_no_message_of_a_run_breaks_the_agent(messages, noise):
-    """Each is done, or refused in a sentence."""
+    """Each message is carried out, or refused with a sentence."""
 
     async def talk():
         with closing(Journal()) as journal:
@@ -394,8 +394,8 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
     "broken",
     ['["done", "a", "b", NaN]', '["unchanged", "\\ud800"]', "[" * 100_000, "{}", '["close"]', '["_put", "intent"]'],
 )
-async def test_what_the_journal_could_not_write_down_is_refused(broken):
-    """It would keep all else from being written."""
+async def test_a_message_that_the_journal_could_not_store_is_refused(broken):
+    """It would block all later writes of the journal."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
         JournalSession(journal, Lender(), Peer(7, 0)).take(broken.encode(), lambda _: None)
 
@@ -419,14 +419,14 @@ async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch
 
 
 async def connected():
-    """A line to an agent that says nothing by itself, with what ends both sides."""
+    """Return a connection to an agent, its writer, and the socket of the agent, which the test drives."""
     ours, theirs = socket.socketpair()
     streams = await asyncio.open_unix_connection(sock=ours)
     return remote.AgentConnection(*streams), streams[1], theirs
 
 
-async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(monkeypatch):
-    """`plan` reads the file then, and `apply` says so and changes nothing."""
+async def test_the_wait_for_an_agent_that_does_not_answer_ends(monkeypatch):
+    """After that, `plan` reads the file of the journal, and `apply` reports it and changes nothing."""
     monkeypatch.setattr(remote, "ANSWER", 0.05)
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent has not answered"):
@@ -435,7 +435,7 @@ async def test_an_agent_that_does_not_answer_is_not_waited_for_for_ever(monkeypa
 
 
 async def test_an_intent_that_is_too_long_for_a_message_is_refused():
-    """The agent would never hear of it, so nobody waits for its answer; shorter ones are asked as ever."""
+    """It is not sent, and the run does not wait for an answer. Shorter intents are still sent."""
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs):
         async with asyncio.timeout(10):
@@ -452,7 +452,7 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
 
 
 @pytest.mark.parametrize("reports", [False, True], ids=["older", "this version"])
-async def test_only_an_agent_that_asks_for_it_is_told_of_each_change(reports):
+async def test_changes_are_reported_only_to_an_agent_that_asks_for_them(reports):
     """An older agent, before an upgrade, would not understand the message."""
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs):

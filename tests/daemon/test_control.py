@@ -33,7 +33,7 @@ from holdfast.resources.secrets import MASK, Redactor
 
 
 class Agent:
-    """The parts of an agent that remembers what it was asked to do."""
+    """The parts of an agent. It records what it was asked to do."""
 
     paused = False
 
@@ -72,7 +72,7 @@ class Agent:
 
 @pytest.fixture
 def logs(tmp_path):
-    """A log whose lines go to a file."""
+    """Yield a log that writes to a file."""
     with (tmp_path / "log").open("wb") as file:
         log = Logs(LogSettings(format="console"), file.fileno())
         yield log
@@ -82,14 +82,14 @@ def logs(tmp_path):
 
 @pytest.fixture
 def short():
-    """A directory with a short path, wherever the tests run: that of a socket may have 107 bytes."""
+    """Yield a directory with a short path, because the path of a socket has at most 107 bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp") as directory:
         yield Path(directory)
 
 
 @pytest.fixture
 async def control(short, logs):
-    """A server with a remembering agent."""
+    """Yield the path of a server, and its agent."""
     agent, path = Agent(logs), short / "run/control.sock"
     server = ControlServer(path, agent)
     await server.start()
@@ -98,18 +98,18 @@ async def control(short, logs):
 
 
 async def asked(path, request):
-    """Ask from a thread, as another process would."""
+    """Send a request from a thread, and return the data of the response."""
     return await asyncio.to_thread(ask, path, request)
 
 
 async def until(condition):
-    """Let the loop turn until something holds."""
+    """Let other tasks run until the condition holds."""
     while not condition():
         await asyncio.sleep(0)
 
 
 async def raw(path, data):
-    """Send bytes and return all that comes back."""
+    """Send bytes, and return the complete response."""
     reader, writer = await asyncio.open_unix_connection(str(path))
     writer.write(data)
     writer.write_eof()
@@ -118,8 +118,8 @@ async def raw(path, data):
     return answer
 
 
-async def test_verbs(control):
-    """Each verb reaches the agent, and its data come back."""
+async def test_each_request_reaches_its_part_of_the_agent(control):
+    """The values of its fields arrive, and the data of the answer come back."""
     path, agent = control
 
     assert (await asked(path, Status()))["resources"][0]["identity"] == "file.managed[x]"
@@ -133,8 +133,8 @@ async def test_verbs(control):
 
 @pytest.mark.parametrize("size", [0, 1, answers.ROWS, 3 * answers.ROWS + 1])
 @pytest.mark.parametrize("head", [{}, {"status": "converged"}])
-async def test_rows_arrive_whole_and_covered(control, logs, size, head):
-    """Whatever their number, and wherever in them a secret stands."""
+async def test_all_rows_arrive_with_secrets_redacted(control, logs, size, head):
+    """The response is sent in slices; their borders depend on the number of rows."""
     path, agent = control
     logs.redactor = Redactor({"password": "opensesame"})
     agent.with_rows = lambda _most: {
@@ -172,8 +172,8 @@ async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
     assert max(made.values()) <= answers.ROWS
 
 
-async def test_the_agent_can_say_no(control):
-    """A refusal is an error with the agent's own words."""
+async def test_a_refusal_of_the_agent_is_an_error(control):
+    """The error has the text of the agent."""
     with pytest.raises(ControlError, match=r"cannot trigger cmd.run\[y\]"):
         await asked(control[0], Trigger("cmd.run[y]"))
 
@@ -200,8 +200,8 @@ async def test_the_agent_can_say_no(control):
         *("no text", "empty", "nothing", "wrong type", "unknown field", "too long"),
     ],
 )
-async def test_garbage_is_refused_with_a_word(control, logs, data):
-    """Whatever is sent, there is one clear answer, nothing in the log, and the server lives on."""
+async def test_an_invalid_request_is_refused_with_a_sentence(control, logs, data):
+    """The client gets one clear error, nothing is logged, and the server answers the next request."""
     answer = json.loads(await raw(control[0], data))
 
     assert answer["ok"] is False
@@ -210,14 +210,14 @@ async def test_garbage_is_refused_with_a_word(control, logs, data):
     assert list(logs.buffer) == []
 
 
-async def test_the_socket_is_private(control):
-    """Nobody else can even connect."""
+async def test_the_socket_has_mode_0600(control):
+    """Other users cannot connect."""
     assert stat.S_IMODE(control[0].stat().st_mode) == 0o600
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 async def test_peer_credentials_are_checked(control):
-    """A stranger who gets at the socket in spite of its mode is refused."""
+    """Another user who can connect in spite of the mode is refused."""
     path = control[0]
     path.chmod(0o666)
     for directory in path.parents[:2]:
@@ -255,8 +255,8 @@ async def test_a_stale_socket_is_replaced(short, logs):
     assert not path.exists()
 
 
-async def test_what_is_no_socket_is_not_replaced(tmp_path, logs):
-    """A setting that names a file by mistake does not cost that file."""
+async def test_a_file_that_is_not_a_socket_is_not_replaced(tmp_path, logs):
+    """A setting may name a file by mistake. The file is kept."""
     precious = tmp_path / "precious"
     precious.write_text("mine")
     with pytest.raises(OSError, match="in use"):
@@ -265,7 +265,7 @@ async def test_what_is_no_socket_is_not_replaced(tmp_path, logs):
 
 
 async def test_a_long_path_works(tmp_path, logs):
-    """A deep private directory is no obstacle, though socket addresses are short."""
+    """The path of the socket may be longer than a socket address."""
     path = tmp_path / ("d" * 120) / "control.sock"
     server = ControlServer(path, Agent(logs))
     await server.start()
@@ -273,14 +273,14 @@ async def test_a_long_path_works(tmp_path, logs):
     await server.stop()
 
 
-async def test_nobody_listens(tmp_path):
-    """The error says what to look at."""
+async def test_without_an_agent_the_error_says_what_to_check(tmp_path):
+    """It names the options that select the agent."""
     with pytest.raises(ControlError, match="is it running, with this --config and --state-dir"):
         await asked(tmp_path / "none.sock", Status())
 
 
-async def test_log_sends_the_past(control):
-    """Without follow: the last lines, and the end."""
+async def test_log_sends_past_lines(control):
+    """Without `follow`, the response ends after the last lines."""
     for number in range(5):
         structlog.get_logger("x").info("line", number=number)
 
@@ -291,7 +291,7 @@ async def test_log_sends_the_past(control):
 
 
 async def test_log_follows(control, logs):
-    """Each new line arrives as it is written, until the client goes."""
+    """Each new line arrives as it is written, until the client disconnects."""
     seen, first = [], threading.Event()
 
     def read():
@@ -314,7 +314,7 @@ async def test_log_follows(control, logs):
 
 
 async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
-    """A client that does not read costs a bounded queue; then it is let go, with a word."""
+    """At most `QUEUE` entries wait for a client that does not read. Then the client is disconnected with an error."""
     monkeypatch.setattr(log_stream, "QUEUE", 10)
     reader, writer = await asyncio.open_unix_connection(str(control[0]))
     writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
@@ -329,8 +329,8 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     assert "cannot keep up" in json.loads(answer.splitlines()[-1])["error"]
 
 
-async def test_stop_lets_go_of_followers(short, logs):
-    """A client that follows does not keep the agent from stopping."""
+async def test_stop_disconnects_clients_that_follow_the_log(short, logs):
+    """The agent stops although a client follows its log."""
     server = ControlServer(short / "s", Agent(logs))
     await server.start()
     reader, writer = await asyncio.open_unix_connection(str(short / "s"))
@@ -343,8 +343,8 @@ async def test_stop_lets_go_of_followers(short, logs):
 
 
 @pytest.mark.parametrize("answer", [b"hello\n", b"[1]\n", b"\xff\n", b"[" * 50_000 + b"\n", b"5\n"])
-async def test_client_says_that_what_answers_is_no_agent(short, answer):
-    """Something else may listen there, or an agent of another time."""
+async def test_a_client_reports_an_answer_that_it_does_not_understand(short, answer):
+    """Another program may listen there, or an agent of another version."""
 
     async def serve(reader, writer):
         await reader.readline()
@@ -370,8 +370,8 @@ LINES = st.one_of(
 
 
 @given(LINES)
-def test_line_is_a_request_or_refused_in_words_that_can_be_sent(line):
-    """Nothing else comes of it, whatever it is."""
+def test_any_line_is_a_request_or_refused_with_a_text_that_can_be_sent(line):
+    """No other exception is raised, and the text names no internals."""
     said = ""
     try:
         assert decode_request(line).verb in requests()

@@ -13,7 +13,7 @@ from holdfast import Context, Delta, Permanent, Resource, Watch
 
 
 class Lamp(Resource, kind="lamp.on"):
-    """The name is the file."""
+    """The name is the path of the file."""
 
     async def probe(self, ctx: Context) -> dict[str, object]:
         return {}
@@ -33,12 +33,12 @@ class Lamp(Resource, kind="lamp.on"):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A configuration without states."""
+    """Return a configuration without states."""
     return Tree(tmp_path)
 
 
 def converged(tree, agent, *, yes):
-    """Wait until exit code, JSON and metric say so."""
+    """Wait until exit code, JSON and metric agree."""
 
     def said():
         status = tree("status", "--format", "json")
@@ -68,8 +68,8 @@ def test_an_agent_in_noop_is_an_audit_that_can_be_monitored(tree, where):
         assert (tree.host / "motd").read_text() == "defaced\n"
 
 
-def test_a_broken_watch_is_told_everywhere_until_it_works_again(tree):
-    """In status, health, metrics and `why`; the host has not converged."""
+def test_a_broken_watch_is_reported_everywhere_until_it_works_again(tree):
+    """Status, health, metrics and `why` report it, and the host has not converged."""
     (tree.etc / "resources").mkdir(mode=0o755)
     (tree.etc / "resources" / "lamp.py").write_text(KIND)
     (tree.etc / "resources" / "lamp.py").chmod(0o644)

@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.states.errors import CompileError
+from holdfast_process import Agent, Tree
 
 
 @pytest.mark.parametrize(
@@ -24,3 +25,36 @@ def test_file_that_cannot_be_loaded_is_a_problem_at_its_line(tmp_path, text, lin
     (problem,) = caught.value.problems
     assert (problem.code, problem.location.line) == ("kind-broken", line)
     assert told in problem.message
+
+
+def test_a_bug_of_the_agent_does_not_end_it(tmp_path):
+    """The error is a problem of the configuration, with a traceback in the log; the next states are applied."""
+    tree = Tree(tmp_path)
+    (tree.etc / "resources").mkdir(mode=0o755)
+    (tree.etc / "resources/bug.py").write_text(BUG)
+    tree.sls("a", "a: test.nop\n")
+    agent = Agent(tree)
+    try:
+        agent.wait_log("cannot apply the states: ZeroDivisionError: a bug")
+        agent.wait_log("or a bug in Holdfast")
+        assert "Traceback" in agent.log
+        tree.sls("a", "b: test.nop\n")
+        agent.wait(lambda: tree("status").returncode == 0, "the next states")
+    finally:
+        agent.process.kill()
+        agent.process.wait()
+
+
+BUG = """
+from holdfast.agent.engine.engine import Engine
+
+swap = Engine.swap
+
+
+async def fail_once(*args, **more):
+    Engine.swap = swap
+    raise ZeroDivisionError("a bug")
+
+
+Engine.swap = fail_once
+"""

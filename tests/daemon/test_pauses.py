@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -12,15 +14,15 @@ from holdfast_process import Agent, Tree
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A configuration of two files."""
+    """Return states of two files."""
     tree = Tree(tmp_path)
     for name in ("motd", "issue"):
         tree.file(name)
     return tree
 
 
-def test_a_pause_that_was_answered_outlives_the_agent(tree: Tree) -> None:
-    """Killed at once after the answer; status, why, health, metrics and the log say until when, and why.
+def test_a_confirmed_pause_survives_the_agent(tree: Tree) -> None:
+    """The agent is killed right after its answer. Later, status, why, health, metrics and log show end and reason.
 
     Costs two starts of an agent.
     """
@@ -80,6 +82,22 @@ def test_resources_are_paused_by_name_and_by_pattern(tree: Tree) -> None:
 
 
 @pytest.mark.parametrize("span", ["2 hours", "0s", "-5m", "h", "1e9", "9999w"])
-def test_a_span_that_is_none_is_refused(tree: Tree, span: str) -> None:
-    """Before any agent is asked, but for one that has no end."""
+def test_an_invalid_span_of_time_is_refused(tree: Tree, span: str) -> None:
+    """The command line refuses it before it asks an agent."""
     assert tree("pause", "--for", span, check=64).stderr
+
+
+def test_a_pause_that_cannot_be_written_down_is_in_force_with_a_warning(tree: Tree) -> None:
+    """The journal is locked by another process: `pause` and `resume` have their effect, and say what a restart does.
+
+    Takes seconds: the agent waits for the lock.
+    """
+    with Agent(tree), closing(sqlite3.connect(tree.root / "state/journal.db", isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        said = tree("pause", check=1).stderr
+        assert "it is paused, but a restart would end the pause: cannot write the journal: " in said
+        assert tree.json("status")["paused"] is True
+        said = tree("resume", check=1).stderr
+        assert "it is resumed, but paused again after a restart: cannot write the journal: " in said
+        assert tree.json("status")["paused"] is False
+        other.execute("rollback")

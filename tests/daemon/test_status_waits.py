@@ -16,7 +16,7 @@ from holdfast_process import COMMAND, Agent, Tree, environment
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A configuration of one command that lasts until it is let go."""
+    """Return states of one command, which runs until the file `go` exists."""
     tree = Tree(tmp_path)
     tree.sls(
         "slow", "slow:\n  cmd.run:\n    - name: while [ ! -e HOST/go ]; do sleep 0.02; done\n    - creates: HOST/go\n"
@@ -25,13 +25,13 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def sockets(agent: Agent) -> int:
-    """How many sockets the agent has open."""
+    """Return how many sockets the agent has open."""
     links = Path(f"/proc/{agent.process.pid}/fd").iterdir()
     return sum(link.is_symlink() and str(link.readlink()).startswith("socket:") for link in links)
 
 
-def test_it_ends_with_the_pass(tree: Tree) -> None:
-    """0 when the host has converged, and not before; 4 when it is out of time.
+def test_the_wait_ends_when_the_host_has_converged(tree: Tree) -> None:
+    """The exit code is 0 when the host has converged, and 4 when the time is over before.
 
     Costs the second that it waits in vain.
     """
@@ -117,7 +117,7 @@ def test_an_agent_that_goes_away_during_the_wait_is_waited_for(tree: Tree) -> No
 def test_no_agent_at_all_is_waited_for_only_for_a_while(
     tree: Tree, timeout: float | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Until the timeout; without one, for the time in which systemd would have started it."""
+    """The wait ends with the timeout, or after the time that systemd needs to start an agent."""
     monkeypatch.setattr(status, "RETURN", 0.3)
     began = time.monotonic()
     with pytest.raises(ControlError, match="none listens"):
@@ -126,7 +126,7 @@ def test_no_agent_at_all_is_waited_for_only_for_a_while(
 
 
 def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
-    """Something failed, or is paused without an end, or the states do not compile: 1, at once."""
+    """Something has failed, is paused without an end, or the states do not compile: the exit code is 1, at once."""
     (tree.host / "go").touch()
     tree.sls("bad", "bad:\n  file.managed:\n    - name: HOST/none/bad\n")
     with Agent(tree):
@@ -150,5 +150,5 @@ def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
 
 
 def test_a_timeout_without_a_wait_is_refused(tree: Tree) -> None:
-    """It would say nothing."""
+    """It would have no effect."""
     assert "--timeout goes with --wait" in tree("status", "--timeout", "5", check=64).stderr
