@@ -9,6 +9,7 @@ from typing import Any
 
 from holdfast.agent.widths import flow
 from holdfast.resources import visible
+from holdfast.resources.effects import FORMS
 from holdfast.resources.visible import clean, escaped
 
 LogEntry = MutableMapping[str, Any]
@@ -30,16 +31,8 @@ _COLOURS = {
     "failed": "1;31",
     "still": "31",
     "not": "1;31",
+    **{forms.past: "33" for forms in FORMS.values()},
     "repaired": "1;33",
-    "created": "33",
-    "changed": "33",
-    "removed": "33",
-    "installed": "33",
-    "linked": "33",
-    "started": "33",
-    "stopped": "33",
-    "enabled": "33",
-    "ran": "33",
     "refreshed": "36",
     "would": "35",
 }

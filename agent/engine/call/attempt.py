@@ -191,34 +191,37 @@ def _outcome(
     refreshed: bool = False,
     failure: Failure | None = None,
 ) -> Outcome:
-    report = job.ctx.report
-    changes, text, diff, effect = report.changes, comment or report.comment, report.diff, report.effect
-    if comment and report.comment and comment != report.comment:
-        text = f"{comment}; {report.comment}" if report.changes else comment
-    if job.call.meta.no_log:
-        changes, text, diff = dict.fromkeys(changes, MASK), MASK, ""
-        effect = effect and Effect(effect.verbs, MASK)
-    elif changes or diff or result is not True:
-        changes, text, diff = job.ctx.redacted((changes, text, diff))
-        effect = effect and Effect(effect.verbs, *job.ctx.redacted(effect[1:]))
-    else:
-        effect = None  # nothing was done
+    report = _without_secrets(job, result, comment)
     return Outcome(
         job.call.identity,
         job.call.position,
         result=result,
-        changes=changes or NO_CHANGES,
-        comment=text,
-        diff=diff,
-        effect=effect,
+        changes=report.changes or NO_CHANGES,
+        comment=report.comment,
+        diff=report.diff,
+        effect=report.effect,
         duration=_since(clock),
         cause=job.cause,
         attempts=clock.attempt,
         refreshed=refreshed,
-        touched=report.touched and result is False,
+        touched=job.ctx.report.touched and result is False,
         started=clock.started,
         failure=failure,
     )
+
+
+def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Report:
+    """Return what the run says, without secrets; `comment` is the error, if there is one."""
+    report = job.ctx.report
+    changes, text, effect = report.changes, comment or report.comment, report.effect
+    if comment and changes and report.comment not in ("", comment):
+        text = f"{comment}; {report.comment}"
+    if job.call.meta.no_log:
+        return Report(dict.fromkeys(changes, MASK), MASK, effect=effect and Effect(effect.verbs, MASK))
+    if not changes and not report.diff and result is True:
+        return Report(comment=text)  # nothing was done
+    changes, text, diff = job.ctx.redacted((changes, text, report.diff))
+    return Report(changes, text, diff, effect and Effect(effect.verbs, *job.ctx.redacted(effect[1:])))
 
 
 def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:

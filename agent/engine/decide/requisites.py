@@ -50,17 +50,21 @@ Word = Literal["requisite_failed", "onfail", "onchanges", "prereq", "met", "refr
 def word(kind: RequisiteKind, up: Upstream) -> Word | None:
     """Return the word of one target for one kind of requisite; None if it contributes nothing."""
     failed = up.outcome is not None and up.outcome.result is False
-    met: Word | None = "met" if up.outcome is None or up.outcome.reason not in NOT_RUN else None
     match kind.gates:
         case "failure":
-            return met if up.failed else "onfail"
+            return _met(up) if up.failed else "onfail"
         case "change":
             return "changed" if up.changed and not failed else "onchanges"
         case _ if failed:
             return "requisite_failed"
         case "need":
             return "prereq" if up.outcome is None or up.outcome.result else "needed"
-    return "refresh" if kind.refreshes and up.changed else met
+    return "refresh" if kind.refreshes and up.changed else _met(up)
+
+
+def _met(up: Upstream) -> Literal["met"] | None:
+    """Return the word of a target that meets a requisite; None if the target did not run for want of a reason."""
+    return "met" if up.outcome is None or up.outcome.reason not in NOT_RUN else None
 
 
 def unite(kind: RequisiteKind, targets: Iterable[Upstream]) -> set[Word | None]:
