@@ -118,7 +118,7 @@ class _Search:
                 self.offers[uid] = sorted({*self.offers.get(uid, ()), *owners})
 
     def run(self) -> Automatic:
-        """Find all edges."""
+        """Find all edges. One loop on purpose: it runs for each dependency of each of maybe 50 000 resources."""
         edges: dict[int, tuple[int, ...]] = {}
         dropped: list[Dropped] = []
         paths, offers = self.paths, self.offers
