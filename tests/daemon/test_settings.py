@@ -16,7 +16,7 @@ from holdfast.agent.paths import STATE_DIR, default_socket, socket_of
 from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.states.errors import CompileError
 from holdfast_process import Tree, holdfast
-from tree_fuzz import mutate
+from tree_mutations import mutate
 
 SHIPPED = Path(inspect.getfile(settings)).parents[1] / "config/agent.yaml"
 

@@ -17,7 +17,8 @@ import time
 import traceback
 from pathlib import Path
 
-from tree_fuzz import Bench, TooSlow, Tree, corpus, mutate, shrink
+from tree_fuzz import Bench, TooSlow, shrink
+from tree_mutations import Tree, corpus, mutate
 
 KINDS = Path(__file__).parents[1] / "states" / "conftest.py"
 MEMORY = 2 << 30

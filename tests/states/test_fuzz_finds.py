@@ -7,7 +7,8 @@ import random
 import pytest
 
 from holdfast.states.errors import CompileError
-from tree_fuzz import Bench, corpus, mutate
+from tree_fuzz import Bench
+from tree_mutations import corpus, mutate
 
 HUGE = "0x" + "f" * 5000
 ARGUMENT = "a:\n  lamp.lit:\n    - "
