@@ -10,17 +10,7 @@ import pytest
 
 from engine_bench import Bench, compilation, ended, state, use
 from holdfast import Permanent, Temporary
-from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Ran
-
-
-async def running(bench: Bench, *states: tuple, **options: object) -> Engine:
-    """An engine that has converged on these states."""
-    engine = bench.engine(**options)
-    await engine.swap(compilation(*states), "start")
-    await engine.settle()
-    bench.forget()
-    return engine
 
 
 async def test_drift_is_repaired_and_nothing_else_is_checked(bench: Bench) -> None:

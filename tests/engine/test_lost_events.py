@@ -5,14 +5,13 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
 
 from engine_bench import Bench, compilation, ended, state
 from fake_machine import FakeContext, Machine, Setting
 from holdfast import Context, Permanent, Refreshable, Resource, Temporary, Watch
-from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Notice, Ran
 from power import DurableBench
 
@@ -82,15 +81,6 @@ class NeverArmed(Resource, kind="zsetting.neverarmed"):
         """Hang."""
         await asyncio.Event().wait()
         yield None
-
-
-async def running(bench: Bench, *states: tuple, **options: Any) -> Engine:
-    """An engine that has converged on these states."""
-    engine = bench.engine(**options)
-    await engine.swap(compilation(*states), "start")
-    await engine.settle()
-    bench.forget()
-    return engine
 
 
 async def test_a_refresh_during_a_rate_limit_runs_when_the_limit_ends(bench: Bench) -> None:
