@@ -24,10 +24,10 @@ def tree(tmp_path: Path) -> Tree:
     return tree
 
 
-def sockets(agent: Agent) -> int:
-    """Return how many sockets the agent has open."""
-    links = Path(f"/proc/{agent.process.pid}/fd").iterdir()
-    return sum(link.is_symlink() and str(link.readlink()).startswith("socket:") for link in links)
+def clients(tree: Tree) -> int:
+    """Return how many clients are connected to the agent: the kernel lists its listening socket and one for each."""
+    path = f" {tree.root}/state/control.sock"
+    return sum(line.endswith(path) for line in Path("/proc/net/unix").read_text().splitlines()) - 1
 
 
 def test_the_wait_ends_when_the_host_has_converged(tree: Tree) -> None:
@@ -96,14 +96,14 @@ def test_an_agent_that_goes_away_during_the_wait_is_waited_for(tree: Tree) -> No
     first = Agent(tree)
     try:
         first.wait(lambda: tree("status").returncode == 1, "the agent")
-        before = sockets(first)
+        first.wait(lambda: clients(tree) == 0, "the end of the other requests")
         waiting = subprocess.Popen(
             [*COMMAND, "status", "--wait", "--config", str(tree.config)],
             env=environment(),
             stdout=subprocess.PIPE,
             text=True,
         )
-        first.wait(lambda: sockets(first) > before, "the client")
+        first.wait(lambda: clients(tree) == 1, "the client")
     finally:
         first.process.kill()
         first.process.wait()
