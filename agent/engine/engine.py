@@ -9,7 +9,7 @@ The engine opens no log and no files of its own: the constructor receives all it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 from holdfast.agent.engine.deliver.journal import Journal
@@ -17,6 +17,7 @@ from holdfast.agent.engine.deliver.obstacles import Ask, nothing
 from holdfast.agent.engine.inspect.status import View, gone, rows
 from holdfast.agent.engine.model.events import Cause, Event, PassRecord, Pause
 from holdfast.agent.engine.model.options import EngineOptions
+from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.parts import Host, Parts
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.pauses import Pauses
@@ -181,22 +182,18 @@ class Engine:
 
         Some resource has failed or differs, nothing runs, and nothing waits for a retry or for the end of a pause.
         """
+        timed = [each for each in self.pauses if each.until is not None]
         if self.paused or self.going_down:
-            return (
-                not any(each.until is not None for each in self.pauses if not each.pattern)
-                and not self._scheduler.workers.at_work
-            )
-        timed = any(each.until is not None for each in self.pauses)
+            return all(each.pattern for each in timed) and not self._scheduler.workers.at_work
         wrong = {*self._outcomes.failing, *self._outcomes.differing}
         if timed and all(vertex.paused for vertex in wrong):
             return False
-        waits = (
-            self._passes.running
-            or self._parts.watches.unwatched
-            or self._parts.events.held
-            or any(vertex.timer is not None for vertex in wrong)
-        )
-        return bool(wrong) and not waits
+        return bool(wrong) and not self._waits_for(wrong)
+
+    def _waits_for(self, vertices: Iterable[Vertex]) -> bool:
+        """Return whether a pass is running, or a watch, a delayed check or a timer of these vertices is to come."""
+        waits = self._passes.running or self._parts.watches.unwatched or self._parts.events.held
+        return bool(waits) or any(vertex.timer is not None for vertex in vertices)
 
     @property
     def view(self) -> View:

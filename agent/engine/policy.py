@@ -37,7 +37,8 @@ class Policy:
 
     def marks(self, vertex: Vertex) -> bool:
         """Return whether events may make a vertex dirty."""
-        return not (self.stopped or self.gave_up or vertex.queue.removed) and self.selects(vertex)
+        selected = self.only is None or vertex.identity in self.only
+        return selected and not (self.stopped or self.gave_up or vertex.queue.removed)
 
     def selects(self, vertex: Vertex) -> bool:
         """Return whether a vertex may run at all."""

@@ -7,6 +7,7 @@ from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.autoedges import NOTHING
 from holdfast.agent.engine.model.connect import connect, exchange, install, same_shape, tied_alike
@@ -133,10 +134,7 @@ class Swaps:
         old = self.graph.by_identity.get(call.identity)
         if old is None or old.call is call:
             return old
-        try:
-            same = old.resource is call.resource or old.resource.cmp(call.resource) is None
-        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then the resource is replaced
-            same = False
+        same = kinds.same(old.resource, call.resource)
         same = same and (old.call.superseded is None) is (call.superseded is None)
         return old if same and (old.call.meta is call.meta or old.call.meta == call.meta) else None
 
@@ -156,7 +154,8 @@ class Swaps:
         self._sequence_uids |= busy
         things = frozenset().union(*busy.values())
         return [
-            None if vertex and things and not things.isdisjoint(vertex.resource.uids()) else vertex for vertex in found
+            None if vertex and things and not things.isdisjoint(kinds.uids(vertex.resource)) else vertex
+            for vertex in found
         ]
 
     def _to_remember(self, calls: Sequence[Call]) -> Steps[dict[str, str] | None]:
@@ -251,7 +250,9 @@ class Swaps:
     def _succeeds(self, new: Vertex, old: Vertex) -> bool:
         """Return whether `new` replaces `old`: the same state, its reversal, or one of the same thing or sequence."""
         same = old.identity in (new.identity, self._parts.reversals.undone_by(new))
-        return same or not {*old.resource.uids(), *self._sequence_uids.get(old, ())}.isdisjoint(new.resource.uids())
+        return same or not {*kinds.uids(old.resource), *self._sequence_uids.get(old, ())}.isdisjoint(
+            kinds.uids(new.resource)
+        )
 
     def left(self, vertex: Vertex) -> None:
         """Handle the end of the last task of a vertex that has left the graph.

@@ -11,6 +11,9 @@ import pytest
 from engine_bench import Bench, compilation, state
 from fake_machine import Bundled, Machine, Placed, Setting
 from holdfast import Backed
+from holdfast.agent.engine import kinds
+from holdfast.resources.meta import Meta
+from holdfast.resources.traits import Reactive
 
 
 def err(*_: Any) -> NoReturn:
@@ -86,3 +89,30 @@ async def test_the_absence_of_automatic_edges_is_reported(bench: Bench) -> None:
     async with bench.running(state("x", "zneeds.present")):
         (notice,) = bench.notices("edges-unknown")
         assert notice.text.endswith("RuntimeError: a mistake")
+
+
+class Mute(Placed, Bundled, kind="zmute.present"):
+    """Raises in every question."""
+
+    uids = touches = action = cmp = group = offers = dependencies = err
+
+
+def test_the_answer_of_a_kind_that_raises_is_that_of_a_plain_kind() -> None:
+    """The engine asks such questions during swaps and outside of runs, where an exception would stop it."""
+    one, other = (Mute.declare("x", value=value) for value in ("one", "two"))
+
+    assert (kinds.uids(one), kinds.touches(one), kinds.offers(one), kinds.dependencies(one)) == ((), (), (), ())
+    assert (kinds.action(one), kinds.same(one, other), kinds.same(one, one)) == (False, False, True)
+    assert kinds.group(one, Meta()) is None
+
+
+def test_a_reactive_kind_that_raises_is_watched() -> None:
+    """Then its watch fails with the reason, and the resource counts as not watched."""
+
+    class Deaf(Reactive):
+        """Raises when it is asked what it watches."""
+
+        reaction = ()
+        reacts = err
+
+    assert kinds.reacts(Deaf())

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 from types import MappingProxyType
 from typing import NamedTuple
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.call import guards
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcome, Reason, Rest
@@ -232,7 +233,7 @@ def _failed(job: Job, clock: Clock, error: HoldfastError | OSError) -> Outcome:
     why = describe_os_error(error) if isinstance(error, OSError) else str(error)
     if isinstance(error, Temporary):
         # A command that timed out is run again only by `retry`.
-        command = isinstance(error, Overdue) and job.call.resource.action()
+        command = isinstance(error, Overdue) and kinds.action(job.call.resource)
         return _outcome(job, clock, result=False, comment=why, failure=Failure(not command, error.delay))
     if job.unsure and not isinstance(error, Final):
         job.ctx.report = Report()

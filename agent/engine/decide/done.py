@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import time
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.decide.requisites import Decision
 from holdfast.agent.engine.deliver.deliveries import incoming
 from holdfast.agent.engine.deliver.journal import Journal
@@ -50,23 +51,25 @@ class Done:
         """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
         if not self._policy.daemon or not is_action(vertex) or vertex.queue.force_next or vertex.run.forced:
             return None
-        if decision.delivered and not (
-            vertex.last.satisfied_prereqs and vertex.last.satisfied_prereqs == wanted(vertex)
-        ):
-            return None
-        if any(
-            self._journal.pending(edge) for edge, _ in incoming(vertex) if edge[2] not in LISTENING
-        ) or self._transfers.changed(vertex):
+        if self._has_reason(vertex, decision):
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
-        if (
-            at is None
-            or _overdue(vertex, at)
-            or self._transfers.owes(vertex)
-            or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
-        ):
+        if at is None or _overdue(vertex, at):
             return None
         return Outcome.skipped(vertex, "action", f"already done at {_when(at)}", vertex.queue.cause)
+
+    def _has_reason(self, vertex: Vertex, decision: Decision) -> bool:
+        """Return whether a target, a value or the start of the agent is a reason to run an action again."""
+        satisfied = vertex.last.satisfied_prereqs
+        if decision.delivered and not (satisfied and satisfied == wanted(vertex)):
+            return True
+        edges = (edge for edge, _ in incoming(vertex) if edge[2] not in LISTENING)
+        return (
+            any(map(self._journal.pending, edges))
+            or self._transfers.changed(vertex)
+            or self._transfers.owes(vertex)
+            or (vertex.call.meta.rerun == "start" and vertex.last.outcome is None)
+        )
 
     def to_act(self, vertex: Vertex) -> bool:
         """Return whether a superseded vertex has not run yet for this version of its sequence."""
@@ -90,7 +93,7 @@ class Done:
 def is_action(vertex: Vertex) -> bool:
     """Return whether a vertex cannot tell if it is needed: its kind is an action, and it has no guard."""
     meta = vertex.call.meta
-    return vertex.resource.action() and meta.onlyif is None and meta.unless is None and not meta.creates
+    return kinds.action(vertex.resource) and meta.onlyif is None and meta.unless is None and not meta.creates
 
 
 def once(vertex: Vertex) -> bool:

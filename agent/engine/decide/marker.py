@@ -48,7 +48,8 @@ class Marker:
         stack = [vertex]
         while stack:
             vertex = stack.pop()
-            stack.extend(owner for owner in self._owners_to_mark(vertex) if owner is not by)
+            if vertex.links.prereq_owners or vertex.probe.result:
+                stack.extend(owner for owner in self._owners_to_mark(vertex) if owner is not by)
             queue = vertex.queue
             if queue.dirty and not queue.listening and vertex.run.rest and cause not in ROUTINE:
                 self._timers.clear(vertex)  # after this event the next attempt may succeed

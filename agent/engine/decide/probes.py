@@ -46,17 +46,20 @@ class Prober:
             for target in _targets(vertex):
                 if result := _kept(target) or await self._probe_once(target, probes):
                     probes[target] = result
-            if vertex.links.requisites is requisites and not any(
-                _stale(target, result) for target, result in probes.items()
-            ):
+            stale = any(_stale(target, result) for target, result in probes.items())
+            if vertex.links.requisites is requisites and not stale:
                 break
         for target, result in probes.items():
-            # Under noop, a target with `would_change` is already known to differ.
-            if result.outcome.result is not True and not target.queue.dirty and not target.last.would_change:
-                self._marker.mark(target, "drift", by=vertex)
-            if target.queue.dirty:
-                target.probe = target.probe._replace(result=result._replace(marks=target.queue.generation))
+            self._note(target, result, vertex)
         return probes
+
+    def _note(self, target: Vertex, result: ProbeResult, vertex: Vertex) -> None:
+        """Make a target dirty that is not as declared; keep the result of its probe while it is dirty."""
+        # Under noop, a target with `would_change` is already known to differ.
+        if result.outcome.result is not True and not target.queue.dirty and not target.last.would_change:
+            self._marker.mark(target, "drift", by=vertex)
+        if target.queue.dirty:
+            target.probe = target.probe._replace(result=result._replace(marks=target.queue.generation))
 
     async def _probe_once(self, target: Vertex, probes: Probes) -> ProbeResult | None:
         """Probe a target, or join its current probe.

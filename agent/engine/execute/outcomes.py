@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.decide import probes
 from holdfast.agent.engine.decide.done import Done
 from holdfast.agent.engine.decide.marker import Marker
@@ -12,7 +13,7 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.execute.reversals import Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import GUARDS, Event, Notice, Outcome
+from holdfast.agent.engine.model.events import GUARDS, Cause, Event, Notice, Outcome
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
@@ -21,7 +22,7 @@ from holdfast.agent.engine.schedule.passes import Passes
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.timers import Timers
 from holdfast.resources.dependencies import BY_NUMBER
-from holdfast.resources.traits import Edgeable, Reactive
+from holdfast.resources.traits import Reactive
 
 
 class Outcomes:
@@ -77,32 +78,38 @@ class Outcomes:
 
         `seen`: the change counts that the run acknowledges if it succeeded.
         """
-        recovered, real = vertex.last.outcome is None or vertex.failed, vertex.run.applying
-        if self._policy.daemon and real and outcome.ran:
+        recovered = vertex.last.outcome is None or vertex.failed
+        if self._policy.daemon and vertex.run.applying and outcome.ran:
             self._rivals.changed(vertex, outcome)
-        newly_failed = outcome.result is False and not vertex.failed
         probes.forget(vertex)
-        would_before = vertex.last.would_change
-        if not outcome.listener:
-            vertex.last.would_change = outcome.ran and outcome.changed and not real
-        if real and outcome.result is not False and outcome.reason != "disabled":
-            self._deliveries.delivered(seen or [], outcome)
-        would = vertex.last.would_change and not would_before
-        notified = (
-            []
-            if outcome.listener
-            else self._deliveries.tell(vertex, outcome, real=real, newly_failed=newly_failed, newly_would=would)
-        )
-        if outcome.ran and outcome.result and real and not outcome.listener:
-            self._done.record(vertex)
-        if outcome.ran and outcome.result and not outcome.listener:
-            notified += self._transfers.publish(vertex)
+        notified = self._deliver(vertex, outcome, seen or [])
         self._record(vertex, outcome)
         for each in notified:
             self._marker.mark(each, "refresh", vertex)
         self._succeed(vertex, outcome)
         self._wake_below(vertex, outcome, recovered=recovered)
         self._later(vertex, outcome)
+
+    def _deliver(self, vertex: Vertex, outcome: Outcome, seen: Seen) -> list[Vertex]:
+        """Acknowledge what the run has handled, and record what it delivers. Returns the vertices to mark."""
+        real, last = vertex.run.applying, vertex.last
+        if real and outcome.result is not False and outcome.reason != "disabled":
+            self._deliveries.delivered(seen, outcome)
+        if outcome.listener:
+            return []
+        would_before, last.would_change = last.would_change, outcome.ran and outcome.changed and not real
+        notified = self._deliveries.tell(
+            vertex,
+            outcome,
+            real=real,
+            newly_failed=outcome.result is False and not vertex.failed,
+            newly_would=last.would_change and not would_before,
+        )
+        if outcome.ran and outcome.result:
+            if real:
+                self._done.record(vertex)
+            notified += self._transfers.publish(vertex)
+        return notified
 
     def record_broken(self, vertex: Vertex, outcome: Outcome) -> None:
         """Record the outcome of a run that raised outside the attempt, and try again later."""
@@ -122,24 +129,30 @@ class Outcomes:
                 self._marker.mark(successor, "refresh", vertex)
 
     def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
-        """Make vertices dirty that failed or were blocked because of this one, if this one is right now."""
-        if recovered and not vertex.failed:
-            for below in vertex.links.downstream:
-                if any(
-                    vertex.identity in found.because
-                    for found in (below.last.outcome, below.probe.result and below.probe.result.outcome)
-                    if found
-                ):
-                    self._marker.mark(below, "recovery", vertex)
-        if not outcome.listener and not vertex.failed and (recovered or (outcome.changed and outcome.result)):
-            for below in vertex.links.downstream:
-                if below.run.rest or (
-                    below.failed and self._policy.daemon and (below.timer or vertex in below.links.auto)
-                ):
-                    self._marker.mark(below, "recovery", vertex)
-        if self._policy.daemon and vertex.run.applying and outcome.changed and outcome.result and not outcome.listener:
-            for below in _users_by_number(vertex):
-                self._marker.mark(below, "refresh", vertex)
+        """Make vertices dirty that failed or were blocked because of this one, if this one is right now.
+
+        `recovered`: it was not right before.
+        """
+        below = vertex.links.downstream
+        if vertex.failed or not below:
+            return
+        repaired = outcome.repaired and not outcome.listener
+        blocked = (each for each in below if _blames(each, vertex)) if recovered else ()
+        self._mark_all(blocked, "recovery", vertex)
+        if repaired or (recovered and not outcome.listener):
+            self._mark_all((each for each in below if self._may_succeed(each, vertex)), "recovery", vertex)
+        if repaired and self._policy.daemon and vertex.run.applying:
+            self._mark_all(_users_by_number(vertex), "refresh", vertex)
+
+    def _mark_all(self, vertices: Iterable[Vertex], cause: Cause, by: Vertex) -> None:
+        for each in vertices:
+            self._marker.mark(each, cause, by)
+
+    def _may_succeed(self, vertex: Vertex, upstream: Vertex) -> bool:
+        """Return whether a vertex has failed and may succeed after a repair of this upstream."""
+        if vertex.run.rest:
+            return True
+        return vertex.failed and self._policy.daemon and bool(vertex.timer or upstream in vertex.links.auto)
 
     def _record(self, vertex: Vertex, outcome: Outcome) -> None:
         kept = outcome.outline() if self._policy.daemon else outcome
@@ -152,9 +165,13 @@ class Outcomes:
         self._classify(vertex, outcome)
         if vertex.run.forced and _still_due(vertex, outcome):
             self._scheduler.force(vertex)
-        if outcome.changed and outcome.result:
+        if outcome.repaired:
             vertex.last.change = kept
         self._passes.add(outcome, kept)
+        self._complete(vertex, outcome)
+
+    def _complete(self, vertex: Vertex, outcome: Outcome) -> None:
+        """End a reversal that is complete, or a one-shot run that gives up after a failure."""
         if outcome.result and vertex.run.applying and self._reversals.holds(vertex):
             self._scheduler.remove([vertex])
         if outcome.result is False and self._policy.fails_hard(vertex):
@@ -195,24 +212,25 @@ class Outcomes:
 
         The time of a failed attempt is kept: events just after it are probably caused by the attempt itself.
         """
-        now, failed = asyncio.get_running_loop().time(), outcome.result is False
-        tried = outcome.ran and (failed or (outcome.changed and outcome.result))
-        if failed and tried:
+        now, failed, options = asyncio.get_running_loop().time(), outcome.result is False, self._policy.options
+        if not outcome.ran or not (failed or outcome.repaired):
+            return
+        if failed:
             limits.failed(vertex, now)
-        if (
-            self._policy.daemon
-            and outcome.cause == "drift"
-            and tried
-            and limits.repaired(vertex, self._policy.options, now)
-        ):
-            many = f"more than {self._policy.options.flap_limit} times"
-            who = self._rivals.advice(vertex, self._scheduler.vertices, now - self._policy.options.flap_window)
-            within = f"repaired {many} in {self._policy.options.flap_window:g} s; {who}"
+        if self._policy.daemon and outcome.cause == "drift" and limits.repaired(vertex, options, now):
+            many = f"more than {options.flap_limit} times"
+            who = self._rivals.advice(vertex, self._scheduler.vertices, now - options.flap_window)
+            within = f"repaired {many} in {options.flap_window:g} s; {who}"
             what = f"failed {many} in a row, each time after an event of its watch" if failed else within
-            text = (
-                f"flapping: {what}. From now on repairs are spaced, up to {self._policy.options.flap_window:g} s apart"
-            )
+            text = f"flapping: {what}. From now on repairs are spaced, up to {options.flap_window:g} s apart"
             self._emit(Notice("error", "flapping", vertex.identity, text))
+
+
+def _blames(vertex: Vertex, upstream: Vertex) -> bool:
+    """Return whether a vertex did not run, or would not run, because of this upstream."""
+    probe = vertex.probe.result
+    outcomes = (vertex.last.outcome, probe.outcome if probe else None)
+    return any(upstream.identity in outcome.because for outcome in outcomes if outcome)
 
 
 def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
@@ -226,13 +244,7 @@ def _still_due(vertex: Vertex, outcome: Outcome) -> bool:
 
 def _users_by_number(vertex: Vertex) -> Iterator[Vertex]:
     """Yield vertices downstream that refer to this one by number, as a file to a user who was created again."""
-    offered = (
-        {uid for uid in vertex.resource.offers() if uid[0] in BY_NUMBER}
-        if isinstance(vertex.resource, Edgeable)
-        else set()
-    )
+    offered = {uid for uid in kinds.offers(vertex.resource) if uid[0] in BY_NUMBER}
     for below in vertex.links.downstream if offered else ():
-        if isinstance(below.resource, Edgeable) and any(
-            (dependency.type, dependency.value) in offered for dependency in below.resource.dependencies()
-        ):
+        if any((each.type, each.value) in offered for each in kinds.dependencies(below.resource)):
             yield below

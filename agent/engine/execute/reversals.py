@@ -18,6 +18,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.tables import Reversal
 from holdfast.agent.engine.model.events import Notice
@@ -85,13 +86,13 @@ class Reversals:
         if not self._journal.reversals:
             return []
         removed = list(self._removed({(call.identity, call.resource.name): call for call in calls}))
-        managers = {uid: call for call in calls for uid in call.resource.uids()} if removed else {}
+        managers = {uid: call for call in calls for uid in kinds.uids(call.resource)} if removed else {}
         undoing: list[Call] = []
         for reversal in reversed(removed):
             resource = self._resource(reversal)
             if resource is None:
                 continue
-            manager = next((managers[uid] for uid in resource.uids() if uid in managers), None)
+            manager = next((managers[uid] for uid in kinds.uids(resource) if uid in managers), None)
             if manager is not None:
                 self._hand_over(reversal, manager)
                 continue

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from heapq import merge
 from itertools import islice
 from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Report
@@ -184,9 +184,7 @@ def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
     named = changes.get("removed")
     removed = frozenset(_paths(named if isinstance(named, list) else [named]))
     own = frozenset([("path", path) for path in (*_paths(changes), *removed)])
-    touched: frozenset[Uid] = frozenset()
-    with suppress(Exception):  # the code of a kind may raise anything
-        own, touched = own.union(vertex.resource.uids()), frozenset(vertex.resource.touches())
+    own, touched = own.union(kinds.uids(vertex.resource)), frozenset(kinds.touches(vertex.resource))
     return Change(vertex.identity, began, asyncio.get_running_loop().time(), own, touched, removed)
 
 

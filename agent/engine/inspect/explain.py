@@ -65,23 +65,7 @@ def explain(vertex: Vertex, view: View) -> dict[str, Any]:
 
 def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     """Return all reasons why a vertex does not run now: first its own, then other vertices."""
-    if vertex.run.obstacle:
-        until = vertex.run.obstacle.until
-        most = "" if until is None else f", at most {until - now:.0f} s more"
-        yield WaitReason("obstacle", f"{vertex.run.obstacle.text}; the resource waits until this ends{most}")
-    elif vertex.run.rest:
-        attempt, attempts, comment, *_ = vertex.run.rest
-        left = vertex.not_before - now
-        when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
-        yield WaitReason("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
-    elif vertex.not_before > now:
-        code = "flapping" if vertex.rate.flapping else "rate-limit"
-        why = (
-            "it flaps: its repairs were undone too often, so they are spaced"
-            if vertex.rate.flapping
-            else "the rate limit is reached"
-        )
-        yield WaitReason(code, f"{why}; {vertex.not_before - now:.1f} s more")
+    yield from _held(vertex, now)
     if vertex in view.unwatched:
         yield WaitReason(
             "watch",
@@ -99,6 +83,26 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     elif not vertex.watching.armed and vertex not in view.unwatched:
         yield WaitReason("watch", "the watch is not armed yet; a resource runs only while it is watched")
     yield from _others(vertex, view)
+
+
+def _held(vertex: Vertex, now: float) -> Iterator[WaitReason]:
+    """Return the reason why a vertex must not start before some time."""
+    if vertex.run.obstacle:
+        until = vertex.run.obstacle.until
+        most = "" if until is None else f", at most {until - now:.0f} s more"
+        yield WaitReason("obstacle", f"{vertex.run.obstacle.text}; the resource waits until this ends{most}")
+    elif vertex.run.rest:
+        attempt, attempts, comment, *_ = vertex.run.rest
+        left = vertex.not_before - now
+        when = f"the next one in {left:.1f} s" if left > 0 else "the next one is due"
+        yield WaitReason("retry", f"attempt {attempt} of {attempts} failed: {comment}; {when}")
+    elif vertex.not_before > now:
+        left = vertex.not_before - now
+        if vertex.rate.flapping:
+            why = "it flaps: its repairs were undone too often, so they are spaced"
+            yield WaitReason("flapping", f"{why}; {left:.1f} s more")
+        else:
+            yield WaitReason("rate-limit", f"the rate limit is reached; {left:.1f} s more")
 
 
 def _pauses(vertex: Vertex, view: View) -> Iterator[WaitReason]:
@@ -123,8 +127,12 @@ def _others(vertex: Vertex, view: View) -> Iterator[WaitReason]:
     holder = view.scheduler.sequences.blocker(vertex, view.scheduler.unsettled)
     if holder:
         yield WaitReason("sequence", "states of one thing, and all states between them, run in order", (holder,))
-    if above or earlier or holder:
-        return
+    if not (above or earlier or holder):
+        yield from _full(vertex, view)
+
+
+def _full(vertex: Vertex, view: View) -> Iterator[WaitReason]:
+    """Return the semaphore and the workers that are all taken, if so."""
     name = view.scheduler.semaphores.full(vertex)
     if name:
         inside = tuple(each for each in _running(view) if name in each.call.meta.sema)
@@ -243,30 +251,45 @@ def _changed_before(vertex: Vertex, outcome: Outcome) -> Iterable[Vertex]:
 
 def _next(vertex: Vertex, view: View, now: float) -> Iterator[dict[str, Any]]:
     """Return what happens to the vertex next. `in` is the time in seconds; None: it depends on an event."""
-    meta = vertex.call.meta
-    if vertex.queue.running:
-        yield {
-            "what": "again" if vertex.queue.pending_cause else "end",
-            "in": None,
-            "cause": vertex.queue.pending_cause,
-        }
-    elif vertex.queue.dirty and (vertex.run.rest is None or vertex.timer is None):
-        yield {"what": "run", "in": None, "cause": vertex.queue.cause}
+    yield from _next_run(vertex)
     if vertex.timer is not None:
-        held = vertex.not_before > now
-        retry = vertex.run.rest or (vertex.failed and not held)
-        why = "obstacle" if vertex.run.obstacle else "flapping" if vertex.rate.flapping else "rate-limit"
-        what = "retry" if retry and not vertex.run.obstacle else why if held else "rerun"
-        yield {"what": what, "in": _in(vertex.timer, now)}
-    if meta.poll is not None and meta.poll > 0:
-        yield {"what": "poll", "in": None, "every": meta.poll}
-    elif vertex.watching.watcher is not None:
-        yield {"what": "event", "in": None}
+        yield {"what": _timed(vertex, now), "in": _in(vertex.timer, now)}
+    yield from _next_event(vertex)
     remembered = "superseded" if vertex.links.successors else "action" if is_action(vertex) else ""
     if remembered:
         yield {"what": remembered, "in": None}
     if view.recheck is not None and (vertex.failed or not remembered):
         yield {"what": "recheck", "in": _in(view.recheck, now)}
+
+
+def _next_event(vertex: Vertex) -> Iterator[dict[str, Any]]:
+    """Return what the watch of a vertex reports: polls, or events."""
+    period = vertex.call.meta.poll
+    if period is not None and period > 0:
+        yield {"what": "poll", "in": None, "every": period}
+    elif vertex.watching.watcher is not None:
+        yield {"what": "event", "in": None}
+
+
+def _next_run(vertex: Vertex) -> Iterator[dict[str, Any]]:
+    """Return the end of the current run, or the run that is due."""
+    queue = vertex.queue
+    if queue.running:
+        yield {"what": "again" if queue.pending_cause else "end", "in": None, "cause": queue.pending_cause}
+    elif queue.dirty and (vertex.run.rest is None or vertex.timer is None):
+        yield {"what": "run", "in": None, "cause": queue.cause}
+
+
+def _timed(vertex: Vertex, now: float) -> str:
+    """Return what the timer of a vertex starts, or for what reason it holds the vertex back."""
+    held = vertex.not_before > now
+    if vertex.run.obstacle:
+        return "obstacle" if held else "rerun"
+    if vertex.run.rest or (vertex.failed and not held):
+        return "retry"
+    if not held:
+        return "rerun"
+    return "flapping" if vertex.rate.flapping else "rate-limit"
 
 
 def _in(timer: asyncio.TimerHandle, now: float) -> float:

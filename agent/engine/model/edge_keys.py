@@ -79,15 +79,23 @@ def thing(kind: str, name: str) -> str:
 def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str]:
     """Return identity -> key of each declared resource. `declared`: identity -> thing."""
     by_identity = {end.identity: key for key, end in known.items() if end.absent is not None}
-    by_identity.update({end.identity: key for key, end in known.items() if end.absent is None})
-    keys = {
-        who: key
-        for who, what in declared.items()
-        if (key := by_identity.get(who)) is not None and known[key].thing == what
-    }
+    by_identity |= {end.identity: key for key, end in known.items() if end.absent is None}
+    keys: dict[str, str] = {}
+    for who, what in declared.items():
+        key = by_identity.get(who)
+        if key is not None and known[key].thing == what:
+            keys[who] = key
     left = [who for who in declared if who not in keys]
-    if not left:
-        return keys
+    if left:
+        _pair_by_thing(left, keys, known, declared)
+        _pair_the_rest(left, keys, known, by_identity)
+    return keys
+
+
+def _pair_by_thing(
+    left: Iterable[str], keys: dict[str, str], known: Mapping[str, End], declared: Mapping[str, str]
+) -> None:
+    """Give each resource that manages a known thing under a new ID the key of that thing."""
     claimed = set(keys.values())
     by_thing: dict[str, list[str]] = {}
     for key, end in known.items():
@@ -96,13 +104,18 @@ def pair(known: Mapping[str, End], declared: Mapping[str, str]) -> dict[str, str
     for who in left:
         if same := by_thing.get(declared[who]):
             keys[who] = same.pop(0)
-            claimed.add(keys[who])
+
+
+def _pair_the_rest(
+    left: Iterable[str], keys: dict[str, str], known: Mapping[str, End], by_identity: Mapping[str, str]
+) -> None:
+    """Give each resource without a key the key of its identity or, if that is taken, a new one."""
+    claimed = set(keys.values())
     for who in left:
         if who not in keys:
             key = by_identity.get(who)
             keys[who] = key if key is not None and key not in claimed else _new(who, known, claimed)
             claimed.add(keys[who])
-    return keys
 
 
 def matching(
@@ -151,19 +164,22 @@ def settle(
         upstream, downstream, kind = edge
         owed = count(edge) > done
         absent = [key for key in (upstream, downstream) if key not in present]
-        if absent and (not whole or (owed and all((ends[key].absent or 0.0) < KEPT for key in absent))):
+        if absent and (not whole or (owed and _may_return(absent, ends))):
             continue
         other = (upstream, downstream, _OTHER_REFRESH.get(kind, ""))
         found.gone.append(edge)
-        if other in current:
-            if other not in delivered:
-                found.put[other] = done
-        elif owed:
-            found.dropped.append(edge)
-    for edge in current:
-        if edge not in delivered and edge not in found.put and count(edge):
-            found.put[edge] = count(edge)
+        if other not in current:
+            found.dropped += [edge] if owed else []
+        elif other not in delivered:
+            found.put[other] = done
+    new = (edge for edge in current if edge not in delivered and edge not in found.put)
+    found.put.update({edge: counted for edge in new if (counted := count(edge))})
     return found
+
+
+def _may_return(absent: Iterable[str], ends: Mapping[str, End]) -> bool:
+    """Return whether all of these resources have left a short time ago, so that they may be declared again."""
+    return all((ends[key].absent or 0.0) < KEPT for key in absent)
 
 
 def age(

@@ -152,6 +152,11 @@ class Outcome(NamedTuple):
         """
         return bool(self.changes) or (self.result is None and not self.undecided)
 
+    @property
+    def repaired(self) -> bool:
+        """Whether the run has changed something, and succeeded."""
+        return self.result is True and bool(self.changes)
+
     def outline(self) -> Outcome:
         """Return the outcome without values and diff, which may be megabytes; only the names of changes are kept."""
         return self._replace(changes=dict.fromkeys(self.changes, True), diff="") if self.changes or self.diff else self

@@ -13,13 +13,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import NamedTuple, Protocol, TypeAlias
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge
 from holdfast.agent.engine.model.events import Cause, Obstacle, Outcome, Rest
 from holdfast.agent.engine.model.states import CensusGroup
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
-from holdfast.resources.traits import Groupable, Refreshable
+from holdfast.resources.traits import Refreshable
 from holdfast.resources.watches import Closable
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import ON_FAILURE
@@ -80,8 +81,6 @@ class Queue:
     """Loop time of the first event that no run has handled yet."""
     generation: int = 0
     """Counts events that may have changed the resource: a probe is stale if this changed meanwhile."""
-    clear_epoch: int = -1
-    """Epoch of the scheduler in which all vertices above this one were found settled."""
     waiters: list[Vertex] | None = None
     """Dirty vertices that wait for this one to settle."""
     batch: Batch | None = None
@@ -205,6 +204,8 @@ class Vertex:
 
     Written by `schedule/timers.py`.
     """
+    clear_epoch: int = -1
+    """Epoch in which all vertices above this one were found settled. Written by `schedule/blockers.py`."""
     paused: bool = False
     """A pause with a pattern covers the vertex. Written by `execute/pausing.py` when a pause begins or ends."""
     counted: CensusGroup | None = None
@@ -233,24 +234,8 @@ class Vertex:
 
     @property
     def group(self) -> Hashable:
-        """Key of the group with which the vertex may run as one batch; None: it runs alone.
-
-        A vertex with its own `timeout` runs alone, because the other members would use up its time.
-        """
-        meta, resource = self.call.meta, self.call.resource
-        if (
-            not isinstance(resource, Groupable)
-            or not meta.autogroup
-            or meta.aggregate is False
-            or meta.timeout is not None
-        ):
-            return None
-        try:
-            key = resource.group()
-            hash(key)
-        except Exception:  # noqa: BLE001 - the code of a kind may raise anything; then the vertex runs alone
-            return None
-        return None if key is None else (type(resource), key)
+        """Key of the group with which the vertex may run as one batch; None: it runs alone."""
+        return kinds.group(self.call.resource, self.call.meta)
 
     @property
     def probe_position(self) -> int:

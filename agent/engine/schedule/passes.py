@@ -83,7 +83,7 @@ class Passes:
 
     def add(self, outcome: Outcome, kept: Outcome) -> None:
         """Emit the outcome of a resource, and add `kept`, the part of it that is stored, to the record."""
-        self.calm = self.calm and outcome.result is not False and not (outcome.changed and outcome.result)
+        self.calm = self.calm and outcome.result is not False and not outcome.repaired
         sort = (outcome.identity, outcome.listener, outcome.result, outcome.changed)
         self._outcomes.pop(sort, None)
         self._outcomes[sort] = kept

@@ -9,15 +9,14 @@ poll, or a recheck, also one that an operator requested). They take turns. The l
 marking, so that no vertex waits for ever.
 
 The work depends on the number of unsettled vertices, not on the size of the graph. Heaps delete outdated entries
-lazily. The search upward through requisites stops at the earliest unsettled position, and at vertices that it found
-clear since a vertex last became unsettled. A blocked vertex waits in a list of the vertex that blocks it.
+lazily. A blocked vertex waits in a list of the vertex that blocks it (`blockers.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Collection, Hashable, Iterable, Iterator
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from heapq import heappop
 from typing import Protocol
@@ -26,6 +25,7 @@ from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Pause
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.policy import Policy
+from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -33,8 +33,7 @@ from holdfast.agent.engine.schedule.workers import Workers
 
 Mark = tuple[Vertex, Cause]
 """A vertex to make dirty, and why."""
-SPARE = 64
-"""Outdated entries that a heap may have, in addition to one for each current entry."""
+NO_MARKS: Sequence[Mark] = ()
 
 
 class Starts(Protocol):
@@ -64,7 +63,6 @@ class Scheduler:
         self.unsettled: set[Vertex] = set()
         """Vertices that are dirty or running."""
         self.semaphores = Semaphores()
-        self.sequences = Sequences()
         self.lent: set[str] = set()
         """Keys of resources that a one-shot run beside this engine works on: they do not start here."""
         self._observer = observer
@@ -78,18 +76,20 @@ class Scheduler:
         """Number of the latest pump: vertices that are marked between two pumps start in definition order."""
         self._turn = 0
         """The queue whose turn it is."""
-        self._epoch = 0
-        """Grows when a vertex becomes unsettled: what was found clear in the current epoch is still clear."""
+        self._blockers = Blockers()
         self._bound = Heap()
         """Dirty vertices bound by definition order."""
         self._marked = Heap()
         """Dirty vertices bound only by their requisites."""
         self._routine = Heap()
         """Dirty vertices bound only by their requisites and marked only for a recheck or a poll."""
-        self._lowest = Heap()
-        """Unsettled vertices."""
         self._groups: dict[Hashable, set[Vertex]] = {}
         """Group -> its vertices that were marked and may still be dirty."""
+
+    @property
+    def sequences(self) -> Sequences:
+        """The sequences of the graph."""
+        return self._blockers.sequences
 
     def mark(self, vertex: Vertex, cause: Cause) -> None:
         """Make a vertex dirty. A running vertex becomes dirty when its run ends, so that no event is lost.
@@ -137,7 +137,7 @@ class Scheduler:
         self.notice(vertex)
         queue = vertex.queue
         queue.dirty, queue.cause, queue.round = True, cause, self._round
-        self._epoch += 1
+        self._blockers.new_epoch()
         self.unsettled.add(vertex)
         self._enter(vertex)
         self._observer.note(vertex)
@@ -163,16 +163,7 @@ class Scheduler:
             vertex = self._next(now)
             if vertex is None:
                 break
-            self._begin(vertex, vertex)
-            together = (
-                [vertex] if vertex.group is None or vertex.queue.listening else [vertex, *self._companions(vertex, now)]
-            )
-            batch = Batch([each.identity for each in together]) if len(together) > 1 else None
-            self.workers.take(batch or vertex, now)
-            for each in together:
-                each.queue.batch = batch
-                self.runs.start(each)
-                each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
+            self._start(vertex, now)
         if self.unsettled and self.workers.at_work:
             self.look_again_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
@@ -186,6 +177,19 @@ class Scheduler:
             yield
         finally:
             self._held = False
+
+    def _start(self, vertex: Vertex, now: float) -> None:
+        """Start a vertex, with all others of its group that may start."""
+        self._begin(vertex, vertex)
+        together = [vertex]
+        if vertex.group is not None and not vertex.queue.listening:
+            together += self._companions(vertex, now)
+        batch = Batch([each.identity for each in together]) if len(together) > 1 else None
+        self.workers.take(batch or vertex, now)
+        for each in together:
+            each.queue.batch = batch
+            self.runs.start(each)
+            each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
 
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
@@ -201,7 +205,7 @@ class Scheduler:
             self._order.forget_time()
             self.pump()
 
-    def finished(self, vertex: Vertex, *, waits: bool, again: Cause | None = None) -> list[Mark]:
+    def finished(self, vertex: Vertex, *, waits: bool, again: Cause | None = None) -> Sequence[Mark]:
         """Note that the task of a run has ended. Returns the marks to make now.
 
         If the vertex `waits` for its next attempt, it stays dirty; otherwise it settles. `again`: the cause for which
@@ -222,7 +226,7 @@ class Scheduler:
         self._release(vertex)
         return self._over(vertex)
 
-    def settle(self, vertex: Vertex) -> list[Mark]:
+    def settle(self, vertex: Vertex) -> Sequence[Mark]:
         """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it.
 
         Returns the marks to make now.
@@ -257,29 +261,28 @@ class Scheduler:
     def rebuild(self, vertices: Collection[Vertex]) -> None:
         """Build all queues again from the unsettled vertices of a new graph, since positions have changed."""
         self.vertices = vertices
-        for heap in (self._bound, self._marked, self._routine, self._lowest):
+        for heap in (self._bound, self._marked, self._routine):
             heap.clear()
         self._order.clear()
-        self.sequences.rebuild(vertices)
+        self._blockers.rebuild(vertices)
         self._groups.clear()
-        self._epoch += 1
         self.unsettled = {vertex for vertex in vertices if not vertex.settled}
         for vertex in self.unsettled:
             vertex.queue.waiters = None
             self._enter(vertex)
 
-    def _over(self, vertex: Vertex) -> list[Mark]:
+    def _over(self, vertex: Vertex) -> Sequence[Mark]:
         """Return the mark that came during a run that is over, and marks of the vertices that overtook this one."""
         cause, vertex.queue.pending_cause = vertex.queue.pending_cause, None
-        marks: list[Mark] = [(vertex, cause)] if cause else []
-        return marks + [(each, "recovery") for each in self._order.ended(vertex)]
+        overtook = self._order.ended(vertex)
+        if cause is None and not overtook:
+            return NO_MARKS
+        marks: list[Mark] = [] if cause is None else [(vertex, cause)]
+        return marks + [(each, "recovery") for each in overtook]
 
     def _enter(self, vertex: Vertex) -> None:
         """Add a vertex to the heaps of unsettled vertices."""
-        # A settled vertex leaves the heap only when it comes first, so a vertex that waits for long would keep many.
-        if len(self._lowest) > 2 * len(self.unsettled) + SPARE:
-            self._lowest.rebuild(self.unsettled - {vertex})
-        self._lowest.push(vertex)
+        self._blockers.enter(vertex, self.unsettled)
         if vertex.queue.new:
             self._order.enter(vertex)
         if (group := vertex.group) is not None:
@@ -396,29 +399,7 @@ class Scheduler:
         self.pump()
 
     def _blocker(self, vertex: Vertex) -> Vertex | None:
-        """An unsettled vertex that this one requires, directly or not, or that precedes it in a sequence; else None."""
-        if self.sequences and (holder := self.sequences.blocker(vertex, self.unsettled)):
-            return holder
-        heap, position = self._lowest, vertex.position
-        while heap and heap.first.settled:
-            heappop(heap)
-        lowest = heap.first.position if heap else position
-        if lowest >= position:
-            return None
-        seen: set[Vertex] = set()
-        stack = list(vertex.links.upstream)
-        while stack:
-            above = stack.pop()
-            if above.position < lowest or above in seen:
-                continue
-            if not above.settled:
-                return above
-            seen.add(above)
-            if above.queue.clear_epoch != self._epoch:
-                stack.extend(above.links.upstream)
-        for above in (vertex, *seen):
-            above.queue.clear_epoch = self._epoch
-        return None
+        return self._blockers.of(vertex, self.unsettled)
 
 
 def _is_routine(vertex: Vertex, cause: Cause) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.contract import Uid
 
@@ -57,7 +58,7 @@ class Sequences:
             each for each in self._superseded if each.position <= vertex.position <= each.links.successors[-1].position
         )
         return frozenset(
-            uid for each in around for one in (each, *each.links.successors) for uid in one.resource.uids()
+            uid for each in around for one in (each, *each.links.successors) for uid in kinds.uids(one.resource)
         )
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import Protocol
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.engine.model.failure import backoff, describe_os_error
 from holdfast.agent.engine.model.vertex import Vertex
@@ -40,7 +41,7 @@ def needs_watch(vertex: Vertex) -> bool:
 
 def _watches(resource: Resource) -> bool:
     """Whether a resource has a watch of its own, because its kind or its declaration asks for one."""
-    return resource.reacts() if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
+    return kinds.reacts(resource) if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
 
 
 class Watched(Protocol):
