@@ -36,6 +36,7 @@ from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
+from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.semaphores import Semaphores
@@ -162,7 +163,7 @@ TELL = Deliveries.tell
 PREPARE, PUBLISH, START, SEND = Transfers.prepare, Transfers.publish, Runs.start, Journal.send
 
 SABOTAGE = [
-    ("is settled", Scheduler, "_blocker", never(None)),
+    ("is settled", Blockers, "of", never(None)),
     ("jumps the queue", DefinitionOrder, "lets_start", never(True)),
     ("without a watch", Scheduler, "_ready", never(True)),
     ("are in the semaphore", Semaphores, "full", never(None)),

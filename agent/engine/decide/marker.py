@@ -66,5 +66,6 @@ class Marker:
         found_right = result is not None and result.outcome.result is not None
         if not vertex.settled and not (found_right and self._policy.daemon):
             return ()
-        probes.forget(vertex)
+        if result is not None:
+            probes.forget(vertex)
         return [owner for owner in vertex.links.prereq_owners if not owner.queue.removed]

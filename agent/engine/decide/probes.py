@@ -89,8 +89,7 @@ class Prober:
 
 def forget(vertex: Vertex) -> None:
     """Forget the result of the probe: the vertex runs, or something may have changed."""
-    if vertex.probe.result is not None:
-        vertex.probe = vertex.probe._replace(result=None)
+    vertex.probe = vertex.probe._replace(result=None)
 
 
 def _ended(vertex: Vertex, _: asyncio.Task[ProbeResult]) -> None:

@@ -81,7 +81,8 @@ class Outcomes:
         recovered = vertex.last.outcome is None or vertex.failed
         if self._policy.daemon and vertex.run.applying and outcome.ran:
             self._rivals.changed(vertex, outcome)
-        probes.forget(vertex)
+        if vertex.probe.result is not None:
+            probes.forget(vertex)
         notified = self._deliver(vertex, outcome, seen or [])
         self._record(vertex, outcome)
         for each in notified:
@@ -137,8 +138,8 @@ class Outcomes:
         if vertex.failed or not below:
             return
         repaired = outcome.repaired and not outcome.listener
-        blocked = (each for each in below if _blames(each, vertex)) if recovered else ()
-        self._mark_all(blocked, "recovery", vertex)
+        if recovered:
+            self._mark_all((each for each in below if _blames(each, vertex)), "recovery", vertex)
         if repaired or (recovered and not outcome.listener):
             self._mark_all((each for each in below if self._may_succeed(each, vertex)), "recovery", vertex)
         if repaired and self._policy.daemon and vertex.run.applying:

@@ -84,7 +84,8 @@ class Runs:
         earlier, listening = vertex.run, vertex.queue.listening
         if not listening:
             self._timers.clear(vertex)
-        limits.forget_failure(vertex)
+        if vertex.rate.erred is not None:
+            limits.forget_failure(vertex)
         task = asyncio.create_task(self._run(vertex), name=vertex.identity)
         task.add_done_callback(partial(self._ended, vertex))
         vertex.run = Run(
@@ -141,7 +142,8 @@ class Runs:
             return
         if vertex.run.applying and outcome.result:
             vertex.run.forced = once(vertex)  # run the action again if the following steps are interrupted
-            self._outcomes.satisfied(vertex, ahead)
+            if ahead is not vertex.last.satisfied_prereqs:
+                self._outcomes.satisfied(vertex, ahead)
             self._transfers.used(vertex, prepared.values)
         self._outcomes.record(vertex, outcome, seen)
         vertex.run.forced = False
@@ -286,7 +288,8 @@ class Runs:
             waits = (run.rest is not None or run.obstacle is not None) and not vertex.queue.removed
             if not waits:
                 vertex.run = NO_RUN
-            self._events.marked(self._scheduler.finished(vertex, waits=waits, again=again))
+            if marks := self._scheduler.finished(vertex, waits=waits, again=again):
+                self._events.marked(marks)
             if not self._policy.stopped:
                 self._scheduler.pump()
 

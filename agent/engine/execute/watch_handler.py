@@ -35,6 +35,8 @@ class WatchHandler:
         self._events = events
         self._runs = runs
         self._observer = observer
+        self.reported = events.pending.tell
+        """Handles an event of a watch in the next callback of the loop."""
 
     def armed(self, vertex: Vertex) -> None:
         """Let the vertex start. If its previous watch has failed, check it: that watch may have missed events."""
@@ -46,10 +48,6 @@ class WatchHandler:
         self._scheduler.offer(vertex)
         if vertex.watching.watcher:
             self._events.pending.soon()
-
-    def reported(self, vertex: Vertex) -> None:
-        """Handle an event of the watch in the next callback of the loop."""
-        self._events.pending.tell(vertex)
 
     def proceed(self) -> None:
         """Start what may start."""

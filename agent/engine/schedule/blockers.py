@@ -33,12 +33,9 @@ class Blockers:
         self._epoch += 1
         self.sequences.rebuild(vertices)
 
-    def new_epoch(self) -> None:
-        """Note that a settled vertex becomes unsettled."""
-        self._epoch += 1
-
     def enter(self, vertex: Vertex, unsettled: Collection[Vertex]) -> None:
-        """Add an unsettled vertex. `unsettled` are all of them."""
+        """Add a vertex that has become unsettled. `unsettled` are all of them."""
+        self._epoch += 1
         # A settled vertex leaves the heap only when it comes first, so a vertex that waits for long would keep many.
         if len(self._lowest) > 2 * len(unsettled) + SPARE:
             self._lowest.rebuild(each for each in unsettled if each is not vertex)

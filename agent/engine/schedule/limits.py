@@ -53,8 +53,7 @@ def failed(vertex: Vertex, now: float) -> None:
 
 def forget_failure(vertex: Vertex) -> None:
     """Note that a new attempt begins, or that the events caused by the last one are over."""
-    if vertex.rate.erred is not None:
-        vertex.rate = vertex.rate._replace(erred=None)
+    vertex.rate = vertex.rate._replace(erred=None)
 
 
 def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:

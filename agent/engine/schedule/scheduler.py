@@ -134,10 +134,10 @@ class Scheduler:
         vertex.queue.force_next = True
 
     def _make_dirty(self, vertex: Vertex, cause: Cause) -> None:
-        self.notice(vertex)
         queue = vertex.queue
+        if queue.noticed_at is None:
+            queue.noticed_at = asyncio.get_running_loop().time()
         queue.dirty, queue.cause, queue.round = True, cause, self._round
-        self._blockers.new_epoch()
         self.unsettled.add(vertex)
         self._enter(vertex)
         self._observer.note(vertex)
@@ -315,7 +315,7 @@ class Scheduler:
                 bound = bound or not self._order.lets_start(vertex, batch, passed)
                 if bound:
                     continue
-            if self._blocker(vertex) is None:
+            if self._blockers.of(vertex, self.unsettled) is None:
                 self._begin(vertex, leader)
                 batch.add(vertex)
                 yield vertex
@@ -339,7 +339,7 @@ class Scheduler:
                 heappop(self._bound)
                 continue
             if self._order.lets_start(vertex):
-                blocker = self._blocker(vertex)
+                blocker = self._blockers.of(vertex, self.unsettled)
                 if vertex.not_before > now or self._is_lent(vertex) or (blocker and self._order.has_let_go(blocker)):
                     self._lift(vertex)
                     continue
@@ -363,7 +363,7 @@ class Scheduler:
                 or not self._ready(vertex, now)
             ):
                 continue  # `offer` is called again when the vertex is armed or its time has come
-            blocker = self._blocker(vertex)
+            blocker = self._blockers.of(vertex, self.unsettled)
             if blocker is not None:
                 if blocker.queue.waiters is None:
                     blocker.queue.waiters = []
@@ -397,9 +397,6 @@ class Scheduler:
         self._alarm = None
         self.workers.release(asyncio.get_running_loop().time())
         self.pump()
-
-    def _blocker(self, vertex: Vertex) -> Vertex | None:
-        return self._blockers.of(vertex, self.unsettled)
 
 
 def _is_routine(vertex: Vertex, cause: Cause) -> bool:
