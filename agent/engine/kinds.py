@@ -1,8 +1,8 @@
 """Questions to kinds about a resource. The code of a kind may raise anything; then the answer is that of a plain kind.
 
-The engine asks kinds nothing else, apart from the coroutines of the contract: `call/attempt.py` awaits `check_apply` and
-`refresh`, `model/batch.py` `apply_together`, `execute/reversals.py` `inverse`, and `watch/` the watches and background
-tasks. In each of these modules, an exception of a kind ends as a result: an outcome, a notice or a restart.
+The engine asks kinds nothing else, apart from the coroutines of the contract: `call/attempt.py` awaits `check_apply`
+and `refresh`, `model/batch.py` `apply_together`, `execute/reversals.py` `inverse`, and `watch/` the watches and
+background tasks. In each of these modules, an exception of a kind ends as a result: an outcome, a notice or a restart.
 """
 
 from __future__ import annotations

@@ -50,7 +50,8 @@ def is_resource(what: str) -> bool:
 @pytest.mark.parametrize("method", sorted(CALLERS))
 def test_each_call_of_a_kind_is_found(method: str) -> None:
     """The rule itself is tested: a call on a resource is found, however it is reached."""
-    source = f"def f(vertex, resource): return vertex.resource.{method}(), resource.{method}, vertex.call.resource.{method}()"
+    resources = ("vertex.resource", "resource", "vertex.call.resource")
+    source = "".join(f"{each}.{method}()\n" for each in resources)
 
     assert [(found, is_resource(what)) for what, found, _ in calls(source)] == [(method, True)] * 3
 
