@@ -144,14 +144,12 @@ class Scheduler:
 
     def offer(self, vertex: Vertex) -> None:
         """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled."""
-        if not vertex.queue.dirty:
-            return
-        if vertex.queue.new:
+        queue = vertex.queue
+        if queue.dirty and queue.new:
             self._bound.push(vertex)
-        else:
-            (self._routine if _is_routine(vertex, vertex.queue.cause) else self._marked).push(
-                vertex, vertex.queue.round
-            )
+        elif queue.dirty:
+            heap = self._routine if _is_routine(vertex, queue.cause) else self._marked
+            heap.push(vertex, queue.round)
 
     def pump(self) -> None:
         """Start all vertices that may start; nothing while `held`."""
@@ -227,10 +225,7 @@ class Scheduler:
         return self._over(vertex)
 
     def settle(self, vertex: Vertex) -> Sequence[Mark]:
-        """Settle a vertex that has an outcome, from a run or without one, and queue the vertices that waited for it.
-
-        Returns the marks to make now.
-        """
+        """Settle a vertex that has an outcome, and queue the vertices that waited for it. Returns the marks to make."""
         vertex.queue.new = vertex.queue.dirty = vertex.queue.listening = False
         self.unsettled.discard(vertex)
         self._observer.note(vertex)
@@ -340,7 +335,7 @@ class Scheduler:
                 continue
             if self._order.lets_start(vertex):
                 blocker = self._blockers.of(vertex, self.unsettled)
-                if vertex.not_before > now or self._is_lent(vertex) or (blocker and self._order.has_let_go(blocker)):
+                if vertex.not_before > now or vertex.key in self.lent or (blocker and self._order.has_let_go(blocker)):
                     self._lift(vertex)
                     continue
                 if not blocker and vertex.watching.armed and not self.semaphores.full(vertex):
@@ -375,10 +370,7 @@ class Scheduler:
         return None
 
     def _ready(self, vertex: Vertex, now: float) -> bool:
-        return vertex.watching.armed and vertex.not_before <= now and not self._is_lent(vertex)
-
-    def _is_lent(self, vertex: Vertex) -> bool:
-        return vertex.key in self.lent
+        return vertex.watching.armed and vertex.not_before <= now and vertex.key not in self.lent
 
     def _lift(self, vertex: Vertex) -> None:
         """Exempt a vertex from definition order."""
