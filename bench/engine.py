@@ -23,7 +23,7 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, PassEnded
 from holdfast.agent.engine.model.options import EngineOptions
-from holdfast.resources.context import Report
+from holdfast.resources.context import UNASSIGNED, Report
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call, Compilation
 from holdfast.states.parse.marks import Document, Spot
@@ -54,11 +54,11 @@ class Thing(Resource, kind="zbench.thing"):
 class MinimalContext:
     """The part of a context that the engine needs."""
 
-    __slots__ = ("identity", "report")
+    __slots__ = ("assignment", "identity", "report")
 
     def __init__(self, identity: str) -> None:
         self.identity = identity
-        self.report = Report()
+        self.assignment, self.report = UNASSIGNED, Report()
 
 
 class MinimalHost:
