@@ -13,7 +13,7 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 from harness import median, process_figures
@@ -59,6 +59,10 @@ class MinimalContext:
     def __init__(self, identity: str) -> None:
         self.identity = identity
         self.assignment, self.report = UNASSIGNED, Report()
+
+    async def blocking(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a function without a thread."""
+        return call(*arguments)
 
 
 class MinimalHost:

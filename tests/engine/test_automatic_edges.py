@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from engine_bench import Bench, compilation, state
-from fake_machine import Machine
+from fake_machine import FakeContext, Machine
 from holdfast import Context, Permanent, Watch
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.engine import Engine
@@ -358,8 +358,8 @@ def test_a_failed_service_is_started_when_its_package_is_installed_again(tmp_pat
     asyncio.run(asyncio.wait_for(with_packages(tmp_path, "nginx", scenario), 10))
 
 
-class Silent:
-    """A host whose package database does not answer."""
+class Silent(FakeContext):
+    """The context of a host whose package database does not answer."""
 
     def interface(self, name: str) -> Any:
         """Return this object as any interface."""
@@ -375,7 +375,7 @@ async def test_states_do_not_wait_for_a_package_database_that_does_not_answer(vi
     """Its edges are unknown then; edges that follow from the states alone exist."""
     told: list[Notice] = []
     calls = compiled(("pkg.installed", "nginx", {}), ("service.running", "nginx", {})).calls
-    edges = await AutoEdges(lambda _: cast("Context", Silent()), told.append).find(calls)
+    edges = await AutoEdges(lambda identity: cast("Context", Silent(identity)), told.append).find(calls)
 
     assert asyncio.get_running_loop().time() == PATIENCE
     assert edges == {1: (0,)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -297,6 +297,10 @@ class FakeContext:
         self.identity = identity
         self.assignment, self.report = UNASSIGNED, Report()
         self.log = SilentLog()
+
+    async def blocking(self, call: Callable[..., Any], *arguments: Any) -> Any:
+        """Call a blocking function without a thread: virtual time does not wait for threads."""
+        return call(*arguments)
 
     def redacted(self, value: Any) -> Any:
         """There are no secrets."""

@@ -52,14 +52,17 @@ class AutoEdges:
             return NOTHING
 
     async def _find(self, calls: Sequence[Call]) -> Edges:
-        """Return the edges. Reuse the previous ones if neither the calls nor the shipped paths differ."""
-        same = len(calls) == len(self._calls) and all(map(_alike, calls, self._calls))
+        """Return the edges. Reuse the previous ones if neither the calls nor the shipped paths differ.
+
+        All of this is done in a thread: with many calls it takes tens of milliseconds.
+        """
+        blocking = self._context("automatic edges").blocking
+        same = await blocking(self._same, calls)
         if not same:
-            self._packages = packages(calls)
-            self._paths = interesting(calls) if self._packages else frozenset()
+            self._packages, self._paths = await blocking(_wanted, calls)
         shipped = await self._ask() if self._packages else {}
         if not same or shipped != self._shipped:
-            self._found = automatic(calls, shipped)
+            self._found = await blocking(automatic, calls, shipped)
         self._calls, self._shipped = calls, shipped
         messages = {
             f"{describe(calls, drop)}; {remedy(calls, drop)}": calls[drop.who].identity for drop in self._found.dropped
@@ -69,6 +72,9 @@ class AutoEdges:
                 self._emit(Notice("warning", "edge-dropped", identity, text))
         self._reported = set(messages)
         return self._found.edges
+
+    def _same(self, calls: Sequence[Call]) -> bool:
+        return len(calls) == len(self._calls) and all(map(_alike, calls, self._calls))
 
     async def _ask(self) -> Shipped:
         """Return which packages ship the paths that matter; nothing if no provider can tell."""
@@ -81,6 +87,12 @@ class AutoEdges:
             self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are unknown: {why}", error))
             return {}
         return found
+
+
+def _wanted(calls: Sequence[Call]) -> tuple[list[str], frozenset[str]]:
+    """Return the packages that the calls install, and the paths that lead to an edge if one of these ships them."""
+    names = packages(calls)
+    return names, interesting(calls) if names else frozenset()
 
 
 def _alike(new: Call, old: Call) -> bool:
