@@ -74,8 +74,9 @@ class Life(Bench):
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
         self.loop = VirtualLoop(self.machine.clock)
-        # Other callbacks run after each step of long work, so that all orders occur.
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner, patch.object(slices, "SLICE", -1.0):
+        # In every fourth life, other callbacks run after each step of long work, so that all orders occur.
+        slice_ = -1.0 if self.plan.seed % 4 == 0 else LONG
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner, patch.object(slices, "SLICE", slice_):
             try:
                 runner.run(self._bounded())
             except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
