@@ -15,10 +15,9 @@ from pathlib import Path
 from harness import median
 
 from holdfast.agent.engine.model.autoedges import AutoEdges
-from holdfast.agent.engine.model.connect import connect, install
+from holdfast.agent.engine.model.connect import connect
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.host.host import LocalHost
-from holdfast.agent.slices import sliced
 from holdfast.resources import registry
 from holdfast.resources.meta import Meta
 from holdfast.states.data import Call
@@ -56,8 +55,7 @@ async def measure(calls: list[Call]) -> dict[str, float]:
             began = time.perf_counter()
             finder = AutoEdges(host.context, lambda _: None)
             edges = await finder.find(calls)
-            vertices = [Vertex(call, host.context(call.identity)) for call in calls]
-            graph = install(vertices, await sliced(connect(vertices, calls, edges)), edges)
+            graph = connect([Vertex(call, host.context(call.identity)) for call in calls], edges)
             first.append(time.perf_counter() - began)
         assert len(graph) == DIRECTORIES * (EACH + 1)
         assert len(edges) == DIRECTORIES * EACH

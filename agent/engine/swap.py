@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.execute.reversals import ONCE
 from holdfast.agent.engine.model.autoedges import NOTHING
-from holdfast.agent.engine.model.connect import connect, exchange, install, same_shape, tied_alike
+from holdfast.agent.engine.model.connect import connect, exchange, same_shape, tied_alike
 from holdfast.agent.engine.model.edge_keys import Owed
 from holdfast.agent.engine.model.events import Cause, Notice
 from holdfast.agent.engine.model.graph import Graph, blames_others, edges, others, remembered, same_to_remember
@@ -18,7 +18,6 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.vertex import Requisites, Vertex
 from holdfast.agent.engine.parts import Parts
 from holdfast.agent.engine.watch.retirement import Retirement, cancel
-from holdfast.agent.slices import Steps, sliced
 from holdfast.resources.contract import Uid
 from holdfast.resources.traits import Backed
 from holdfast.states.data import Call, Compilation
@@ -61,38 +60,33 @@ class Swaps:
     async def swap(self, request: SwapRequest) -> int:
         """Replace the graph. Returns how many resources have left it or were replaced; does nothing after `stop`.
 
-        The work is done in slices. The old graph runs on until its vertices retire; nothing starts from then until all
-        vertices of the new graph are marked.
+        The new graph is in force at once: no other callback sees a part of it, except while watches end.
         """
         parts = self._parts
         async with self.lock:
             if self._policy.stopped:
                 return 0
             calls, automatic = await self._calls(request)
-            with gc_paused():
-                found, vertices = await sliced(self._vertices(calls, request.anew))
-                known = await sliced(self._to_remember(calls))
-            kept = {vertex: vertex.links.requisites for vertex in self._without_broken_sequences(found) if vertex}
-            for place, call in enumerate(calls):
-                if vertices[place] not in kept and vertices[place] is found[place]:
-                    vertices[place] = Vertex(call, parts.context(call.identity))
-            alike = tied_alike(self.graph, vertices, calls, automatic)
-            self._adopt(calls, vertices, known, whole=request.whole)
+            found = self._without_broken_sequences(self._found(calls, request.anew))
+            kept = {vertex: vertex.links.requisites for vertex in found if vertex}
+            keys = self._adopt(calls, found, whole=request.whole)
             parts.reversals.begin()
             leaving = [old for old in reversed(self.graph.vertices) if old not in kept]
             await self._retire(leaving, self._policy.options.stop_timeout)
-            with gc_paused(), parts.scheduler.held():
-                await asyncio.sleep(0)
-                links = None if alike else await sliced(connect(vertices, calls, automatic))
+            with gc_paused():
+                vertices = self._vertices(calls, found, keys)
+                alike = tied_alike(self.graph, vertices, calls, automatic)
                 for vertex, call in zip(vertices, calls, strict=True):
                     vertex.call = call
-                self.graph = exchange(self.graph, vertices) if links is None else install(vertices, links, automatic)
+                self.graph = exchange(self.graph, vertices) if alike else connect(vertices, automatic)
                 new = [vertex for vertex in vertices if vertex not in kept]
                 self._install(vertices, kept, leaving, new)
                 everything = self._take_over(request)
                 self._report_removed(reversed(leaving))
-                await sliced(self._start(new, request.anew))
-                await sliced(self._mark_due(vertices, kept, request, everything=everything))
+                self._start(new, request.anew)
+                for vertex in vertices:
+                    if everything or self._is_due(vertex, kept, request):
+                        self._mark(vertex, request.cause)
             await parts.backgrounds.prune([*vertices, *self.retirement])
             parts.rechecks.schedule()
             parts.pausing.swapped()
@@ -117,18 +111,16 @@ class Swaps:
         automatic = await self._parts.autoedges.find(calls) if options.autoedge else NOTHING
         return ([*calls, *self._parts.reversals.calls(calls)] if self._policy.daemon else calls), automatic
 
-    def _vertices(
-        self, calls: Sequence[Call], anew: Collection[str]
-    ) -> Steps[tuple[list[Vertex | None], list[Vertex]]]:
-        """Return for each call the vertex of the current graph that stays for it, or None; and that or a new vertex."""
-        found: list[Vertex | None] = []
-        vertices: list[Vertex] = []
-        for call in calls:
-            old = None if call.identity in anew else self._reusable(call)
-            found.append(old)
-            vertices.append(old or Vertex(call, self._parts.context(call.identity)))
-            yield
-        return found, vertices
+    def _found(self, calls: Sequence[Call], anew: Collection[str]) -> list[Vertex | None]:
+        """Return for each call the vertex of the current graph that stays for it; None if a new one is needed."""
+        return [None if call.identity in anew else self._reusable(call) for call in calls]
+
+    def _vertices(self, calls: Sequence[Call], found: Sequence[Vertex | None], keys: Mapping[str, str]) -> list[Vertex]:
+        """Return the vertices of the new graph: those that stay, and new ones, which get their keys."""
+        return [
+            old or Vertex(call, self._parts.context(call.identity), keys.get(call.identity, call.identity))
+            for call, old in zip(calls, found, strict=True)
+        ]
 
     def _reusable(self, call: Call) -> Vertex | None:
         old = self.graph.by_identity.get(call.identity)
@@ -158,24 +150,21 @@ class Swaps:
             for vertex in found
         ]
 
-    def _to_remember(self, calls: Sequence[Call]) -> Steps[dict[str, str] | None]:
-        """Return identity -> thing of the calls that the journal remembers; None if it knows these states already."""
-        if self._parts.journal.at_rest and (yield from same_to_remember(self.graph.vertices, calls)):
-            return None
-        return (yield from remembered(calls))
+    def _adopt(self, calls: Sequence[Call], found: Iterable[Vertex | None], *, whole: bool) -> Mapping[str, str]:
+        """Have the journal adopt these states, and set the keys of the vertices that stay. Returns identity -> key.
 
-    def _adopt(
-        self, calls: Sequence[Call], vertices: Sequence[Vertex], known: Mapping[str, str] | None, *, whole: bool
-    ) -> None:
-        """Have the journal adopt these states, and set the keys of the vertices. `known` is that of `_to_remember`."""
-        if known is None:
-            for vertex, old in zip(vertices, self.graph.vertices, strict=True):
-                vertex.key = old.key
-            return
-        adoption = self._parts.journal.adopt(edges(calls), known, others(calls, known), whole=whole)
-        for vertex, call in zip(vertices, calls, strict=True):
-            vertex.key = adoption.keys.get(call.identity, call.identity)
+        Skips the adoption if it would change nothing.
+        """
+        journal = self._parts.journal
+        if journal.at_rest and same_to_remember(self.graph.vertices, calls):
+            return {vertex.identity: vertex.key for vertex in self.graph}
+        known = remembered(calls)
+        adoption = journal.adopt(edges(calls), known, others(calls, known), whole=whole)
+        for vertex, call in zip(found, calls, strict=True):
+            if vertex:
+                vertex.key = adoption.keys.get(call.identity, call.identity)
         self._report_dropped(adoption.dropped)
+        return adoption.keys
 
     def _install(
         self, vertices: Sequence[Vertex], kept: Collection[Vertex], leaving: Iterable[Vertex], new: Iterable[Vertex]
@@ -200,7 +189,7 @@ class Swaps:
             self._parts.deliveries.listened.clear()  # the run of a listener under noop does not count
         return self._policy.take(request.options)
 
-    def _start(self, new: Iterable[Vertex], anew: Collection[str]) -> Steps[None]:
+    def _start(self, new: Iterable[Vertex], anew: Collection[str]) -> None:
         """Start the watches of the new vertices."""
         in_order = self._policy.options.ordering == "definition"
         for vertex in new:
@@ -208,16 +197,6 @@ class Swaps:
                 vertex, new=in_order or vertex.call.meta is ONCE, forced=vertex.identity in anew
             )
             self._parts.watches.start(vertex, self.retirement.before(partial(self._succeeds, vertex)))
-            yield
-
-    def _mark_due(
-        self, vertices: Iterable[Vertex], kept: Mapping[Vertex, Requisites], request: SwapRequest, *, everything: bool
-    ) -> Steps[None]:
-        """Mark the vertices that the swap is a reason to check."""
-        for vertex in vertices:
-            if everything or self._is_due(vertex, kept, request):
-                self._mark(vertex, request.cause)
-            yield
 
     def _is_due(self, vertex: Vertex, kept: Mapping[Vertex, Requisites], request: SwapRequest) -> bool:
         """Return whether the swap is a reason to check a vertex.

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
-from types import MappingProxyType
 from typing import Any
 
 from hypothesis import given
@@ -12,8 +10,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from engine_bench import Bench, compilation, state
-from holdfast.agent.engine.model.connect import connect, exchange, install, tied_alike
-from holdfast.agent.engine.model.graph import Automatic, Graph
+from holdfast.agent.engine.model.connect import connect, exchange, tied_alike
+from holdfast.agent.engine.model.graph import Graph
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.states.requisite_kinds import PROBED, REQUISITES
 
@@ -53,16 +51,6 @@ def shape(graph: Graph) -> list[Any]:
     ]
 
 
-def connected(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
-    """A new graph of these vertices."""
-    steps = connect(vertices, [vertex.call for vertex in vertices], automatic)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            return install(vertices, end.value, automatic)
-
-
 GIVEN = st.lists(st.tuples(st.sampled_from(REQUISITES), st.integers(0, SIZE)), max_size=4)
 
 
@@ -75,7 +63,7 @@ def test_an_exchange_connects_as_a_new_graph_does(
     wanted: list[Any], which: set[int], automatic: dict[int, tuple[int, ...]]
 ) -> None:
     """Whatever the requisites and the new vertices are: no edge leads to an old vertex."""
-    graph = connected(vertices(wanted), automatic)
+    graph = connect(vertices(wanted), automatic)
     before = shape(graph)
     new = [Vertex(each.call, each.ctx) if each.position in which else each for each in graph]
     assert tied_alike(graph, new, [each.call for each in graph], automatic)
@@ -97,7 +85,7 @@ def test_an_exchange_connects_as_a_new_graph_does(
 
 def test_other_edges_are_no_exchange() -> None:
     """Another requisite, another automatic edge, one more vertex, or another order."""
-    graph = connected(vertices([[], [("require", 0)], []]))
+    graph = connect(vertices([[], [("require", 0)], []]))
     same, calls = graph.vertices, [each.call for each in graph]
     assert tied_alike(graph, same, calls, {})
     assert not tied_alike(graph, same, [each.call for each in vertices([[], [], []])], {})
@@ -109,10 +97,10 @@ def test_other_edges_are_no_exchange() -> None:
 def test_an_exchange_costs_what_was_exchanged(bench: Bench) -> None:
     """One of two thousand vertices that require each other takes less than a third of connecting all."""
     assert bench
-    graph = connected(vertices([[("require", position - 1)] if position else [] for position in range(2000)]))
+    graph = connect(vertices([[("require", position - 1)] if position else [] for position in range(2000)]))
     new = [*graph.vertices]
     new[1000] = Vertex(new[1000].call, new[1000].ctx)
-    assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connected(graph.vertices)) < 0.33
+    assert effort(lambda: exchange(graph, new), 0.33, than=lambda: connect(graph.vertices)) < 0.33
 
 
 async def test_the_garbage_collector_is_paused_during_a_swap(bench: Bench) -> None:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
+from types import MappingProxyType
 
 from holdfast.agent.engine.model.graph import Automatic, Graph
 from holdfast.agent.engine.model.vertex import NO_LINKS, NONE, Links, Requisites, Vertex
-from holdfast.agent.slices import Steps
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import CARRIES, EARLIER, PROBED, targets_of
 
@@ -73,26 +73,26 @@ def _tied(links: Links, exchanged: Mapping[Vertex, Vertex]) -> Links:
     )
 
 
-def connect(vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automatic) -> Steps[list[Links]]:
-    """Return the edges of vertices that get these calls, in order of execution.
+def connect(vertices: Sequence[Vertex], automatic: Automatic = MappingProxyType({})) -> Graph:
+    """Make a graph of vertices in order of execution, from the requisites of their calls and the automatic edges.
 
     A vertex with a prereq probes its target before the target runs, so it also waits for what the target waits for.
     """
-    subscribers, owners = yield from _dependents(calls)
-    above = yield from _above(calls, automatic, owners)
+    calls = [vertex.call for vertex in vertices]
+    subscribers, owners = _dependents(calls)
+    above = _above(calls, automatic, owners)
     below: list[list[int]] = [[] for _ in calls]
     for place, before in enumerate(above):
         for target in before:
             below[target].append(place)
-        yield
     first: dict[int, int] = {}
-    found: list[Links] = []
     previous = NO_LINKS
 
     def at(places: Iterable[int]) -> tuple[Vertex, ...]:
         return tuple([vertices[place] for place in places])
 
-    for place, (vertex, call) in enumerate(zip(vertices, calls, strict=True)):
+    for place, vertex in enumerate(vertices):
+        call = vertex.call
         probers = owners.get(place, ())
         if probers:
             first[place] = min([first.get(owner, owner) for owner in probers])
@@ -108,22 +108,13 @@ def connect(vertices: Sequence[Vertex], calls: Sequence[Call], automatic: Automa
             first.get(place),
         )
         # Neighbours, such as the files of one directory, often have equal edges: they share one object.
-        previous = previous if links == previous else _as_before(vertex.links, links)
-        found.append(previous)
-        yield
-    return found
-
-
-def install(vertices: Sequence[Vertex], links: Iterable[Links], automatic: Automatic) -> Graph:
-    """Make a graph of vertices with these edges."""
-    for vertex, each in zip(vertices, links, strict=True):
-        vertex.links = each
+        previous = vertex.links = previous if links == previous else _as_before(vertex.links, links)
     return Graph(vertices, automatic)
 
 
 def _dependents(
     calls: Sequence[Call],
-) -> Steps[tuple[Mapping[int, Iterable[tuple[int, str]]], Mapping[int, list[int]]]]:
+) -> tuple[Mapping[int, Iterable[tuple[int, str]]], Mapping[int, list[int]]]:
     """Return position -> its subscribers, and position -> its prereq owners, for each that has some."""
     subscribers: dict[int, dict[tuple[int, str], None]] = {}
     owners: dict[int, list[int]] = {}
@@ -133,13 +124,10 @@ def _dependents(
                 subscribers.setdefault(target, {})[place, CARRIES[kind]] = None
             for target in targets if kind in PROBED else ():
                 owners.setdefault(target, []).append(place)
-        yield
     return subscribers, owners
 
 
-def _above(
-    calls: Sequence[Call], automatic: Automatic, owners: Mapping[int, Sequence[int]]
-) -> Steps[list[dict[int, None]]]:
+def _above(calls: Sequence[Call], automatic: Automatic, owners: Mapping[int, Sequence[int]]) -> list[dict[int, None]]:
     """Return for each position those that must be settled before its vertex may start.
 
     A vertex with a prereq comes before its target, and after what the target waits for.
@@ -152,13 +140,11 @@ def _above(
                 before.update(dict.fromkeys(targets))
         before.update(dict.fromkeys(automatic.get(place, ())))
         above.append(before)
-        yield
     for target, places in owners.items():
         above[target].update(dict.fromkeys(places))
     for place in range(len(calls) - 1, -1, -1) if owners else ():
         for target in targets_of(calls[place].requisites, PROBED):
             above[place].update((up, None) for up in above[target] if up < place)
-        yield
     return above
 
 

@@ -12,7 +12,6 @@ from types import MappingProxyType
 
 from holdfast.agent.engine.model.edge_keys import Edge, thing
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.slices import Steps
 from holdfast.resources.contract import acts
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import CARRIES, RECV
@@ -48,7 +47,7 @@ def edges(calls: Sequence[Call]) -> Iterator[Edge]:
                     yield calls[target].identity, call.identity, CARRIES[kind]
 
 
-def remembered(calls: Sequence[Call]) -> Steps[dict[str, str]]:
+def remembered(calls: Sequence[Call]) -> dict[str, str]:
     """Return identity -> thing of the calls that the journal remembers.
 
     These are actions, superseded states, and the ends of edges that carry changes, failures or values.
@@ -60,7 +59,6 @@ def remembered(calls: Sequence[Call]) -> Steps[dict[str, str]]:
             for each in (call, *(calls[target] for targets in carriers for target in targets)):
                 if each.identity not in found:
                     found[each.identity] = thing(each.kind, each.resource.name)
-        yield
     return found
 
 
@@ -69,15 +67,9 @@ def others(calls: Sequence[Call], known: Mapping[str, str]) -> Iterator[tuple[st
     return ((call.identity, thing(call.kind, call.resource.name)) for call in calls if call.identity not in known)
 
 
-def same_to_remember(vertices: Sequence[Vertex], calls: Sequence[Call]) -> Steps[bool]:
+def same_to_remember(vertices: Sequence[Vertex], calls: Sequence[Call]) -> bool:
     """Return whether `edges`, `remembered` and `others` are equal for these calls and for those of the vertices."""
-    if len(vertices) != len(calls):
-        return False
-    for vertex, call in zip(vertices, calls, strict=True):
-        if not _same_to_remember(vertex, call):
-            return False
-        yield
-    return True
+    return len(vertices) == len(calls) and all(map(_same_to_remember, vertices, calls))
 
 
 def _same_to_remember(vertex: Vertex, new: Call) -> bool:

@@ -17,7 +17,6 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from heapq import heappop
 from typing import Protocol
 
@@ -71,7 +70,6 @@ class Scheduler:
         """All vertices of the graph."""
         self._alarm: asyncio.TimerHandle | None = None
         """Calls `pump` when a run or a wait may have taken too long."""
-        self._held = False
         self._round = 0
         """Number of the latest pump: vertices that are marked between two pumps start in definition order."""
         self._turn = 0
@@ -152,9 +150,7 @@ class Scheduler:
             heap.push(vertex, queue.round)
 
     def pump(self) -> None:
-        """Start all vertices that may start; nothing while `held`."""
-        if self._held:
-            return
+        """Start all vertices that may start."""
         now = asyncio.get_running_loop().time()
         self._round += 1
         while not self.paused and not self.workers.busy:
@@ -166,15 +162,6 @@ class Scheduler:
             self.look_again_at(self.workers.until)
         if not self.unsettled or not (self.workers.at_work or self.paused):
             self.runs.idle()
-
-    @contextmanager
-    def held(self) -> Iterator[None]:
-        """Start nothing, and do not go on when nothing runs, within this context; call `pump` after it."""
-        self._held = True
-        try:
-            yield
-        finally:
-            self._held = False
 
     def _start(self, vertex: Vertex, now: float) -> None:
         """Start a vertex, with all others of its group that may start."""

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Protocol
 
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.slices import Steps, sliced
 
 
 class Leaves(Protocol):
@@ -37,7 +36,10 @@ class Retirement:
         Returns when the watches have ended; `over` waits for the runs.
         """
         leaving = list(vertices)
-        await sliced(_close(leaving))
+        for vertex in leaving:
+            watcher = vertex.watching.watcher
+            if watcher and not isinstance(watcher, asyncio.Task):
+                watcher.close()
         await cancel(
             [vertex.watching.watcher for vertex in leaving if isinstance(vertex.watching.watcher, asyncio.Task)]
         )
@@ -70,15 +72,6 @@ class Retirement:
         if self._ending.get(vertex) is ended:
             del self._ending[vertex]
         self._owner.left(vertex)
-
-
-def _close(vertices: Iterable[Vertex]) -> Steps[None]:
-    """Close the watches that report by a callback."""
-    for vertex in vertices:
-        watcher = vertex.watching.watcher
-        if watcher and not isinstance(watcher, asyncio.Task):
-            watcher.close()
-        yield
 
 
 async def _end(tasks: Iterable[asyncio.Task[Any]], patience: float) -> None:

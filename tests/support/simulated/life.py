@@ -6,12 +6,10 @@ import asyncio
 import hashlib
 import random
 from collections.abc import Callable, Iterable
-from unittest.mock import patch
 
 from engine_bench import Bench, compilation
 from fake_machine import Action, Setting
 from holdfast import Permanent, Temporary
-from holdfast.agent import slices
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Cause, Event
 from holdfast.agent.engine.model.options import EngineOptions
@@ -74,9 +72,7 @@ class Life(Bench):
         Setting.machine = Action.machine = self.machine
         random.seed(self.plan.seed)
         self.loop = VirtualLoop(self.machine.clock)
-        # In every fourth life, other callbacks run after each step of long work, so that all orders occur.
-        slice_ = -1.0 if self.plan.seed % 4 == 0 else LONG
-        with asyncio.Runner(loop_factory=lambda: self.loop) as runner, patch.object(slices, "SLICE", slice_):
+        with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
                 runner.run(self._bounded())
             except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
