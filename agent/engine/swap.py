@@ -69,13 +69,17 @@ class Swaps:
             calls, automatic = await self._calls(request)
             found = self._without_broken_sequences(self._found(calls, request.anew))
             kept = {vertex: vertex.links.requisites for vertex in found if vertex}
-            keys = self._adopt(calls, found, whole=request.whole)
+            with gc_paused():
+                vertices = [
+                    vertex or Vertex(call, parts.context(call.identity))
+                    for vertex, call in zip(found, calls, strict=True)
+                ]
+            alike = tied_alike(self.graph, vertices, calls, automatic)
+            self._adopt(calls, vertices, whole=request.whole)
             parts.reversals.begin()
             leaving = [old for old in reversed(self.graph.vertices) if old not in kept]
             await self._retire(leaving, self._policy.options.stop_timeout)
             with gc_paused():
-                vertices = self._vertices(calls, found, keys)
-                alike = tied_alike(self.graph, vertices, calls, automatic)
                 for vertex, call in zip(vertices, calls, strict=True):
                     vertex.call = call
                 self.graph = exchange(self.graph, vertices) if alike else connect(vertices, automatic)
@@ -115,13 +119,6 @@ class Swaps:
         """Return for each call the vertex of the current graph that stays for it; None if a new one is needed."""
         return [None if call.identity in anew else self._reusable(call) for call in calls]
 
-    def _vertices(self, calls: Sequence[Call], found: Sequence[Vertex | None], keys: Mapping[str, str]) -> list[Vertex]:
-        """Return the vertices of the new graph: those that stay, and new ones, which get their keys."""
-        return [
-            old or Vertex(call, self._parts.context(call.identity), keys.get(call.identity, call.identity))
-            for call, old in zip(calls, found, strict=True)
-        ]
-
     def _reusable(self, call: Call) -> Vertex | None:
         old = self.graph.by_identity.get(call.identity)
         if old is None or old.call is call:
@@ -150,21 +147,21 @@ class Swaps:
             for vertex in found
         ]
 
-    def _adopt(self, calls: Sequence[Call], found: Iterable[Vertex | None], *, whole: bool) -> Mapping[str, str]:
-        """Have the journal adopt these states, and set the keys of the vertices that stay. Returns identity -> key.
+    def _adopt(self, calls: Sequence[Call], vertices: Sequence[Vertex], *, whole: bool) -> None:
+        """Have the journal adopt these states, and set the keys of the vertices.
 
         Skips the adoption if it would change nothing.
         """
         journal = self._parts.journal
         if journal.at_rest and same_to_remember(self.graph.vertices, calls):
-            return {vertex.identity: vertex.key for vertex in self.graph}
+            for vertex, old in zip(vertices, self.graph.vertices, strict=True):
+                vertex.key = old.key
+            return
         known = remembered(calls)
         adoption = journal.adopt(edges(calls), known, others(calls, known), whole=whole)
-        for vertex, call in zip(found, calls, strict=True):
-            if vertex:
-                vertex.key = adoption.keys.get(call.identity, call.identity)
+        for vertex, call in zip(vertices, calls, strict=True):
+            vertex.key = adoption.keys.get(call.identity, call.identity)
         self._report_dropped(adoption.dropped)
-        return adoption.keys
 
     def _install(
         self, vertices: Sequence[Vertex], kept: Collection[Vertex], leaving: Iterable[Vertex], new: Iterable[Vertex]

@@ -63,7 +63,7 @@ def word(kind: RequisiteKind, up: Upstream) -> Word | None:
 
 
 def _met(up: Upstream) -> Literal["met"] | None:
-    """Return the word of a target that meets a requisite; None if the target did not run for want of a reason."""
+    """Return the word of a target that meets a requisite; None if the target had no reason to run."""
     return "met" if up.outcome is None or up.outcome.reason not in NOT_RUN else None
 
 
