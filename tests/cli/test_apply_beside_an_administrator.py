@@ -1,6 +1,6 @@
-"""`apply` beside an administrator's apt waits for what that has in its hands, as the agent does.
+"""`apply` waits while an administrator's apt changes the packages of its resources, as the agent does.
 
-Everything else is put right meanwhile.
+It repairs all other resources meanwhile.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ HOLD = (
 
 
 class Apt:
-    """Somebody's apt, which holds a real lock and has one path in its hands.
+    """An apt of another user, which holds a real lock and changes the package of one path.
 
-    `enough` is called when it has been looked at a few times.
+    It calls `enough` on the fourth request for the holder of the lock.
     """
 
     def __init__(self, lock: Path, path: str) -> None:
@@ -42,7 +42,7 @@ class Apt:
         self._process.stdout.readline()
 
     def others(self) -> str:
-        """Who holds the lock."""
+        """The process that holds the lock."""
         self.looks += 1
         if self.looks == 4:
             self.enough()
@@ -50,11 +50,11 @@ class Apt:
         return package_locks.described(holder) if holder else ""
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Whether the path is among them."""
+        """Whether the path of this apt is among `paths`."""
         return self.path in paths
 
     def end(self) -> None:
-        """It is done."""
+        """End the process that holds the lock."""
         self._process.stdin.close()
         self._process.wait(10)
         self._process.stdout.close()
@@ -62,7 +62,7 @@ class Apt:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Two files, of which the first belongs to a package."""
+    """Two files; the first belongs to a package."""
     tree = Tree(tmp_path)
     tree.sls(
         "both", "HOST/theirs:\n  file.managed:\n    - contents: x\nHOST/other:\n  file.managed:\n    - contents: x\n"
@@ -72,7 +72,7 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.fixture
 def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Apt]:
-    """An apt that has the first file in its hands; it stands for the host's."""
+    """The host's apt, replaced by one that changes the package of the first file."""
     apt = Apt(tmp_path / "lock", f"{tree.host}/theirs")
     monkeypatch.setattr(package_locks, "PACKAGES", (tmp_path / "lock",))
     monkeypatch.setattr(LocalHost, "interface", lambda *_: apt)
@@ -81,18 +81,18 @@ def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
 
 
 def run(tree: Tree, *words: str) -> int:
-    """Run a verb in this process; its exit code."""
+    """Run a verb in this process. Returns its exit code."""
     with pytest.raises(SystemExit) as done:
         main([*words, "--config", str(tree.config)])
     return int(done.value.code or 0)
 
 
-def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
+def test_apply_repairs_a_file_once_apt_no_longer_changes_its_package(
     tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A line says for whom it waits; what does not belong to the package is put right before.
+    """A line names the process for which `apply` waits. The file of no package is repaired before.
 
-    Costs the second for which it waits.
+    The test takes the second that `apply` waits.
     """
     assert run(tree, "apply", "--detailed-exitcode") == 2
     told = capsys.readouterr()
@@ -110,7 +110,10 @@ def test_what_apt_has_in_its_hands_is_put_right_when_it_is_done(
 
 
 def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
-    """With the exit code of an interruption: what waits has not begun, and is not told as ended."""
+    """`apply` ends with the exit code of an interruption.
+
+    The waiting state was not started, so the message does not name it.
+    """
     apt.enough = lambda: os.kill(os.getpid(), signal.SIGINT)
     assert run(tree, "apply") == 130
 
@@ -118,15 +121,15 @@ def test_ctrl_c_ends_the_wait(tree: Tree, apt: Apt, capsys: pytest.CaptureFixtur
     assert [path.name for path in tree.host.iterdir()] == ["other"]
 
 
-def test_the_limit_of_a_run_ends_the_wait(tree: Tree, apt: Apt) -> None:
-    """`--timeout` counts the wait, too."""
+def test_the_time_limit_of_a_run_ends_the_wait(tree: Tree, apt: Apt) -> None:
+    """The time of waiting counts towards `--timeout`."""
     apt.enough = lambda: None
     assert run(tree, "apply", "--timeout", "0.5") == 4
     assert [path.name for path in tree.host.iterdir()] == ["other"]
 
 
-def test_a_plan_waits_for_nobody(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
-    """It changes nothing."""
-    apt.enough = lambda: pytest.fail("it has waited")
+def test_a_plan_does_not_wait_for_apt(tree: Tree, apt: Apt, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan changes nothing, so it does not wait."""
+    apt.enough = lambda: pytest.fail("plan has waited for apt")
     assert run(tree, "plan") == 2
     assert capsys.readouterr().err == ""

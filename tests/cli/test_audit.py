@@ -1,4 +1,4 @@
-"""`plan --format html`: one page that shows all that differs, and that no content can make into anything else."""
+"""`plan --format html` writes one page with all differences; no content can become markup or script."""
 
 import base64
 import hashlib
@@ -26,14 +26,14 @@ VOID = ("meta", "br")
 
 
 class Reader(HTMLParser):
-    """The elements of a page, their attributes and its text; each element that is opened must be closed in order."""
+    """A parser that collects elements, attributes and text, and checks that elements are closed in order."""
 
     def __init__(self):
         super().__init__()
         self.open, self.names, self.attributes, self.text, self.policy = [], set(), [], "", ""
 
     def handle_starttag(self, tag, attrs):
-        """An element begins."""
+        """Record an element and its attributes."""
         self.names.add(tag)
         self.attributes += attrs
         if ("http-equiv", "Content-Security-Policy") in attrs:
@@ -42,16 +42,16 @@ class Reader(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        """And ends."""
+        """Check that the last opened element ends."""
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        """Text."""
+        """Record text."""
         self.text += data
 
 
-def read(text):
-    """A page that is well-formed."""
+def parse_page(text):
+    """Parse a page, and check that it is well-formed."""
     reader = Reader()
     reader.feed(text)
     reader.close()
@@ -61,7 +61,7 @@ def read(text):
 
 @pytest.fixture
 def tree(tmp_path):
-    """States whose names and contents are hostile, and a secret."""
+    """States with hostile names and contents, and a secret."""
     tree = Tree(tmp_path)
     tree.pillar("app:\n  password: correct-horse\n")
     tree.sls(
@@ -78,13 +78,13 @@ def tree(tmp_path):
     return tree
 
 
-def test_the_page_is_whole_and_safe(tree):
-    """Nothing but its own markup, no script, nothing that is fetched. The policy allows its style by its hash.
+def test_the_page_is_self_contained_and_masks_secrets(tree):
+    """The page has only its own markup, no script, and fetches nothing.
 
-    Secrets are masked.
+    The content security policy allows its style by the hash. Secrets are masked.
     """
     text = tree("plan", "--format", "html", check=1).stdout
-    found = read(text)
+    found = parse_page(text)
 
     assert {"script", "img", "link", "iframe", "object", "form"}.isdisjoint(found.names)
     assert not any(name.startswith("on") or name in ("src", "style") for name, _ in found.attributes)
@@ -100,10 +100,10 @@ def test_the_page_is_whole_and_safe(tree):
     assert f"file.managed[{tree.host}/a<script>alert(1)<b>']" in found.text
 
 
-def test_what_differs_is_shown_by_what_it_concerns(tree):
-    """Failures first, then modes, owners and files that decide about access, then what runs, then content.
+def test_differences_are_grouped_by_what_they_concern(tree):
+    """Failures come first, then modes, owners and files that control access, then services and commands, then content.
 
-    What is right by its name.
+    Resources as declared are listed by name.
     """
     text = tree("plan", "--format", "html", check=1).stdout
     sections = {
@@ -119,16 +119,16 @@ def test_what_differs_is_shown_by_what_it_concerns(tree):
     assert "would create " in sections["content"]
     assert f"{tree.etc}/states/site.sls:" in sections["content"]
     assert f"<code>file.directory[{tree.host}/right]</code>" in sections["right"]
-    found = read(text).text
+    found = parse_page(text).text
     assert "Plan for test" in found
     assert time.strftime("%Y-%m-%dT", time.gmtime()) in found
     assert "4 of 6 resources differ from what is declared; 1 could not be checked." in found
 
 
-def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
-    """It has what is in private files. A link of that name is replaced, not followed.
+def test_the_file_of_a_report_is_private_and_replaces_a_link(tree, tmp_path):
+    """The file has mode 0600, because a report shows private files. A symbolic link is replaced, not followed.
 
-    A directory that is not there is told before anything runs.
+    A missing directory is an error before anything runs.
     """
     target, report = tmp_path / "target", tmp_path / "report.html"
     target.write_text("kept")
@@ -139,7 +139,7 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
     assert not report.is_symlink()
     assert stat.S_IMODE(report.stat().st_mode) == 0o600
     assert target.read_text() == "kept"
-    read(report.read_text())
+    parse_page(report.read_text())
     assert "/no: No such file or directory" in tree(
         "plan", "--format", "html", "-o", tmp_path / "no/report.html", check=1
     ).stderr.replace("\n", "")
@@ -148,7 +148,7 @@ def test_the_file_is_private_and_whole_or_not_there(tree, tmp_path):
 
 
 def rows(number):
-    """Differences with hostile texts in all that there is."""
+    """Rows with hostile text in every field."""
     return [
         Row(
             f"file.managed[{EVIL}{each}]",
@@ -164,7 +164,7 @@ def rows(number):
 
 
 def test_a_dash_is_standard_output(tree, tmp_path):
-    """The page alone, as without `-o`; no file of that name is written."""
+    """`-o -` writes only the page to standard output, and creates no file named `-`."""
     text = tree("plan", "--format", "html", "-o", "-", check=1, cwd=tmp_path).stdout
 
     assert text.startswith("<!DOCTYPE html>")
@@ -172,10 +172,10 @@ def test_a_dash_is_standard_output(tree, tmp_path):
     assert not (tmp_path / "-").exists()
 
 
-def test_no_text_becomes_markup():
-    """Wherever it stands; what steers a display is written out."""
+def test_no_text_of_a_row_becomes_markup():
+    """Text is escaped in every field. Characters that control a display are shown as escapes."""
     text = "".join(page(EVIL, {EVIL: EVIL}, rows(3), [EVIL]))
-    found = read(text)
+    found = parse_page(text)
 
     assert {"script", "img"}.isdisjoint(found.names)
     assert not any(name == "onerror" for name, _ in found.attributes)
@@ -183,8 +183,8 @@ def test_no_text_becomes_markup():
     assert "\x1b" not in text
 
 
-def test_five_thousand_resources_are_no_matter():
-    """In size and in time; diffs beyond a limit are left out, and that is said."""
+def test_five_thousand_resources_make_a_page_of_bounded_size_and_time():
+    """A page leaves out diffs beyond a limit, and says so."""
     found = [
         Row(f"file.managed[/srv/{n}]", "would-change", "content", "said", "a.sls:1", {"mode": "0644"}, "+line\n" * 20)
         for n in range(5000)
@@ -200,8 +200,8 @@ def test_five_thousand_resources_are_no_matter():
     assert "left out, for this page would become too large" in text
 
 
-def test_each_kind_says_what_it_concerns():
-    """In its declaration, for everything and for parts; kinds for tests alone concern nothing."""
+def test_each_kind_declares_what_its_changes_concern():
+    """Each kind declares this for the whole resource and for its properties; only test kinds may concern nothing."""
     for kind in registry.kinds():
         assert set(kind.concerns.values()) <= set(CONCERNS)
         assert (
@@ -225,15 +225,18 @@ def test_each_kind_says_what_it_concerns():
         (None, True, "1 changed"),
     ],
 )
-def test_the_summary_counts_by_what_was_done(effect, result, counted):
-    """And what is right; who removes a part of a thing changes the thing."""
+def test_the_summary_counts_effects_and_unchanged_resources(effect, result, counted):
+    """A removed part of a thing counts as a change of that thing."""
     done = Outcome("a", 0, result, {"x": "y"}, effect=effect), Outcome("b", 1, result=True)
 
     assert tally(done, 2.0).endswith(f" in 2.0 s: {counted}, 1 ok")
 
 
-def test_a_refresh_is_described_and_its_changes_that_say_nothing_are_left_out():
-    """Salt's `changes` of a refreshed service are `nginx: True`; the page says what would be done."""
+def test_a_row_of_a_refresh_has_its_comment_but_no_changes():
+    """Salt's `changes` of a refreshed service are `nginx: True`.
+
+    That tells a reader nothing; the comment names the action.
+    """
     resource = registry.find("service.running").declare("nginx")
     call = SimpleNamespace(identity="service.running[web]", resource=resource, location=Location("web.sls", 3))
     compiled = SimpleNamespace(compilation=SimpleNamespace(calls=(call,)))

@@ -1,4 +1,4 @@
-"""`check`: its forms, its exit codes, and that it keeps its hands off the machine."""
+"""`check`: its output formats and exit codes. `check` changes nothing on the host."""
 
 import json
 import re
@@ -13,21 +13,21 @@ WRONG = "x:\n  test.nop:\n    - require:\n      - test: gone\n"
 
 @pytest.fixture
 def tree(tmp_path):
-    """A configuration with one good state."""
+    """A configuration with one valid state."""
     tree = Tree(tmp_path)
     tree.file()
     return tree
 
 
-def test_clean_tree(tree):
-    """0, and one line."""
+def test_states_without_problems_are_0_and_one_line(tree):
+    """`check` prints one line and exits with 0."""
     assert tree("check", check=0).stdout == "no problems in 1 state\n"
 
 
-def test_state_file_by_its_path(tree):
-    """As editors and hooks know it: from where they are, or whole.
+def test_a_state_file_can_be_named_by_its_path(tree):
+    """Editors and hooks pass paths: relative to the working directory, or absolute.
 
-    A name goes on to be one, and what is not there is told.
+    A name without `.sls` stays an SLS name. A missing file is an error.
     """
     tree.sls("odd", STRANGE)
     states = tree.etc / "states"
@@ -48,7 +48,7 @@ def test_state_file_by_its_path(tree):
 
 
 def test_warnings_alone_are_0_and_with_strict_1(tree):
-    """As linters do."""
+    """Warnings change the exit code only with `--strict`; ignored warnings do not count."""
     tree.sls("odd", STRANGE)
     done = tree("check", check=0)
 
@@ -61,8 +61,8 @@ def test_warnings_alone_are_0_and_with_strict_1(tree):
     tree("check", "--strict", "motd", check=0)
 
 
-def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
-    """On the command line or in the settings, or both: warnings that say the effect, also for unused patterns."""
+def test_mistakes_that_salt_accepts_are_warnings_in_lenient_states(tree):
+    """Lenient patterns come from the command line, the settings or both. A pattern without a match is a warning."""
     tree.sls("nginx/conf", "HOST/odd:\n  file.directory:\n    - colour: red\n")
     assert "name their SLS in `lenient`" in tree("check", check=3).stdout
     done = tree("check", "--lenient", "nginx*", check=0)
@@ -79,7 +79,7 @@ def test_states_of_others_may_be_wrong_where_salt_accepts_it(tree):
 
 
 def test_errors_are_3_and_come_first(tree):
-    """Whatever else there is; with --strict, too."""
+    """Errors precede warnings in the output; `--strict` does not change exit code 3."""
     tree.sls("wrong", WRONG)
     tree.sls("early", "{% if false %}{{ gone }}{% endif %}\n")
     done = tree("check", check=3)
@@ -92,8 +92,8 @@ def test_errors_are_3_and_come_first(tree):
     tree("check", "--strict", check=3)
 
 
-def test_it_touches_nothing(tree):
-    """Neither what is managed nor a place to remember things."""
+def test_check_writes_nothing(tree):
+    """`check` creates neither a declared file nor the state directory."""
     tree.sls("odd", STRANGE)
     tree("check", check=0)
 
@@ -102,7 +102,7 @@ def test_it_touches_nothing(tree):
 
 
 def test_settings_ignore_codes(tree):
-    """For good; a code that there is not is an error of the settings."""
+    """The settings ignore a code in every run; an unknown code is an error of the settings."""
     tree.sls("odd", STRANGE)
     tree.settings("lint: {ignore: [action-unguarded]}\n")
     tree("check", "--strict", check=0)
@@ -112,13 +112,13 @@ def test_settings_ignore_codes(tree):
 
 
 def test_code_that_cannot_be_ignored_is_64(tree):
-    """With the nearest one that can."""
+    """The message names the most similar code, or says that the code is an error."""
     assert "did you mean 'action-unguarded'?" in tree("check", "--ignore", "action-ungarded", check=64).stderr
     assert "is an error" in tree("check", "--ignore", "yaml-syntax", check=64).stderr
 
 
-def test_json(tree):
-    """Errors and warnings, each with file, line, column, code, message and hint."""
+def test_json_has_errors_and_warnings(tree):
+    """Each problem has file, line, column, code, message and hint."""
     tree.sls("odd", STRANGE)
     report = tree.json("check", check=0)
 
@@ -132,7 +132,7 @@ def test_json(tree):
 
 
 def test_github_annotations_are_escaped(tree):
-    """Percent signs and ends of lines in the message, colons and commas in the properties as well."""
+    """Percent signs and line breaks are escaped in the message; colons and commas in the properties, too."""
     tree.sls("odd", STRANGE)
     (tree.etc / "states" / "odd.sls").rename(tree.etc / "states" / "od,d:%.sls")
     done = holdfast("check", "--config", tree.config, "--format", "github", cwd=tree.etc, check=0)
@@ -144,8 +144,8 @@ def test_github_annotations_are_escaped(tree):
     )
 
 
-def test_github_errors(tree):
-    """They are annotations of their own kind; from elsewhere the paths begin at the states directory."""
+def test_github_annotations_of_errors(tree):
+    """Errors are annotations of type `error`. Outside the states directory, paths are relative to it."""
     tree.sls("wrong", WRONG)
     done = tree("check", "--format", "github", check=3, cwd="/")
 
@@ -154,8 +154,8 @@ def test_github_errors(tree):
     )
 
 
-def test_sarif(tree):
-    """What SARIF 2.1.0 demands of a log, and what code scanning needs: rules with help, regions, relative URIs."""
+def test_sarif_has_rules_regions_and_relative_uris(tree):
+    """The log has the properties that SARIF 2.1.0 and code scanning require."""
     tree.sls("od d", STRANGE)
     tree.sls("wrong", WRONG)
     done = holdfast("check", "--config", tree.config, "--format", "sarif", cwd=tree.etc, check=3)
@@ -167,7 +167,7 @@ def test_sarif(tree):
     rules = run["tool"]["driver"]["rules"]
     assert run["tool"]["driver"]["name"] == "holdfast"
     assert run["originalUriBaseIds"]["ROOT"]["uri"] == f"{tree.etc.as_uri()}/"
-    for rule in rules:  # the properties that code scanning demands of each
+    for rule in rules:  # code scanning requires these properties of each rule
         assert all(rule[name]["text"].endswith(".") for name in ("shortDescription", "fullDescription"))
         assert rule["help"]["text"]
     assert {rule["id"]: rule["defaultConfiguration"]["level"] for rule in rules} == {"requisite-missing": "error"}
@@ -187,8 +187,8 @@ def test_sarif(tree):
     assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "states/od%20d.sls"
 
 
-def test_sarif_of_a_clean_tree_and_of_broken_settings(tree):
-    """A log without results; and one whose file stands outside of the states."""
+def test_sarif_without_problems_and_with_wrong_settings(tree):
+    """Without problems, the log has no results. A file outside the states has an absolute URI."""
     assert json.loads(tree("check", "--format", "sarif", check=0).stdout)["runs"][0]["results"] == []
 
     tree.settings("nonsense: 1\n")
@@ -196,8 +196,8 @@ def test_sarif_of_a_clean_tree_and_of_broken_settings(tree):
     assert result["locations"][0]["physicalLocation"]["artifactLocation"] == {"uri": tree.config.as_uri()}
 
 
-def test_pillar_counts(tree):
-    """What is wrong there is an error like any other, and its lines are not shown."""
+def test_an_error_in_the_pillar_is_reported_without_its_line(tree):
+    """A pillar file may contain secrets, so its lines are not shown."""
     (tree.etc / "pillar" / "data.sls").write_text("password: [hunter2\n")
     done = tree("check", check=3)
 

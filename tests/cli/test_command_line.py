@@ -1,4 +1,4 @@
-"""The command line itself: quick, helpful, and without a traceback for anything a user does."""
+"""The command line as a whole: it starts quickly, helps, and shows no traceback for any mistake of a user."""
 
 import os
 import re
@@ -9,31 +9,31 @@ import pytest
 
 from holdfast import __version__
 from holdfast.agent import verbs
-from holdfast_process import COMMAND, Tree, environment, holdfast
+from holdfast_process import COMMAND, Tree, environment, holdfast, in_process
 
 
 @pytest.mark.parametrize("verb", verbs.names())
 def test_every_verb_has_help(verb):
-    """And says the same thing in the list of verbs as in its own."""
+    """`--help` of a verb prints its usage."""
     assert holdfast(verb, "--help", check=0).stdout.startswith("Usage: holdfast ")
 
 
 @pytest.mark.parametrize("verb", ["pause", "resume", "reload", "recheck", "trigger"])
-def test_help_names_what_is_told_to_do_something(verb):
-    """Each stands by itself: nobody reads what `it` is elsewhere."""
+def test_help_of_a_verb_names_the_agent_that_it_controls(verb):
+    """Each help text is read alone, so its first sentence names the running agent."""
     assert "running agent" in verbs.command(verb).help.partition(".")[0]
 
 
-def test_what_can_be_shown_is_told_whole():
-    """In the list of `show`, too, no line ends in the middle."""
-    _, listed = holdfast("show", "--help", check=0).stdout.split("Commands:")
+def test_help_of_show_truncates_no_line():
+    """The list of views in `show --help` has no shortened line."""
+    _, listed = in_process("show", "--help", check=0).stdout.split("Commands:")
 
     assert "high" in listed
     assert "..." not in listed
 
 
-def test_help_is_quick():
-    """The list of verbs imports none of them: well below 150 ms of CPU time."""
+def test_help_takes_little_cpu_time():
+    """`--help` needs well below 150 ms of CPU time."""
     before = os.times()
     done = holdfast("--help", check=0)
     after = os.times()
@@ -42,8 +42,8 @@ def test_help_is_quick():
     assert after.children_user + after.children_system - before.children_user - before.children_system < 0.3
 
 
-def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
-    """Neither watchdog nor D-Bus nor rich, whose import would cost more than a small run."""
+def test_apply_imports_no_library_of_the_agent(tmp_path):
+    """The import of watchdog, D-Bus or rich would take longer than a small run."""
     tree = Tree(tmp_path)
     tree.file()
     code = (
@@ -59,8 +59,8 @@ def test_one_shot_runs_do_not_import_what_they_do_not_use(tmp_path):
 
 
 @pytest.mark.parametrize("verb", ["status", "why", "watch", "log", "pause", "trigger", "trace", "metrics", "version"])
-def test_asking_a_running_agent_imports_next_to_nothing(verb, tmp_path):
-    """An operator who types `holdfast status` waits for Python and click, not for what the agent itself is made of."""
+def test_a_verb_that_asks_the_agent_imports_no_large_library(verb, tmp_path):
+    """The time of `holdfast status` is that of Python and click, without the libraries of the agent."""
     tree = Tree(tmp_path)
     code = (
         "import sys, atexit;"
@@ -96,20 +96,20 @@ def test_asking_a_running_agent_imports_next_to_nothing(verb, tmp_path):
     ids=["verb", "option", "value", "no number", "no whole number", "view", "kind", "missing"],
 )
 def test_a_wrong_command_line_is_64(words, said):
-    """Not 2, which means that changes were made; and the message helps."""
-    assert said in holdfast(*words, check=64).stderr
+    """The code is not 2, which means that changes were made. The message helps to correct the mistake."""
+    assert said in in_process(*words, check=64).stderr
 
 
-def test_missing_files_are_sentences(tmp_path):
-    """Whatever a path option names."""
-    assert "does not exist" in holdfast("apply", "--config", tmp_path / "none.yaml", check=3).stderr
-    assert "there is no such directory" in holdfast("plan", "--states", tmp_path / "none", check=3).stderr
-    assert "none" in holdfast("show", "grains", "--grains", tmp_path / "none", check=3).stderr
-    assert "cannot use" in holdfast("apply", "--states", tmp_path, "--state-dir", "/proc/nowhere", check=1).stderr
+def test_a_missing_file_is_one_message_without_a_traceback(tmp_path):
+    """Each option that takes a path has such a message."""
+    assert "does not exist" in in_process("apply", "--config", tmp_path / "none.yaml", check=3).stderr
+    assert "there is no such directory" in in_process("plan", "--states", tmp_path / "none", check=3).stderr
+    assert "none" in in_process("show", "grains", "--grains", tmp_path / "none", check=3).stderr
+    assert "cannot use" in in_process("apply", "--states", tmp_path, "--state-dir", "/proc/nowhere", check=1).stderr
 
 
-def test_no_agent_is_a_sentence(tmp_path):
-    """Each verb that needs one says where it looked."""
+def test_no_agent_is_one_line_that_names_the_socket(tmp_path):
+    """Each verb that asks an agent prints one line with the path of the socket."""
     for words in (
         ["status"],
         ["log"],
@@ -123,14 +123,14 @@ def test_no_agent_is_a_sentence(tmp_path):
         ["trace"],
         ["metrics"],
     ):
-        done = holdfast(*words, "--state-dir", tmp_path, check=69)
+        done = in_process(*words, "--state-dir", tmp_path, check=69)
 
         assert f"none listens at {tmp_path}/control.sock" in done.stderr
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
-    """`--debug` shows the traceback."""
+def test_an_internal_error_is_a_short_message_and_with_debug_a_traceback():
+    """`--debug` shows the traceback of an internal error."""
     code = (
         "import sys; from holdfast.agent.cli import kinds_reference; kinds_reference.describe = lambda *_: 1 / 0;"
         "from holdfast.agent.cli.main import main; main(sys.argv[1:])"
@@ -151,8 +151,8 @@ def test_a_bug_is_a_short_message_unless_it_is_asked_for_more():
     assert "Traceback" in debug.stderr
 
 
-def test_a_reader_that_has_had_enough():
-    """`holdfast doc | head -1` is no error."""
+def test_a_closed_pipe_is_no_error():
+    """`holdfast doc | head -1` ends with exit code 0."""
     process = subprocess.Popen(
         [*COMMAND, "show", "grains"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment(), text=True
     )
@@ -164,8 +164,8 @@ def test_a_reader_that_has_had_enough():
     assert said == ""
 
 
-def test_version():
-    """One line, with the commit of a checkout; the option says the same as the verb."""
+def test_version_is_one_line():
+    """The line has the commit of a checkout. `--version` and `version` print the same."""
     said = holdfast("version", check=0).stdout
 
     assert re.fullmatch(rf"holdfast {re.escape(__version__)}( \(commit [0-9a-f]{{12}}(-dirty)?\))?\n", said)
@@ -173,7 +173,7 @@ def test_version():
 
 
 def test_doc_lists_kinds_and_describes_one():
-    """What there is, and every argument with its default and meaning, from the declarations themselves."""
+    """`doc` lists all kinds; `doc KIND` shows each argument with type and default, taken from the declaration."""
     assert "file.managed" in holdfast("doc", check=0).stdout
     page = holdfast("doc", "file.managed", check=0).stdout
     assert "  makedirs (true/false, default false)" in page
@@ -182,18 +182,18 @@ def test_doc_lists_kinds_and_describes_one():
     assert '"properties"' in holdfast("doc", "file.managed", "--format", "json", check=0).stdout
 
 
-def test_doc_tells_of_arguments_of_salt_that_do_nothing():
-    """Which are accepted without effect, which are refused, each with the reason."""
-    page = holdfast("doc", "file.managed", check=0).stdout
+def test_doc_lists_ignored_and_refused_arguments_of_salt():
+    """Each argument has its reason."""
+    page = in_process("doc", "file.managed", check=0).stdout
 
     accepted, refused = page.partition("Accepted without effect:")[2].split("Refused:")
     assert "\n  tmp_dir: the temporary file is always beside the file" in accepted
     assert "\n  signature: Holdfast does not check signatures; use source_hash\n" in refused
-    assert "Refused:" not in holdfast("doc", "file.absent", check=0).stdout
+    assert "Refused:" not in in_process("doc", "file.absent", check=0).stdout
 
 
-def test_doc_names_what_each_argument_takes():
-    """In the words of a state file; spellings that are read as something else count."""
+def test_doc_names_the_types_of_each_argument():
+    """The types are named in the words of a state file, and include spellings that are converted."""
     from holdfast.agent.cli.kinds_reference import field_docs, types
     from holdfast.resources import registry
 
@@ -213,36 +213,36 @@ def test_doc_names_what_each_argument_takes():
     assert lacking == []
 
 
-def test_examples_of_doc_are_indented_alike():
-    """Also those that are all that a kind says of itself beyond its first line."""
-    assert "\n    refresh the search index:\n      cmd.run:\n" in holdfast("doc", "cmd.run", check=0).stdout
-    assert "\n    /etc/motd:\n      file.managed:\n" in holdfast("doc", "file.managed", check=0).stdout
+def test_examples_of_doc_have_the_same_indentation():
+    """The indentation does not depend on the rest of the docstring of a kind."""
+    assert "\n    refresh the search index:\n      cmd.run:\n" in in_process("doc", "cmd.run", check=0).stdout
+    assert "\n    /etc/motd:\n      file.managed:\n" in in_process("doc", "file.managed", check=0).stdout
 
 
-def test_doc_tells_of_the_arguments_that_every_state_takes():
-    """So that nobody has to guess what `...` stands for: each with its meaning, and the names of the requisites."""
+def test_doc_all_describes_the_arguments_of_every_state():
+    """`doc all` shows their types, defaults and meanings, and the names of the requisites."""
     from holdfast.agent.cli.kinds_reference import field_docs
     from holdfast.resources.meta import Meta
 
-    page = holdfast("doc", "all", check=0).stdout
+    page = in_process("doc", "all", check=0).stdout
 
     assert set(Meta.model_fields) <= set(field_docs(Meta))
     assert all(re.search(rf"\n  {name} \(.*default ", page) for name in Meta.model_fields)
     assert "onchanges_any" in page
-    assert "`holdfast doc all`" in holdfast("doc", "test.nop", check=0).stdout
-    assert "sema" in holdfast("doc", "all", "--format", "json", check=0).stdout
+    assert "`holdfast doc all`" in in_process("doc", "test.nop", check=0).stdout
+    assert "sema" in in_process("doc", "all", "--format", "json", check=0).stdout
 
 
 def test_the_configuration_may_come_from_the_environment(tmp_path, monkeypatch):
-    """For whoever works on one for a while; the option wins."""
+    """HOLDFAST_CONFIG names the settings; `--config` overrides it."""
     monkeypatch.setenv("HOLDFAST_CONFIG", str(tmp_path / "one/agent.yaml"))
 
-    assert "one/agent.yaml" in holdfast("status", check=3).stderr
-    assert "two/agent.yaml" in holdfast("status", "--config", tmp_path / "two/agent.yaml", check=3).stderr
+    assert "one/agent.yaml" in in_process("status", check=3).stderr
+    assert "two/agent.yaml" in in_process("status", "--config", tmp_path / "two/agent.yaml", check=3).stderr
 
 
 def test_every_argument_of_every_kind_is_documented():
-    """The reference has no holes."""
+    """Each argument of each kind has a description in the reference."""
     from holdfast.agent.cli.kinds_reference import field_docs
     from holdfast.resources import registry
 
@@ -257,15 +257,15 @@ def test_every_argument_of_every_kind_is_documented():
     assert missing == []
 
 
-def test_installation_into_a_root_of_its_own(tmp_path):
-    """`install` and `uninstall` through the command line."""
+def test_install_and_uninstall_with_a_root(tmp_path):
+    """`install` and `uninstall` work through the command line."""
     assert "wrote" in holdfast("install", "--root", tmp_path / "r", "--no-start", check=0).stdout
     assert (tmp_path / "r/etc/holdfast/agent.yaml").exists()
     assert "removed" in holdfast("uninstall", "--root", tmp_path / "r", check=0).stdout
 
 
 def test_the_module_is_the_script():
-    """`python -m holdfast` where the script is not on the path."""
+    """`python -m holdfast` does the same as the script, which need not be on the path."""
     done = subprocess.run([sys.executable, "-m", "holdfast", "--version"], capture_output=True, text=True, check=True)
 
     assert done.stdout.startswith("holdfast")

@@ -1,4 +1,4 @@
-"""What Tab does in real shells: words that a shell would take apart come whole to the program."""
+"""Completion in real shells: words with characters that are special to a shell reach the program whole."""
 
 import os
 import pty
@@ -21,8 +21,8 @@ BASH, ZSH, FISH = map(shutil.which, ("bash", "zsh", "fish"))
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
 @pytest.mark.parametrize("quote", ["", "'", '"'], ids=["bare", "single", "double"])
-def test_bash_reads_what_was_quoted(quote):
-    """And so does the other half, which reads what bash has."""
+def test_bash_reads_words_quoted_for_it(quote):
+    """The program reads the quoted words back to the same words, too."""
     written = " ".join(quote + quoted(word, quote) + quote for word in ODD)
     read = subprocess.run(
         [BASH, "-c", f"printf '%s\\n' {written}"], capture_output=True, text=True, timeout=20, check=True
@@ -33,14 +33,14 @@ def test_bash_reads_what_was_quoted(quote):
 
 
 def test_a_word_may_end_within_a_quote():
-    """It is completed there."""
+    """A word with an open quote is completed within the quote."""
     assert plain("'with bl") == ("with bl", "'")
     assert plain('a"b\\"') == ('ab"', '"')
     assert plain("a\\") == ("a", "")
 
 
 def complete(line, tail, **more):
-    """What bash is answered for a line whose last break is before `tail`."""
+    """The answer to bash for a line; `tail` is the part after its last word break."""
     asked = {
         **environment(),
         "HOLDFAST_LINE": line,
@@ -51,8 +51,8 @@ def complete(line, tail, **more):
     return subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True).stdout.split()
 
 
-def test_kinds_and_names_of_sls_are_completed_without_an_agent(tmp_path):
-    """Also behind `=`, where bash breaks the line; nothing is said of settings that cannot be read."""
+def test_kinds_options_and_sls_names_are_completed_without_an_agent(tmp_path):
+    """Words after `=` are completed, too, where bash breaks words. Unreadable settings print nothing."""
     tree = Tree(tmp_path)
     tree.sls("web/init", "x: test.nop\n")
     tree.sls("web/conf", "y: test.nop\n")
@@ -68,7 +68,7 @@ def test_kinds_and_names_of_sls_are_completed_without_an_agent(tmp_path):
 
 
 class Terminal:
-    """A person at an interactive shell, bash if nothing else is said."""
+    """An interactive shell on a pseudo-terminal; bash by default."""
 
     def __init__(self, directory, *argv):
         kept = {
@@ -86,7 +86,7 @@ class Terminal:
             os.execve(argv[0], argv, kept)
 
     def does(self, line):
-        """What a line prints."""
+        """Type a line. Returns the output."""
         os.write(self._terminal, f"{line}; echo 'that''s all'\n".encode())
         seen, patience = "", time.monotonic() + 30
         while "thats all" not in seen:
@@ -96,19 +96,19 @@ class Terminal:
         return seen
 
     def completes(self, line):
-        """The last word of a line after Tab, as a program gets it."""
+        """Type a line and Tab. Returns its last word as a program receives it."""
         seen = self.does(f"{line}\t\x01printf 'word:%s\\n' \x05")
         return re.findall(r"^word:(.*?)\r?$", seen, re.MULTILINE)[-1]
 
     def leave(self):
-        """It is over."""
+        """Leave the shell."""
         os.write(self._terminal, b"\x15exit\n")
         os.close(self._terminal)
         os.waitpid(self._pid, 0)
 
 
-def told_by_run(directory):
-    """The commands that `scripts/run` says to type, from a clone in this directory."""
+def commands_of_scripts_run(directory):
+    """The commands that `scripts/run` prints for a clone in this directory."""
     said = re.search(
         r"^cat <<END$.*?^END$", (Path(__file__).parents[2] / "scripts/run").read_text(), re.MULTILINE | re.DOTALL
     )[0]
@@ -119,9 +119,9 @@ def told_by_run(directory):
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory):
-    """A running agent with unusual resources, an installed program, and the root of `holdfast install`."""
-    tmp_path = tmp_path_factory.mktemp("told")
+def installed(tmp_path_factory):
+    """A directory with an installed program, the root of `holdfast install` and a running agent with unusual names."""
+    tmp_path = tmp_path_factory.mktemp("installed")
     program = tmp_path / "bin/holdfast"
     tree = Tree(tmp_path / "tree")
     install_program(program, f"export HOLDFAST_CONFIG={tree.config}")
@@ -132,17 +132,20 @@ def told(tmp_path_factory):
 
 
 def install_program(program, first="true"):
-    """A program that runs this checkout."""
+    """Write a program that runs this checkout."""
     program.parent.mkdir(parents=True)
     program.write_text(f'#!/bin/sh\n{first}\nPYTHONPATH={SRC} exec {shlex.join(COMMAND)} "$@"\n')
     program.chmod(0o755)
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
-def test_tab_in_bash_after_install(told):
-    """The file is named after the program, as bash-completion has it. The shell and the agent take some seconds."""
-    bash = Terminal(told)
-    for line in (f"export PATH={told}/bin:$PATH", f". {told}/root/usr/share/bash-completion/completions/holdfast"):
+def test_tab_in_bash_after_install(installed):
+    """bash-completion finds the file by the name of the program. The shell and the agent take some seconds."""
+    bash = Terminal(installed)
+    for line in (
+        f"export PATH={installed}/bin:$PATH",
+        f". {installed}/root/usr/share/bash-completion/completions/holdfast",
+    ):
         bash.does(line)
     assert bash.completes("holdfast stat") == "status"
     assert bash.completes("holdfast why wi") == "with blank"
@@ -151,10 +154,10 @@ def test_tab_in_bash_after_install(told):
 
 
 @pytest.mark.skipif(ZSH is None, reason="there is no zsh")
-def test_tab_in_zsh_after_install(told):
-    """It finds the file by its name, and asks it each time. The shell and the agent take some seconds."""
-    zsh = Terminal(told, ZSH, "-f", "-i")
-    path = f"export PATH={told}/bin:$PATH; fpath=({told}/root/usr/share/zsh/vendor-completions $fpath)"
+def test_tab_in_zsh_after_install(installed):
+    """The shell finds the file by its name, and runs the program for each Tab. Shell and agent take some seconds."""
+    zsh = Terminal(installed, ZSH, "-f", "-i")
+    path = f"export PATH={installed}/bin:$PATH; fpath=({installed}/root/usr/share/zsh/vendor-completions $fpath)"
     for line in ("unsetopt prompt_sp", path, "autoload -Uz compinit; compinit -u -D"):
         zsh.does(line)
     assert zsh.completes("holdfast stat") == "status"
@@ -164,11 +167,11 @@ def test_tab_in_zsh_after_install(told):
     assert zsh.completes("holdfast why one") == "one,two"
     assert zsh.completes("holdfast trigger cmd") == "cmd.run[fail]"
     zsh.leave()
-    zsh = Terminal(told, ZSH, "-f", "-i")
+    zsh = Terminal(installed, ZSH, "-f", "-i")
     script = 'eval "$(_HOLDFAST_COMPLETE=zsh_source holdfast)"'
     for line in (
         "unsetopt prompt_sp",
-        f"export PATH={told}/bin:$PATH",
+        f"export PATH={installed}/bin:$PATH",
         "autoload -Uz compinit; compinit -u -D",
         script,
     ):
@@ -178,15 +181,17 @@ def test_tab_in_zsh_after_install(told):
 
 
 @pytest.mark.skipif(FISH is None, reason="there is no fish")
-def test_tab_in_fish_after_install(told):
-    """`complete -C` answers what Tab shows. The shell and the agent take some seconds."""
+def test_tab_in_fish_after_install(installed):
+    """`complete -C` prints what Tab shows. The shell and the agent take some seconds."""
 
     def completes(line):
-        asked = (
-            f"set fish_complete_path {told}/root/usr/share/fish/vendor_completions.d; complete -C {shlex.quote(line)}"
-        )
-        home = {"HOME": str(told), "XDG_CONFIG_HOME": str(told / "config"), "PATH": f"{told}/bin:{os.environ['PATH']}"}
-        argv = [FISH, "--no-config", "-c", asked]
+        paths = f"set fish_complete_path {installed}/root/usr/share/fish/vendor_completions.d"
+        home = {
+            "HOME": str(installed),
+            "XDG_CONFIG_HOME": str(installed / "config"),
+            "PATH": f"{installed}/bin:{os.environ['PATH']}",
+        }
+        argv = [FISH, "--no-config", "-c", f"{paths}; complete -C {shlex.quote(line)}"]
         done = subprocess.run(
             argv, env={**environment(), **home}, capture_output=True, text=True, timeout=60, check=True
         )
@@ -200,13 +205,13 @@ def test_tab_in_fish_after_install(told):
 
 
 @pytest.mark.skipif(BASH is None, reason="there is no bash")
-def test_tab_in_bash_after_what_the_run_script_says(tmp_path):
-    """Within quotes and without, behind a colon, and with an alias in place of the PATH."""
+def test_tab_in_bash_after_the_commands_of_scripts_run(tmp_path):
+    """Completion works with and without quotes, after a colon, and with an alias for the program."""
     program = tmp_path / ".venv/bin/holdfast"
     install_program(program)
     tree = Tree(tmp_path / ".private")
     tree.sls("odd", "with blank: test.nop\na:bee: test.nop\nfail: {cmd.run: [{name: 'false'}]}\n")
-    path, config, script = told_by_run(tmp_path)
+    path, config, script = commands_of_scripts_run(tmp_path)
     with Agent(tree):
         bash = Terminal(tmp_path)
         for line in (path, config, script):

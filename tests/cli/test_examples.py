@@ -1,20 +1,20 @@
-"""The examples that come with Holdfast do what they say."""
+"""The examples of config/examples do what their texts say."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
-from holdfast_process import Agent, Tree, holdfast
+from holdfast_process import Agent, Tree, in_process
 
 EXAMPLES = Path(__file__).parents[2] / "config/examples"
 
 
 class Quickstart(Tree):
-    """The quickstart in a private directory, as `scripts/run` lays it out."""
+    """A copy of the quickstart in a private directory, laid out as by `scripts/run`."""
 
     def __init__(self, root):
-        self.root, self.etc, self.host = root, root / "etc", root / "host"
+        self.root, self.etc, self.host, self.run = root, root / "etc", root / "host", in_process
         shutil.copytree(EXAMPLES / "quickstart", self.etc)
         for path in (root, self.etc, *self.etc.rglob("*")):
             path.chmod(0o755 if path.is_dir() else 0o644)
@@ -22,12 +22,12 @@ class Quickstart(Tree):
 
 @pytest.fixture
 def quickstart(tmp_path):
-    """A copy of the example."""
+    """A copy of the quickstart."""
     return Quickstart(tmp_path)
 
 
-def test_quickstart_converges_at_once(quickstart):
-    """Everything is made in one run, and the next has nothing to do."""
+def test_quickstart_converges_in_one_run(quickstart):
+    """The first run creates everything; the second one changes nothing."""
     quickstart("apply", "--detailed-exitcode", check=2)
 
     assert (quickstart.host / "motd").exists()
@@ -36,13 +36,13 @@ def test_quickstart_converges_at_once(quickstart):
 
 
 def test_quickstart_keeps_to_its_directory(quickstart):
-    """Nothing that it manages is anywhere else."""
+    """Every name of a state of the quickstart is below its directory."""
     for row in quickstart.json("show", "low", check=0):
         assert str(quickstart.host) in row["name"]
 
 
-def test_what_scripts_run_says_to_try(quickstart):
-    """Edit, delete, change the script, drop a state in, break it."""
+def test_the_experiments_that_scripts_run_suggests(quickstart):
+    """An edit, a deletion, a changed script, a new state file and a mistake have the announced results."""
     with Agent(quickstart) as agent:
         motd = quickstart.host / "motd"
         right = motd.read_text()
@@ -64,7 +64,7 @@ def test_what_scripts_run_says_to_try(quickstart):
 
 
 def test_webserver_compiles_for_each_family(tmp_path):
-    """Package first, then what it needs, then the service that watches its site."""
+    """The order is: the package, its configuration, the service that watches the site."""
     (tmp_path / "none").mkdir()
     for family, package in (("Debian", "nginx-light"), ("RedHat", "nginx")):
         (tmp_path / "grains").write_text(f"os_family: {family}\nid: web\n")
@@ -76,8 +76,8 @@ def test_webserver_compiles_for_each_family(tmp_path):
             "--grains",
             tmp_path / "grains",
         )
-        done = holdfast("show", "order", *words, check=0).stdout
-        low = holdfast("show", "low", *words, "--format", "json", check=0).stdout
+        done = in_process("show", "order", *words, check=0).stdout
+        low = in_process("show", "low", *words, "--format", "json", check=0).stdout
 
         assert (
             done.index("pkg.installed[nginx]")
@@ -88,17 +88,17 @@ def test_webserver_compiles_for_each_family(tmp_path):
 
 
 @pytest.mark.parametrize("example", sorted(path.name for path in EXAMPLES.iterdir()))
-def test_nothing_is_to_be_said_against_an_example(example, tmp_path):
-    """Users copy the examples: they compile for both families, in the form of `fmt`, without a warning of lint."""
+def test_an_example_has_no_warning_and_the_layout_of_fmt(example, tmp_path):
+    """Users copy the examples, so they compile for both OS families without a warning."""
     tree = tmp_path / example
     shutil.copytree(EXAMPLES / example, tree)
     (tree / "pillar").mkdir(exist_ok=True)
-    holdfast("fmt", "--check", tree, check=0)
+    in_process("fmt", "--check", tree, check=0)
     for family in ("Debian", "RedHat"):
         (tmp_path / "grains").write_text(
             f"{{os_family: {family}, id: web, nodename: web, osfullname: {family}, num_cpus: 2}}"
         )
-        holdfast(
+        in_process(
             "check",
             "--strict",
             "--states",
@@ -111,12 +111,12 @@ def test_nothing_is_to_be_said_against_an_example(example, tmp_path):
         )
 
 
-def test_three_tier_goes_up_from_the_data(tmp_path):
-    """Account, data, application, front; the service is restarted for its program, its settings and its unit file."""
+def test_three_tier_is_ordered_from_the_data_to_the_front_end(tmp_path):
+    """The order is: account, data, application, front end."""
     (tmp_path / "grains").write_text("os_family: Debian\nid: web\n")
     tree = EXAMPLES / "three-tier"
     words = ("--states", tree / "states", "--pillar", tree / "pillar", "--grains", tmp_path / "grains")
-    order = holdfast("show", "order", *words, check=0).stdout
+    order = in_process("show", "order", *words, check=0).stdout
     first = (
         "user.present[",
         "file.directory[/var/lib/guestbook]",

@@ -1,4 +1,4 @@
-"""Exit codes stand in one place, and the documents and the verbs tell the same."""
+"""Exit codes are defined in one table; documents and verbs agree with it."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ import pytest
 
 from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode
-from holdfast_process import COMMAND, environment, holdfast
+from holdfast_process import COMMAND, environment, in_process
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
 
 
 def table(text: str) -> dict[int, str]:
-    """The first table of exit codes of a document."""
+    """The first table of exit codes in a document."""
     rows, _, _ = text.partition("| exit code | |\n|---|---|\n")[2].partition("\n\n")
     return {int(number): meaning for number, meaning in ROW.findall(rows)}
 
 
 @contextmanager
 def answering(directory: Path, answer: bytes) -> Iterator[None]:
-    """Something that listens where the agent of this directory does, and answers one request."""
+    """Listen on the socket of an agent, and send one answer."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(directory / "control.sock"))
         listener.listen()
@@ -52,22 +52,22 @@ def answering(directory: Path, answer: bytes) -> Iterator[None]:
 
 @pytest.mark.parametrize("page", ["README.md", "docs/engine.md"])
 def test_the_documents_have_the_codes_of_the_program(page: str) -> None:
-    """Each code with its meaning, word for word, and no other."""
+    """The table of a document has each code with its meaning, word for word, and no other code."""
     assert table((ROOT / page).read_text()) == {code.value: code.meaning for code in ExitCode}
 
 
 @pytest.mark.parametrize("page", ["docs/lint.md", "docs/fmt.md"])
-def test_pages_of_single_verbs_have_no_codes_of_their_own(page: str) -> None:
-    """They say in their own words what a code means there."""
+def test_pages_of_single_verbs_have_only_codes_of_the_table(page: str) -> None:
+    """These pages describe in their own words what a code means for the verb."""
     found = table((ROOT / page).read_text())
     assert found
     assert found.keys() <= {code.value for code in ExitCode}
 
 
 @pytest.mark.parametrize("verb", verbs.names())
-def test_the_help_of_a_verb_has_no_codes_of_its_own(verb: str) -> None:
+def test_the_help_of_a_verb_has_only_codes_of_the_table(verb: str) -> None:
     """Each number after `Exit codes:` is in the table."""
-    said = holdfast(verb, "--help", check=0).stdout.partition("Exit codes:")[2].partition("Options:")[0]
+    said = in_process(verb, "--help", check=0).stdout.partition("Exit codes:")[2].partition("Options:")[0]
     assert {int(number) for number in re.findall(r"\b\d+\b", said)} <= {code.value for code in ExitCode}
 
 
@@ -86,17 +86,19 @@ def test_the_help_of_a_verb_has_no_codes_of_its_own(verb: str) -> None:
         (json.dumps({"ok": False, "error": "no", "code": "of a later version"}).encode() + b"\n", ExitCode.FAILED),
         (b"", ExitCode.NO_AGENT),
     ],
-    ids=["no agent's words", "not understood", "not permitted", "an unknown code", "no answer"],
+    ids=["not the protocol", "not understood", "not permitted", "an unknown code", "no answer"],
 )
-def test_why_the_agent_was_not_asked_is_told_by_the_code(tmp_path: Path, answer: bytes, code: ExitCode) -> None:
-    """`status` ends with 1 only where an agent has said that the host has not converged, or said no."""
+def test_the_exit_code_of_status_tells_why_the_agent_gave_no_status(
+    tmp_path: Path, answer: bytes, code: ExitCode
+) -> None:
+    """`status` exits with 1 only if an agent answered that the host has not converged, or refused."""
     with answering(tmp_path, answer):
-        assert len(holdfast("status", "--state-dir", tmp_path, check=code).stderr.splitlines()) == 1
+        assert len(in_process("status", "--state-dir", tmp_path, check=code).stderr.splitlines()) == 1
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_another_user_is_not_permitted(tmp_path: Path) -> None:
-    """A monitoring user who may not ask the agent learns that, not that the host has not converged."""
+    """A user without permission to ask the agent gets a code of its own, not that of a host that has not converged."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "control.sock"))
         (tmp_path / "control.sock").chmod(0o600)

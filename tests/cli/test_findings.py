@@ -1,4 +1,4 @@
-"""The text form on a terminal: it fits, and its colours say how grave a thing is."""
+"""The text of `check` on a terminal: lines fit its width, and colours show the severity."""
 
 import re
 from pathlib import Path
@@ -19,9 +19,9 @@ LONG = Problem(
 
 
 def test_lines_fit_a_terminal():
-    """Sentences are wrapped between words, with places as seen from here.
+    """Messages are wrapped between words; paths are relative to the working directory.
 
-    Of the line that is quoted the part around its column is shown.
+    The part of a quoted line around the column of the problem is shown.
     """
     lines = "\n".join(text(LintReport((), (LONG,), 2), Path("/srv"), width=80)).split("\n")
 
@@ -38,7 +38,7 @@ def test_lines_fit_a_terminal():
 @pytest.mark.parametrize("column", [1, 40, 70, 100, 109, 0, 500])
 @pytest.mark.parametrize("width", [0, 40, 80, 200])
 def test_mark_stays_below_its_column(column, width):
-    """Wherever it is, and however narrow the terminal; without a column, or beyond the end, there is none."""
+    """The mark stays there at any width. Without a column, or beyond the end of the line, there is no mark."""
     problem = LONG._replace(
         location=Location("/srv/x.sls", 14, column), text="".join(map(chr, range(0x4E00, 0x4E00 + 109)))
     )
@@ -52,7 +52,7 @@ def test_mark_stays_below_its_column(column, width):
 
 
 def test_colours_change_no_text():
-    """They only paint it, and only when asked to."""
+    """Without the escape sequences, the coloured text equals the plain one."""
     report = LintReport((LONG,), (LONG,), 2)
     plain, painted = (["\n".join(text(report, Path("/srv"), colour=colour, width=80))] for colour in (False, True))
 
@@ -62,8 +62,8 @@ def test_colours_change_no_text():
     assert "\x1b[1;33mwarning\x1b[0m" in painted[0]
 
 
-def test_what_a_terminal_would_obey_is_never_printed():
-    """Colours, titles, bells of files: in places, messages, hints and quoted lines.
+def test_control_characters_are_never_printed():
+    """Locations, messages, hints and quoted lines are checked.
 
     The marks of quoted lines stay below their columns.
     """

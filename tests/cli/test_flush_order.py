@@ -1,4 +1,4 @@
-"""What is on the disk when: the system calls of a real run, as the kernel sees them."""
+"""The order in which a run writes and flushes data, read from its system calls."""
 
 from __future__ import annotations
 
@@ -91,17 +91,19 @@ def calls(tmp_path: Path) -> list[str]:
     return [call.replace(str(tree.host), "") for call in found]
 
 
-def test_what_is_promised_of_power_loss_is_in_the_order_of_system_calls(calls: list[str]) -> None:
-    """One run under strace, which starts Python, two commands and takes about two seconds."""
+def test_the_order_of_system_calls_survives_power_loss(calls: list[str]) -> None:
+    """The test starts one run under strace, with Python and two commands, and takes about two seconds."""
     renames = {call.split()[2]: call.split()[1] for call in calls if call.startswith("rename /")}
     for target, temporary in renames.items():
-        assert calls.index(f"flush {temporary}") < calls.index(f"rename {temporary} {target}"), "data before its name"
+        assert calls.index(f"flush {temporary}") < calls.index(f"rename {temporary} {target}"), (
+            "data is flushed before the rename"
+        )
 
     def renamed(target: str) -> int:
         return calls.index(f"rename {renames[target]} {target}")
 
     assert {"/x/a", "/x/b", "/y/c", "/z/conf", "/u/first", "/v/second", "/w/last"} <= renames.keys()
-    assert [calls.count(f"flush /{name}") for name in "xyzuvw"] == [1] * 6, "each directory once"
+    assert [calls.count(f"flush /{name}") for name in "xyzuvw"] == [1] * 6, "each directory is flushed once"
     assert renamed("/x/a") < renamed("/x/b") < calls.index("flush /x") < calls.index("run action")
     assert renamed("/y/c") < calls.index("flush /y") < calls.index("run action")
 
@@ -111,9 +113,11 @@ def test_what_is_promised_of_power_loss_is_in_the_order_of_system_calls(calls: l
     secured = next(
         at for at in range(intent, len(calls)) if calls[at].startswith("flush") and "journal.db" in calls[at]
     )
-    assert intent < secured < renamed("/z/conf"), "that it changes is on the disk before it does"
-    assert renamed("/z/conf") < calls.index("flush /z") < done, "the journal tells of what is on the disk"
-    assert calls.index("flush /z") < calls.index("run reload"), "a delivery follows what is on the disk"
+    assert intent < secured < renamed("/z/conf"), "the journal has the intended change on disk before the rename"
+    assert renamed("/z/conf") < calls.index("flush /z") < done, "the journal records the change after it is on disk"
+    assert calls.index("flush /z") < calls.index("run reload"), "the change is on disk before its delivery"
 
-    assert renamed("/u/first") < calls.index("flush /u") < renamed("/v/second"), "what requires it comes after"
+    assert renamed("/u/first") < calls.index("flush /u") < renamed("/v/second"), (
+        "the change is on disk before a dependent one"
+    )
     assert renamed("/w/last") < calls.index("flush /w") < calls.index("exit")

@@ -1,4 +1,4 @@
-"""`fmt`: files, directories and standard input; what is written, and what is not."""
+"""`fmt`: which files it formats, from where, and what it leaves as it is."""
 
 import os
 import stat
@@ -16,15 +16,15 @@ NEAT = "a:\n  test.nop: []\n\nb:\n  test.nop: []\n"
 
 @pytest.fixture
 def tree(tmp_path):
-    """A states directory with a file that is not as it should be, and one that is."""
+    """A states directory with one file to format and one that is already formatted."""
     tree = Tree(tmp_path)
     tree.sls("ugly", UGLY)
     tree.sls("neat", NEAT)
     return tree
 
 
-def test_it_formats_the_states_directory(tree):
-    """Without a path, the one that the settings name; again, there is nothing to do."""
+def test_fmt_without_a_path_formats_the_states_directory(tree):
+    """The states mean the same afterwards. A second run changes nothing."""
     before = tree.json("show", "low", "ugly", check=0)
 
     assert tree("fmt", check=0).stdout == f"formatted {tree.etc}/states/ugly.sls\n"
@@ -35,7 +35,7 @@ def test_it_formats_the_states_directory(tree):
 
 
 def test_check_names_files_and_changes_nothing(tree):
-    """Exit code 2, as `plan` has it."""
+    """The exit code is 2, as that of `plan`."""
     done = tree("fmt", "--check", check=2)
 
     assert done.stdout == f"would format {tree.etc}/states/ugly.sls\n"
@@ -43,8 +43,8 @@ def test_check_names_files_and_changes_nothing(tree):
     tree("fmt", "--check", tree.etc / "states/neat.sls", check=0)
 
 
-def test_diff_shows_and_changes_nothing(tree):
-    """A unified diff, of a file without a newline at its end too."""
+def test_diff_prints_a_unified_diff_and_changes_nothing(tree):
+    """The diff also shows a missing newline at the end of a file."""
     ugly = tree.sls("ugly", UGLY.rstrip())
     done = tree("fmt", "--diff", check=2)
 
@@ -55,8 +55,8 @@ def test_diff_shows_and_changes_nothing(tree):
     assert ugly.read_text() == UGLY.rstrip()
 
 
-def test_standard_input_becomes_standard_output(tmp_path):
-    """For editors; what cannot be formatted is passed on as it is, so that no editor loses a text."""
+def test_a_dash_formats_standard_input(tmp_path):
+    """Editors use this. A text that cannot be formatted is printed unchanged, so that no editor loses it."""
     assert holdfast("fmt", "-", input=UGLY, check=0).stdout == NEAT
     assert holdfast("fmt", "-", "--check", input=UGLY, check=2).stdout == "would format <stdin>\n"
     assert holdfast("fmt", "-", "--check", input=NEAT, check=0).stdout == ""
@@ -67,8 +67,11 @@ def test_standard_input_becomes_standard_output(tmp_path):
     assert "excludes other paths" in holdfast("fmt", "-", tmp_path, check=64).stderr
 
 
-def test_what_cannot_be_formatted_is_left_and_the_others_are_not(tree):
-    """Exit code 3; file, line and why; never the line itself, which may be a pillar's."""
+def test_a_file_that_cannot_be_formatted_does_not_stop_the_others(tree):
+    """The exit code is 3.
+
+    The message has file, line and reason, but not the line itself, which may be part of a pillar.
+    """
     broken = tree.sls("broken", "a:\n  password: [hunter2\n")
     done = tree("fmt", check=3)
 
@@ -80,8 +83,8 @@ def test_what_cannot_be_formatted_is_left_and_the_others_are_not(tree):
     assert "1 cannot be formatted" in done.stderr
 
 
-def test_verbose_tells_what_keeps_its_layout(tree):
-    """With the line and the reason."""
+def test_verbose_names_parts_that_keep_their_layout(tree):
+    """The message has the line and the reason."""
     tree.sls("neat", "a:\n  {{ m() }}\n")
 
     assert "neat.sls:2: the layout of a is kept" in tree("fmt", "-v", check=0).stderr
@@ -89,7 +92,7 @@ def test_verbose_tells_what_keeps_its_layout(tree):
 
 
 def test_mode_and_links_are_kept(tree, tmp_path):
-    """A link that is named is followed; one in a directory is left alone, wherever it leads."""
+    """A named link is followed; a link within a directory is left alone, wherever it leads."""
     ugly, target = tree.etc / "states/ugly.sls", tmp_path / "elsewhere.sls"
     ugly.chmod(0o640)
     target.write_text(UGLY)
@@ -107,7 +110,7 @@ def test_mode_and_links_are_kept(tree, tmp_path):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may give files away")
 def test_the_owner_is_kept(tree):
-    """A user's file does not become root's."""
+    """A file of a user does not become a file of root."""
     ugly = tree.etc / "states/ugly.sls"
     os.chown(ugly, 1234, 2345)
     tree("fmt", check=0)
@@ -115,8 +118,8 @@ def test_the_owner_is_kept(tree):
     assert (ugly.stat().st_uid, ugly.stat().st_gid) == (1234, 2345)
 
 
-def test_a_file_with_several_names_is_not_written(tree):
-    """To replace it would make two files of it."""
+def test_a_file_with_hard_links_is_not_written(tree):
+    """A replacement would separate the two names."""
     ugly = tree.etc / "states/ugly.sls"
     (tree.root / "other").hardlink_to(ugly)
     done = tree("fmt", check=1)
@@ -125,8 +128,8 @@ def test_a_file_with_several_names_is_not_written(tree):
     assert ugly.read_text() == UGLY
 
 
-def test_only_state_files_are_looked_for_in_directories(tree):
-    """No templates, nothing hidden; a file that is named is formatted, whatever it is called."""
+def test_only_state_files_of_a_directory_are_formatted(tree):
+    """Templates and hidden files are left alone; a named file is formatted whatever its name."""
     states = tree.etc / "states"
     (states / ".git").mkdir()
     others = [states / "map.jinja", states / ".hidden.sls", states / ".git/x.sls"]
@@ -140,22 +143,22 @@ def test_only_state_files_are_looked_for_in_directories(tree):
 
 
 @pytest.mark.parametrize("content", [b"\xff\n", b"a: \0\n"], ids=["not UTF-8", "binary"])
-def test_what_is_no_text_is_refused(tree, content):
-    """With its line."""
+def test_a_file_that_is_not_text_is_refused(tree, content):
+    """The message has the line."""
     (tree.etc / "states/bad.sls").write_bytes(content)
 
     assert "bad.sls:1" in tree("fmt", check=3).stderr
 
 
-def test_what_is_not_there_is_refused(tree):
-    """A file, or the states directory itself."""
+def test_a_missing_file_or_directory_is_refused(tree):
+    """A device is refused, too."""
     assert "cannot read the file" in tree("fmt", tree.root / "none.sls", check=3).stderr
     assert "not a regular file" in tree("fmt", "/dev/null", check=3).stderr
     assert "none" in tree("fmt", "--states", tree.root / "none", check=3).stderr
 
 
-def test_what_others_write_meanwhile_is_not_lost(tmp_path, monkeypatch):
-    """Neither before the new text is written beside the file, nor while it is; nothing is left behind."""
+def test_a_file_that_changes_meanwhile_is_not_overwritten(tmp_path, monkeypatch):
+    """Another process writes the file after the replacement was prepared. No temporary file remains."""
     path = tmp_path / "x.sls"
     path.write_text(UGLY)
     fill = files.Replacement.fill

@@ -1,4 +1,4 @@
-"""`install` and `uninstall` in a root directory of their own: complete, repeatable, and careful with others' files."""
+"""`install` and `uninstall` with a root directory: complete, repeatable, and files of others are kept."""
 
 import hashlib
 import shutil
@@ -16,12 +16,12 @@ from holdfast.agent.settings import load
 
 @pytest.fixture
 def root(tmp_path):
-    """An empty root directory."""
+    """A root directory that does not exist yet."""
     return tmp_path / "root"
 
 
-def test_install_writes_everything(root):
-    """Settings that load, private directories, and a unit that starts this very installation."""
+def test_install_writes_settings_directories_and_unit(root):
+    """The settings load, the state directory is private, and the unit starts this very installation."""
     lines = list(install(root, start=True))
 
     unit = (root / "etc/systemd/system/holdfast.service").read_text()
@@ -37,7 +37,7 @@ def test_install_writes_everything(root):
 
 
 def test_install_twice_changes_nothing(root):
-    """Idempotent."""
+    """A second installation leaves every file as it is."""
     list(install(root, start=False))
     before = {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
     list(install(root, start=False))
@@ -45,8 +45,8 @@ def test_install_twice_changes_nothing(root):
     assert {path: path.read_bytes() for path in root.rglob("*") if path.is_file()} == before
 
 
-def test_install_keeps_what_was_edited(root):
-    """Neither settings nor a unit that somebody has changed are overwritten, and it says so."""
+def test_install_keeps_edited_files(root):
+    """Edited settings and an edited unit are not overwritten, and a line says so."""
     list(install(root, start=False))
     settings, unit = root / "etc/holdfast/agent.yaml", root / "etc/systemd/system/holdfast.service"
     settings.write_text("id: mine\n")
@@ -59,7 +59,7 @@ def test_install_keeps_what_was_edited(root):
 
 
 def test_install_renews_an_old_unit(root, monkeypatch):
-    """A unit that an earlier version wrote, and nobody edited, follows the new version."""
+    """A unit of an earlier version that was not edited is replaced."""
     shipped = installer._shipped
     monkeypatch.setattr(installer, "_shipped", lambda *names: shipped(*names) + "# old\n")
     list(install(root, start=False))
@@ -69,8 +69,8 @@ def test_install_renews_an_old_unit(root, monkeypatch):
     assert "# old" not in (root / "etc/systemd/system/holdfast.service").read_text()
 
 
-def test_completion_and_manual_page_are_installed_where_they_are_looked_for(root):
-    """As the commands of this version have them, readable by all, with a mark; the one of zsh keeps its first line."""
+def test_completion_and_manual_page_are_installed(root):
+    """Each page is that of this version with a mark, and readable by all; the zsh script keeps its first line."""
     list(install(root, start=False))
 
     for page in PAGES:
@@ -85,7 +85,7 @@ def test_completion_and_manual_page_are_installed_where_they_are_looked_for(root
 
 
 def test_a_page_of_an_older_version_is_renewed(root, monkeypatch):
-    """Nobody has edited it, so it follows the new version."""
+    """A page that was not edited is replaced."""
     older = [
         page._replace(text=lambda page=page: f"{page.text()}{page.comment} of an older version\n") for page in PAGES
     ]
@@ -97,9 +97,9 @@ def test_a_page_of_an_older_version_is_renewed(root, monkeypatch):
     assert [page.path for page in PAGES if "of an older version" in (root / page.path).read_text()] == []
 
 
-@pytest.mark.parametrize("edit", [b"mine\n", b"\xff\xfe", None], ids=["text", "no text", "an edit"])
-def test_pages_that_are_edited_or_somebody_elses_are_kept(root, edit):
-    """Neither install nor uninstall touches them, and both say so."""
+@pytest.mark.parametrize("edit", [b"mine\n", b"\xff\xfe", None], ids=["text", "not text", "an edit"])
+def test_pages_that_are_edited_or_not_of_holdfast_are_kept(root, edit):
+    """Neither `install` nor `uninstall` changes them, and both say so."""
     page = root / PAGES[0].path
     if edit is None:
         list(install(root, start=False))
@@ -116,8 +116,8 @@ def test_pages_that_are_edited_or_somebody_elses_are_kept(root, edit):
 
 
 @pytest.mark.skipif(shutil.which("dpkg-query") is None, reason="there is no dpkg")
-def test_pages_of_a_package_are_its_own(root):
-    """Though they are as we would write them: a package made with `install --root` has those."""
+def test_pages_of_a_package_are_kept(root):
+    """A package made with `install --root` has the same pages, so that their content does not tell whose they are."""
     list(install(root, start=False))
     info = root / "var/lib/dpkg/info"
     info.mkdir(parents=True)
@@ -134,8 +134,8 @@ def test_pages_of_a_package_are_its_own(root):
     assert [(root / page.path).exists() for page in PAGES] == [False, False, False, True]
 
 
-def test_pages_that_cannot_be_written_do_not_keep_the_agent_from_being_installed(root):
-    """What is in the way is told; nothing is written through a link of somebody else's."""
+def test_the_agent_is_installed_without_pages_that_cannot_be_written(root):
+    """A line names each such page. `install` writes nothing through the link of another user."""
     for name in ("usr/share/man", "usr/share/zsh"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("in the way")
@@ -152,8 +152,8 @@ def test_pages_that_cannot_be_written_do_not_keep_the_agent_from_being_installed
     assert len([line for line in uninstall(root) if str(root / "usr") in line]) >= 1
 
 
-def test_uninstall_takes_all_away(root):
-    """What was installed and never touched is gone without a trace."""
+def test_uninstall_removes_all_unedited_files(root):
+    """No file of Holdfast remains."""
     list(install(root, start=False))
     list(uninstall(root))
 
@@ -161,7 +161,7 @@ def test_uninstall_takes_all_away(root):
 
 
 def test_uninstall_keeps_states_and_says_so(root):
-    """The operator's work stays: states, and settings that were edited."""
+    """States and edited settings are the work of an operator, so they are kept."""
     list(install(root, start=False))
     (root / "etc/holdfast/states/web.sls").write_text("")
     (root / "etc/holdfast/agent.yaml").write_text("id: mine\n")
@@ -174,8 +174,8 @@ def test_uninstall_keeps_states_and_says_so(root):
     assert "states" in lines[-1]
 
 
-def test_files_that_are_no_text_are_kept(root):
-    """Settings and a unit that somebody has overwritten with anything: install and uninstall tell, and go on."""
+def test_files_that_are_not_text_are_kept(root):
+    """`install` and `uninstall` report overwritten settings and units, and continue."""
     list(install(root, start=False))
     settings, unit = root / "etc/holdfast/agent.yaml", root / "etc/systemd/system/holdfast.service"
     for path in (settings, unit):
@@ -188,8 +188,8 @@ def test_files_that_are_no_text_are_kept(root):
     assert settings.read_bytes() == b"\xff\xfe"
 
 
-def test_a_unit_that_an_older_version_wrote_is_known(root):
-    """Its first line is the mark, with the digest of all others."""
+def test_a_unit_of_an_older_version_is_recognised_by_its_digest(root):
+    """The first line has the digest of all other lines."""
     list(install(root, start=False))
     unit = root / "etc/systemd/system/holdfast.service"
     current = unit.read_text()
@@ -204,14 +204,17 @@ def test_a_unit_that_an_older_version_wrote_is_known(root):
 
 
 def test_uninstall_of_nothing_is_no_error(root):
-    """Taking away what is not there."""
+    """`uninstall` without an installation removes nothing."""
     root.mkdir()
 
     assert list(uninstall(root)) == []
 
 
 def test_an_interpreter_that_others_can_change_is_refused(tmp_path, monkeypatch):
-    """Also if the environment is root's and only a link in it leads there: root would run another user's code."""
+    """Root would otherwise run code of another user.
+
+    That holds even if only a link of the environment leads to the interpreter.
+    """
     (tmp_path / "theirs").mkdir()
     (tmp_path / "theirs/python3").touch()
     (tmp_path / "ours").mkdir()
@@ -227,7 +230,7 @@ def test_an_interpreter_that_others_can_change_is_refused(tmp_path, monkeypatch)
 
 
 def test_only_root_installs_on_the_host(monkeypatch):
-    """A user gets a sentence and the exit code for it, not half an installation."""
+    """Another user gets a message and an exit code, and nothing is installed."""
     monkeypatch.setattr(installer.os, "geteuid", lambda: 1000)
 
     with pytest.raises(InstallError, match="only root may") as raised:
@@ -235,8 +238,8 @@ def test_only_root_installs_on_the_host(monkeypatch):
     assert code_of(raised.value) == ExitCode.NOT_PERMITTED
 
 
-def test_unit_says_what_the_agent_relies_on():
-    """Type=notify, watchdog, restart, and nothing that hides the host from the agent that manages it."""
+def test_the_unit_has_the_options_that_the_agent_relies_on():
+    """The unit also has no option that hides parts of the host from the agent."""
     unit = installer._shipped("systemd", "holdfast.service")
 
     for line in (

@@ -1,4 +1,4 @@
-"""The manual page: all that `--help` says, in a form that is read without a warning."""
+"""The manual page has all of `--help`, and man and mandoc show it without a warning."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ MAN, MANDOC = shutil.which("man"), shutil.which("mandoc")
 
 @pytest.fixture
 def page(tmp_path: Path) -> Path:
-    """The page of this checkout."""
+    """The manual page of this checkout."""
     path = tmp_path / "holdfast.1"
     path.write_text(manual(cli, "holdfast"))
     return path
 
 
 def shown(page: Path) -> str:
-    """What a reader sees, its lines joined."""
+    """The text that a reader sees, in one line."""
     plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
     done = subprocess.run(
         [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True
@@ -40,7 +40,7 @@ def shown(page: Path) -> str:
 
 
 def commands(context: click.Context) -> list[click.Context]:
-    """All verbs, those of `show` included."""
+    """The contexts of all commands, those of `show` included."""
     assert isinstance(context.command, click.Group)
     found = []
     for name in context.command.list_commands(context):
@@ -53,7 +53,7 @@ def commands(context: click.Context) -> list[click.Context]:
 
 @pytest.mark.skipif(MAN is None, reason="there is no man")
 def test_the_page_says_what_help_says(page: Path) -> None:
-    """Each verb with its text and its options; man has nothing to warn of."""
+    """The page has the help text and the options of each verb, and man prints no warning."""
     text = shown(page)
 
     every = commands(click.Context(cli, info_name="holdfast"))
@@ -68,7 +68,7 @@ def test_the_page_says_what_help_says(page: Path) -> None:
 
 @pytest.mark.skipif(MAN is None, reason="there is no man")
 def test_the_page_describes_every_request_of_a_verb(page: Path) -> None:
-    """Each with its docstring, and its fields with their types, defaults and docstrings."""
+    """The page has the docstring of each request and its fields with types, defaults and docstrings."""
     text = shown(page)
 
     shown_here = [each for each in requests().values() if each.__module__.startswith(verbs.__name__)]
@@ -84,16 +84,16 @@ def test_the_page_describes_every_request_of_a_verb(page: Path) -> None:
 
 
 @pytest.mark.skipif(MANDOC is None, reason="there is no mandoc")
-def test_mandoc_finds_nothing(page: Path) -> None:
-    """Neither mistakes nor matters of style."""
+def test_mandoc_reports_nothing(page: Path) -> None:
+    """`mandoc -Tlint` reports neither mistakes nor questions of style."""
     done = subprocess.run([str(MANDOC), "-Tlint", page], capture_output=True, text=True, timeout=60, check=False)
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
 
 
 @pytest.mark.skipif(MAN is None, reason="there is no man")
-def test_no_text_is_a_request(tmp_path: Path) -> None:
-    """Whatever a help text begins with, and whatever letters it has, it is shown as it is."""
+def test_no_help_text_is_a_roff_request(tmp_path: Path) -> None:
+    """A help text is shown as it is, whatever its first characters."""
     odd = r".so /etc/passwd 'x' \\fB a\\ \"q\" ^ ~ - é € ` $x"
     wide = " ".join(["word"] * 14 + [".TH"] * 40)
 

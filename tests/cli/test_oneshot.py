@@ -1,4 +1,4 @@
-"""`apply` and `plan` as processes: exit codes, text, the stable JSON form, and that they keep to their directory."""
+"""`apply` and `plan`: exit codes, text and JSON output, time limits, interruptions, and the state directory."""
 
 import json
 import os
@@ -17,7 +17,7 @@ AS_USER = """
 import os, pathlib, sys
 from holdfast.agent.cli.main import main
 try:
-    main(["plan", *sys.argv[3:]])  # imports all there is: the interpreter may be readable by root alone
+    main(["plan", *sys.argv[3:]])  # imports all modules: perhaps only root can read them
 except SystemExit as done:
     assert done.code == 2
 sys.stdout.flush()
@@ -27,7 +27,7 @@ for path in (root, *root.rglob("*")):
 os.setgroups([]); os.setgid(12345); os.setuid(12345)
 main(sys.argv[2:])
 """
-"""Holdfast as an ordinary user, in a process that begins as root."""
+"""Runs Holdfast as an ordinary user, in a process that starts as root."""
 CALL = {"id", "state", "fun", "name", "sls", "run", "result", "changes", "comment", "duration", "ran"}
 
 
@@ -37,9 +37,15 @@ def tree(tmp_path):
     return Tree(tmp_path)
 
 
+@pytest.fixture
+def own_processes(tree):
+    """Each verb on the configuration runs in a process of its own."""
+    tree.run = holdfast
+
+
 @pytest.mark.parametrize("verb", ["plan", "apply"])
-def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
-    """As `check` has it, with the hint; each name once, and no time as in a log."""
+def test_a_state_before_a_state_that_it_needs_is_one_warning(tmp_path, verb):
+    """The warning is that of `check` with its hint, without the time and the fields of a log entry."""
     tree = Tree(tmp_path)
     tree.sls("early", "HOST/d/a:\n  file.managed: []\nHOST/d:\n  file.directory: []\n")
     who, provider = f"file.managed[{tree.host}/d/a]", f"file.directory[{tree.host}/d]"
@@ -54,7 +60,7 @@ def test_a_state_before_what_it_needs_is_told_in_a_sentence(tmp_path, verb):
 
 @pytest.mark.parametrize("form", ["text", "json"])
 def test_quiet_leaves_out_warnings(tmp_path, form):
-    """Those of the compiler, and of what the run finds strange; what fails is told all the same."""
+    """`--quiet` omits the warnings of the compiler and of the run, but shows failures."""
     tree = Tree(tmp_path)
     tree.sls(
         "early", "HOST/d/a:\n  file.managed:\n    - provider: x\n    - makedirs: true\nHOST/d:\n  file.directory: []\n"
@@ -67,10 +73,10 @@ def test_quiet_leaves_out_warnings(tmp_path, form):
     assert "bad" in tree(*words, "--quiet").stdout
 
 
-def test_secrets_of_the_pillar_are_not_told(tree):
-    """Not in the diff of a file, not in what a command prints or fails with, not in JSON.
+def test_secrets_of_the_pillar_are_masked(tree):
+    """The diff of a file, the output of a command, its error and the JSON are masked.
 
-    What is done with them is done.
+    The states themselves use the secrets.
     """
     tree.pillar("app:\n  password: correct-horse\n  port: 80\n")
     tree.sls(
@@ -86,8 +92,8 @@ def test_secrets_of_the_pillar_are_not_told(tree):
     assert not any("correct-horse" in text for done in told for text in (done.stdout, done.stderr))
 
 
-def test_a_source_whose_name_there_cannot_be_is_no_traceback(tree):
-    """Each is told in a sentence, at its line, before anything is planned."""
+def test_a_source_with_an_impossible_name_is_an_error_with_its_line(tree):
+    """Each such source is reported before anything is planned."""
     urls = {"managed": "salt://a\\0b", "local": "/tmp/a\\0b"}
     states = "".join(f'HOST/{name}: {{file.managed: [source: "{url}"]}}\n' for name, url in urls.items())
     states += 'HOST/d: {file.recurse: [source: "salt://a\\0b"]}\nscript: {cmd.script: [source: "salt://a\\0b"]}\n'
@@ -99,8 +105,8 @@ def test_a_source_whose_name_there_cannot_be_is_no_traceback(tree):
     assert [int(line) for line in re.findall(r"nul\.sls:(\d+)", done.stderr)] == [1, 2, 3, 4]
 
 
-def test_apply_succeeds_whether_or_not_something_was_changed(tree):
-    """So that `holdfast apply && deploy` works; --detailed-exitcode tells the two apart."""
+def test_apply_exits_with_0_with_and_without_changes(tree):
+    """`holdfast apply && deploy` works. `--detailed-exitcode` distinguishes the two."""
     tree.file()
     tree("apply", check=0)
     (tree.host / "motd").write_text("drifted\n")
@@ -108,8 +114,8 @@ def test_apply_succeeds_whether_or_not_something_was_changed(tree):
     tree("apply", check=0)
 
 
-def test_apply_in_noop_tells_whether_something_would_be_changed(tree):
-    """As `plan` does; a state that alone is in noop is left as it is on purpose, which is a success."""
+def test_apply_in_noop_exits_with_2_if_something_would_change(tree):
+    """A single state in noop is intended, and therefore a success."""
     tree.settings("engine: {noop: true}\n")
     tree.file()
     tree("apply", check=2)
@@ -120,8 +126,9 @@ def test_apply_in_noop_tells_whether_something_would_be_changed(tree):
     tree("plan", check=2)
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_exit_codes_of_a_detailed_apply(tree):
-    """2 when something was changed, 0 when nothing had to be."""
+    """`apply --detailed-exitcode` exits with 2 after changes, otherwise with 0."""
     tree.file()
 
     assert "created file.managed[" in tree("apply", "--detailed-exitcode", check=2).stdout
@@ -132,8 +139,8 @@ def test_exit_codes_of_a_detailed_apply(tree):
 @pytest.mark.parametrize(
     ("stop", "handler", "code"), [("false", "nop", 0), ("true", "nop", 1), ("false", "fail_without_changes", 1)]
 )
-def test_failure_that_is_handled_well_is_none_of_the_run(tree, stop, handler, code):
-    """Where its handler says `onfail_stop: false`; the state that failed is told all the same."""
+def test_a_handled_failure_does_not_fail_the_run(tree, stop, handler, code):
+    """The handler has to succeed and to have `onfail_stop: false`; the failure is reported all the same."""
     text = "bad:\n  test.fail_without_changes\nhandler:\n  test.{}:\n    - onfail: [test: bad]\n    - onfail_stop: {}\n"
     tree.sls("site", text.format(handler, stop))
 
@@ -144,8 +151,9 @@ def test_failure_that_is_handled_well_is_none_of_the_run(tree, stop, handler, co
     ]
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_plan_changes_nothing(tree):
-    """The diff of what would be, and exit code 2; 0 when nothing would."""
+    """`plan` shows the diff and exits with 2, or with 0 if nothing would change."""
     tree.file()
     done = tree("plan", check=2)
 
@@ -156,8 +164,8 @@ def test_plan_changes_nothing(tree):
     tree("plan", check=0)
 
 
-def test_what_has_no_reason_to_run_is_no_news(tree):
-    """It is counted, and told with --verbose; that a single run is a start is not told at all."""
+def test_skipped_states_are_counted_and_shown_only_with_verbose(tree):
+    """The cause of a single run is always its start, so that no line names it."""
     tree.sls("guarded", "guarded:\n  cmd.run:\n    - name: 'true'\n    - unless: 'true'\n")
     tree.file()
 
@@ -169,13 +177,14 @@ def test_what_has_no_reason_to_run_is_no_news(tree):
     assert "1 skipped" in told
 
 
-def test_a_pillar_that_is_not_there(tree):
-    """A name mistyped is a mistake, not an empty pillar."""
+def test_a_missing_pillar_directory_is_an_error(tree):
+    """The name is probably mistyped; an empty pillar would hide this."""
     assert "nowhere: cannot use this file: it is not a directory" in tree("plan", "--pillar", "nowhere", check=3).stderr
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_failure_is_1(tree):
-    """One line for the failure, a short one for its child."""
+    """A failure has one line with its reason; each state that it blocks has a short one."""
     tree.sls("bad", "bad:\n  test.fail_without_changes: []\n\nchild:\n  test.nop:\n    - require:\n      - test: bad\n")
     done = tree("apply", check=1)
 
@@ -184,8 +193,9 @@ def test_failure_is_1(tree):
     assert "not converged" in done.stdout
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_json_has_one_object_for_each_call_in_order(tree):
-    """The contract for programs: keys, order, reasons; and nothing else on stdout."""
+    """Programs rely on these keys, the order and the reasons; stdout has nothing else."""
     tree.sls(
         "all",
         "first:\n  test.succeed_with_changes: []\n\nbad:\n  test.fail_without_changes: []\n\n"
@@ -217,7 +227,7 @@ def test_json_has_one_object_for_each_call_in_order(tree):
 
 
 def test_each_result_has_one_line_of_json(tree):
-    """For programs that read lines; without results, and with line feeds in them, it is one document all the same."""
+    """Programs can read line by line; the whole is one valid document, also without results."""
     assert tree.json("plan", check=0)["results"] == []
     tree.sls(
         "a",
@@ -230,15 +240,16 @@ def test_each_result_has_one_line_of_json(tree):
     assert json.loads(said)["results"] == [json.loads(row.strip(" ,")) for row in rows]
 
 
-def test_plan_json_says_null_where_it_would_change(tree):
-    """Result null, as in Salt's test mode."""
+def test_the_result_of_a_planned_change_is_null(tree):
+    """The result is null as in Salt's test mode."""
     tree.file()
 
     assert [r["result"] for r in tree.json("plan", check=2)["results"]] == [None]
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_states_that_do_not_compile_are_3(tree):
-    """Every mistake with place, code and hint, as text and as JSON."""
+    """Text and JSON have every mistake with location, code and hint."""
     path = tree.sls("bad", "HOST/x:\n  file.managd: []\n\nHOST/y:\n  file.managed:\n    - contens: x\n")
     done = tree("apply", check=3)
     answer = tree.json("plan", check=3)
@@ -249,8 +260,8 @@ def test_states_that_do_not_compile_are_3(tree):
     assert [error["line"] for error in answer["errors"]] == [2, 6]
 
 
-def test_names_choose_what_is_applied(tree):
-    """Only the SLS that are asked for."""
+def test_sls_names_select_what_is_applied(tree):
+    """Only states of the named SLS are applied."""
     tree.file("one")
     tree.file("two")
     tree("apply", "--detailed-exitcode", "two", check=2)
@@ -264,8 +275,9 @@ SLOW = (
 )
 
 
+@pytest.mark.usefixtures("own_processes")
 def test_out_of_time_is_4(tree):
-    """What runs is ended with its children; the answer says what was done until then, and what was not."""
+    """The running command and its children are ended; the results list what was done until then."""
     tree.sls("slow", SLOW)
     done = tree("apply", "--timeout", "1.5", "--format", "json", check=4)
     answer = json.loads(done.stdout)
@@ -278,8 +290,8 @@ def test_out_of_time_is_4(tree):
         os.kill(int((tree.host / "pid").read_text()), 0)
 
 
-def test_out_of_time_names_what_was_ended(tree):
-    """In the line for a person."""
+def test_out_of_time_names_the_command_that_was_ended(tree):
+    """The summary has the resource and its duration."""
     tree.sls("slow", SLOW)
     said = tree("apply", "--timeout", "1.5", check=4).stdout
 
@@ -291,7 +303,7 @@ def test_out_of_time_names_what_was_ended(tree):
 
 
 def interrupt(tree, number, *words):
-    """Begin to apply what is slow, and interrupt it; the exit code, and what was written to stdout and stderr."""
+    """Interrupt `apply` while a command runs. Returns the exit code, stdout and stderr."""
     tree.sls("slow", SLOW)
     command = [*COMMAND, "apply", "--config", str(tree.config), *words]
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -307,16 +319,16 @@ def interrupt(tree, number, *words):
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
-def test_interrupted_in_order(tree, number):
-    """Ctrl-C ends the command that runs; one line says which, and the exit code that it was interrupted."""
+def test_an_interruption_ends_the_running_command(tree, number):
+    """One line names the command; the exit code is 130."""
     code, _, said = interrupt(tree, number)
 
     assert code == 130
     assert re.fullmatch(r"interrupted: cmd\.run\[slow\] was ended after \d+\.\d s; 1 of 3 states were checked\n", said)
 
 
-def test_interrupted_run_has_results(tree):
-    """The document is whole: with what was done, and what was not."""
+def test_the_json_of_an_interrupted_run_is_complete(tree):
+    """The document has the results until the interruption."""
     code, out, said = interrupt(tree, signal.SIGINT, "--format", "json")
     answer = json.loads(out)
 
@@ -325,12 +337,12 @@ def test_interrupted_run_has_results(tree):
 
 
 def test_no_states_is_success_with_a_note(tree):
-    """An empty run is no failure."""
+    """An empty run is a success, with a line that says so."""
     assert "there is nothing to do" in tree("apply", "--detailed-exitcode", check=0).stdout
 
 
-def test_no_configuration_at_all(tmp_path):
-    """`--states` is enough; nothing is needed below /etc."""
+def test_apply_needs_no_configuration(tmp_path):
+    """`--states` suffices; nothing below /etc is needed."""
     (tmp_path / "s").mkdir(mode=0o755)
     (tmp_path / "s/x.sls").write_text(f"{tmp_path}/made:\n  file.managed:\n    - contents: x\n")
     holdfast("apply", "--detailed-exitcode", "--states", tmp_path / "s", "--state-dir", tmp_path / "state", check=2)
@@ -338,9 +350,9 @@ def test_no_configuration_at_all(tmp_path):
     assert (tmp_path / "made").exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_an_ordinary_user_can(tree):
-    """Without root and without a state directory of its own."""
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
+def test_an_ordinary_user_can_apply(tree):
+    """The user has no state directory."""
     tree.file()
     for parent in tree.root.parents:
         if Path(tempfile.gettempdir()) in parent.parents:
@@ -356,7 +368,7 @@ def test_an_ordinary_user_can(tree):
 
 
 def test_the_state_directory_must_be_private(tree):
-    """Others could make the agent forget, or remember what never was."""
+    """Otherwise another user could change what the agent remembers."""
     tree.file()
     (tree.root / "state").mkdir()
     (tree.root / "state").chmod(0o777)
@@ -364,8 +376,9 @@ def test_the_state_directory_must_be_private(tree):
     assert "others may write there" in tree("apply", check=1).stderr
 
 
-def test_a_refresh_survives_a_failed_run(tree):
-    """What a run could not deliver, the next one does: one-shot runs have a memory of their own."""
+@pytest.mark.usefixtures("own_processes")
+def test_the_next_run_delivers_a_refresh_that_failed(tree):
+    """One-shot runs keep pending refreshes in the journal."""
     tree.sls(
         "watch",
         "HOST/conf:\n  file.managed:\n    - contents: x\n\n"
@@ -380,8 +393,8 @@ def test_a_refresh_survives_a_failed_run(tree):
     assert (tree.host / "restarts").read_text() == "done\n"
 
 
-def test_two_runs_at_once(tree):
-    """The second says that there is a first, since when, and changes nothing; the first is not disturbed."""
+def test_a_second_run_names_the_first_and_changes_nothing(tree):
+    """The message has the process and the start of the first run, which continues undisturbed."""
     tree.sls("slow", "HOST/slow:\n  cmd.run:\n    - name: touch HOST/up; while [ ! -e HOST/go ]; do sleep 0.02; done\n")
     tree.file("quick")
     process = subprocess.Popen(
@@ -400,15 +413,15 @@ def test_two_runs_at_once(tree):
     assert process.wait(20) == 2
 
 
-def test_control_characters_of_a_command_are_not_obeyed(tree):
-    """Output of what is run cannot play with the terminal."""
+def test_control_characters_in_the_output_of_a_command_are_escaped(tree):
+    """Otherwise a command could control the terminal."""
     tree.sls("esc", "esc:\n  cmd.run:\n    - name: printf '\\033[2J'\n")
 
     assert "\x1b" not in tree("apply", "--detailed-exitcode", check=2).stdout
 
 
-def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path):
-    """A copy has no `changes` in noop; it would change something all the same, and so would what waits for it."""
+def test_a_plan_includes_dependents_of_a_change_without_changes(tmp_path):
+    """file.copy reports no `changes` in noop, but would change something; so would a state with onchanges of it."""
     tree = Tree(tmp_path)
     (tree.host / "from").write_text("x")
     to = tree.host / "to"
@@ -426,8 +439,8 @@ def test_plan_foresees_what_depends_on_a_change_that_salt_does_not_show(tmp_path
     assert not to.exists()
 
 
-def test_a_listener_is_a_row_of_its_own(tmp_path):
-    """Named as Salt names it, after all others."""
+def test_a_listener_has_a_result_of_its_own(tmp_path):
+    """The result has Salt's name, and comes after all others."""
     tree = Tree(tmp_path)
     tree.sls("a", "svc:\n  test.nop:\n    - listen:\n      - test: src\nsrc:\n  test.succeed_with_changes: []\n")
     rows = tree.json("apply", "--detailed-exitcode", check=2)["results"]
@@ -439,8 +452,8 @@ def test_a_listener_is_a_row_of_its_own(tmp_path):
     ]
 
 
-def test_listeners_have_their_turns_in_the_order_of_those_who_say_that_they_listen(tmp_path):
-    """Of a `listen_in` that is its source; what changed first does not matter."""
+def test_listeners_run_in_the_order_of_the_states_that_declare_them(tmp_path):
+    """For `listen_in` that is the listened state; the order of the changes does not matter."""
     tree = Tree(tmp_path)
     tree.sls(
         "a",
@@ -465,8 +478,9 @@ def test_listeners_have_their_turns_in_the_order_of_those_who_say_that_they_list
     ]
 
 
-def test_letter_that_a_terminal_lacks_is_written_as_an_escape(tree, monkeypatch):
-    """Not a failure of the state: the locale of a machine may be any."""
+@pytest.mark.usefixtures("own_processes")
+def test_a_letter_outside_the_encoding_of_a_terminal_is_escaped(tree, monkeypatch):
+    """The locale of a host must not fail a state."""
     tree.sls("web", "é: test.nop\n")
     monkeypatch.setenv("PYTHONIOENCODING", "ascii")
 

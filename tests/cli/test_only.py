@@ -1,4 +1,4 @@
-"""`apply --only` and `plan --only`: a part of the states with its requisites; pending refreshes of others remain."""
+"""`apply --only` and `plan --only` select states with their requisites; pending refreshes of other states remain."""
 
 from contextlib import closing
 
@@ -40,14 +40,14 @@ HOST/aside:
 
 @pytest.fixture
 def tree(tmp_path):
-    """States of which some need, watch or listen to others."""
+    """States that require, watch or listen to others."""
     tree = Tree(tmp_path)
     tree.sls("site", STATES)
     return tree
 
 
 def names(tree, *words, check=None, verb="apply"):
-    """Of the states that were run, in order."""
+    """The IDs of the states that were run, in order."""
     return [row["id"].removeprefix(f"{tree.host}/") for row in tree.json(verb, *words, check=check)["results"]]
 
 
@@ -66,16 +66,16 @@ def names(tree, *words, check=None, verb="apply"):
         (["aside", "service"], ["d", "d/conf", "service", "aside"]),
     ],
 )
-def test_only_a_part_is_planned_with_what_it_requires(tree, words, run):
-    """By requisites, by automatic edges, and what has it as its prereq.
+def test_only_selects_states_with_all_that_they_require(tree, words, run):
+    """Requisites, automatic edges and prereq add states.
 
-    Whoever watches it, or is only listened to, is not.
+    States that watch or listen to a selected state are not added.
     """
     assert names(tree, *(word for each in words for word in ("--only", each)), verb="plan") == run
 
 
-def test_what_the_rest_is_owed_is_told_and_delivered_by_the_next_run(tree):
-    """The file is right by then, and the restart comes all the same."""
+def test_a_pending_refresh_of_another_state_is_reported_and_run_later(tree):
+    """By then the file is as declared, but the restart is still due."""
     done = tree("apply", "--only", "d/conf", check=0)
 
     assert "pending: cmd.wait[service] will be refreshed" in done.stdout
@@ -87,8 +87,8 @@ def test_what_the_rest_is_owed_is_told_and_delivered_by_the_next_run(tree):
     assert (tree.host / "heard").read_text() == "heard\n"
 
 
-def test_what_the_rest_is_owed_the_agent_delivers(tree):
-    """As soon as the run has ended; the agent forgets nothing of the rest, either."""
+def test_the_agent_runs_a_pending_refresh_after_the_run(tree):
+    """The agent keeps all other pending refreshes."""
     with Agent(tree) as agent:
         tree("pause")
         at = len(agent.log)
@@ -103,8 +103,8 @@ def test_what_the_rest_is_owed_the_agent_delivers(tree):
         assert journal.owed() == []
 
 
-def test_files_of_the_rest_are_not_cleaned_away(tree):
-    """What other states manage below a directory stays, though they do not run."""
+def test_clean_keeps_files_of_states_that_are_not_selected(tree):
+    """A directory with `clean` keeps files that states outside the selection manage."""
     tree.sls(
         "clean", "HOST/c:\n  file.directory:\n    - clean: true\nHOST/c/kept:\n  file.managed:\n    - contents: kept\n"
     )
@@ -115,8 +115,8 @@ def test_files_of_the_rest_are_not_cleaned_away(tree):
     assert [path.name for path in (tree.host / "c").iterdir()] == ["kept"]
 
 
-def test_a_name_that_means_nothing_is_an_error_with_the_nearest(tree):
-    """All of them at once, and nothing is done."""
+def test_unknown_names_are_errors_with_the_most_similar_name(tree):
+    """All unknown names are reported at once, and nothing runs."""
     done = tree(
         "apply", "--only", "servcie", "--only", "file.mnaged[x]", "--only", "aside", "--only", "nothing*", check=64
     )
@@ -127,8 +127,8 @@ def test_a_name_that_means_nothing_is_an_error_with_the_nearest(tree):
     assert not (tree.host / "aside").exists()
 
 
-def test_all_parts_of_a_composite_run_with_it(tree):
-    """It is made of them."""
+def test_only_selects_all_parts_of_a_composite(tree):
+    """A composite consists of its parts."""
     unit = "page.service:\n  systemd_unit.running:\n    - contents: '[Service]'\n"
     tree.sls("unit", unit)
     rows = tree.json("plan", "--only", "page.service", check=None)["results"]

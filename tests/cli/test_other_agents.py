@@ -1,4 +1,4 @@
-"""`apply` and `plan` beside an agent that keeps other states on the same host."""
+"""`apply` and `plan` refuse to run while an agent maintains other states on the same host."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from holdfast_process import Agent, Tree
 
 @pytest.fixture
 def tree(tmp_path):
-    """One file."""
+    """A configuration with one file."""
     tree = Tree(tmp_path)
     tree.file()
     return tree
@@ -18,15 +18,15 @@ def tree(tmp_path):
 
 @pytest.fixture
 def other(tmp_path):
-    """A directory of other states."""
+    """Another directory of states."""
     directory = tmp_path / "other"
     directory.mkdir(mode=0o755)
     (directory / "a.sls").write_text("a:\n  test.succeed_with_changes: []\n")
     return directory
 
 
-def test_other_states_than_the_agents_are_refused_in_a_sentence(tree, other):
-    """It says who keeps which, and how to go on all the same; nothing is done."""
+def test_states_that_the_agent_does_not_maintain_are_refused(tree, other):
+    """The message names both directories and `--anyway`; nothing runs."""
     with Agent(tree):
         for verb in ("apply", "plan"):
             done = tree(verb, "--states", other, check=1)
@@ -42,8 +42,8 @@ def test_other_states_than_the_agents_are_refused_in_a_sentence(tree, other):
         assert "id test, not somebody" in " ".join(tree("plan", "--id", "somebody", check=1).stderr.split())
 
 
-def test_the_agents_own_states_are_no_other_ones(tree):
-    """Also a part of them, and by another path."""
+def test_the_states_of_the_agent_are_accepted(tree):
+    """A part of them is accepted, too, and the same directory by another path."""
     (tree.root / "link").symlink_to(tree.etc / "states")
     with Agent(tree):
         tree("apply", check=0)
@@ -52,8 +52,8 @@ def test_the_agents_own_states_are_no_other_ones(tree):
         tree("plan", "--states", tree.root / "link", check=0)
 
 
-def test_the_agent_of_the_system_counts_whatever_settings_a_run_has(tree, tmp_path, monkeypatch):
-    """A configuration of its own with a state directory of its own is about the same host."""
+def test_the_agent_of_the_host_counts_for_runs_with_other_settings(tree, tmp_path, monkeypatch):
+    """A run with its own settings and state directory changes the same host."""
     mine = Tree(tmp_path / "mine")
     mine.settings("pillar: null\n")
     settings = load(mine.config)

@@ -1,7 +1,4 @@
-"""What `apply` shows on a terminal while it runs: what runs, how far it is, and what commands write.
-
-And what is left of that in the end.
-"""
+"""`apply` on a terminal shows running resources, progress and the output of commands, and at the end only results."""
 
 import asyncio
 import json
@@ -24,7 +21,7 @@ NOTHING = Redactor()
 
 @pytest.fixture
 def tree(tmp_path):
-    """A file, then a command that writes a line and goes on when it may."""
+    """A file, and a command that prints a line and waits for the test."""
     tree = Tree(tmp_path)
     tree.pillar("app:\n  password: correct-horse\n")
     tree.sls(
@@ -38,14 +35,14 @@ def tree(tmp_path):
 
 
 def apply(tree, *words, width=80, **variables):
-    """The verb on a terminal."""
+    """Start `apply` on a terminal."""
     return Terminal([*COMMAND, "apply", *words, "--config", str(tree.config)], {**environment(), **variables}, width)
 
 
-def test_what_runs_and_what_it_writes_is_shown_as_it_comes(tree):
-    """With place, name and time below it.
+def test_running_states_and_their_output_are_shown_at_once(tree):
+    """Below the output, a line has position, name and time.
 
-    Secrets are masked, nothing steers the terminal, and in the end the result alone is left.
+    Secrets are masked, control characters are not printed, and only the results remain at the end.
     """
     terminal = apply(tree)
     terminal.until("    first\r\n")
@@ -57,14 +54,14 @@ def test_what_runs_and_what_it_writes_is_shown_as_it_comes(tree):
     assert left[-2].startswith("converged in ")
     assert left[-2].endswith(": 1 created, 1 changed")
     assert [line.strip() for line in left if line.startswith("    ")][-3:] == ["first", "99%", "last"]
-    assert left[-3].startswith("ran cmd.run[slow] in ")  # with nothing below it: its output stands above
+    assert left[-3].startswith("ran cmd.run[slow] in ")  # the output is above this line, and not repeated below
     assert b"correct-horse" not in terminal.written
     assert b"\x07" not in terminal.written
     assert not any("[2/2]" in line for line in left)
 
 
 def test_quiet_shows_failures_and_the_summary(tree):
-    """Neither what was done, nor output, nor what runs."""
+    """`--quiet` shows no successes, no output and no progress."""
     (tree.host / "go").touch()
     tree.sls("bad", "bad:\n  test.fail_without_changes: []\n")
     terminal = apply(tree, "--quiet")
@@ -75,8 +72,8 @@ def test_quiet_shows_failures_and_the_summary(tree):
     assert b"\x1b[J" not in terminal.written
 
 
-def test_a_pipe_and_a_dumb_terminal_get_lines_alone(tree):
-    """Nothing is drawn, and output comes with the result, as ever."""
+def test_a_pipe_and_a_dumb_terminal_get_plain_lines(tree):
+    """No progress is drawn, and the output of a command comes with its result."""
     (tree.host / "go").touch()
     terminal = Terminal(["/usr/bin/env", "TERM=dumb", *COMMAND, "apply", "--config", str(tree.config)], environment())
 
@@ -87,8 +84,8 @@ def test_a_pipe_and_a_dumb_terminal_get_lines_alone(tree):
 
 
 @pytest.mark.parametrize("how", ["ctrl-c", "gone"])
-def test_what_ends_the_run_ends_its_commands(tree, how):
-    """Ctrl-C, and a terminal that disappears: the run ends in order, and names what was running if it can."""
+def test_ctrl_c_and_a_lost_terminal_end_the_running_command(tree, how):
+    """The run ends in order, and after Ctrl-C names the command."""
     tree.sls("site", "slow:\n  cmd.run:\n    - name: echo $$ > HOST/pid; echo up; exec sleep 1000\n")
     terminal = apply(tree)
     terminal.until("    up\r\n")
@@ -107,8 +104,8 @@ def test_what_ends_the_run_ends_its_commands(tree, how):
         os.kill(pid, 0)
 
 
-def test_nohup_keeps_a_run_going_when_its_terminal_goes_away(tree):
-    """Who ignores SIGHUP means it."""
+def test_nohup_keeps_a_run_going_after_its_terminal_is_lost(tree):
+    """A process that was started to ignore SIGHUP continues."""
     ignoring = (
         "import os, signal, sys; signal.signal(signal.SIGHUP, signal.SIG_IGN); os.execv(sys.executable, sys.argv[1:])"
     )
@@ -123,8 +120,8 @@ def test_nohup_keeps_a_run_going_when_its_terminal_goes_away(tree):
 
 
 @pytest.mark.parametrize("width", [10, 20, 40, 80])
-def test_no_line_is_as_wide_as_the_terminal(width):
-    """Many with long names, of which four are shown; the oldest first."""
+def test_progress_lines_are_narrower_than_the_terminal(width):
+    """Four of many resources are shown, the oldest first."""
     running = {f"file.managed[/srv/{'ä' * 50}/{number}]": float(10 - number) for number in range(7)}
     lines = picture(running, 3, 5000, 100.0, width)
 
@@ -146,13 +143,13 @@ def test_no_line_is_as_wide_as_the_terminal(width):
     ],
 )
 def test_lines_are_made_legible(line, shown):
-    """Safe, masked, and of bounded length."""
+    """Lines have no control characters, no secrets and a limited length."""
     assert legible(line, Redactor({"password": "correct-horse"})) == shown
 
 
 @contextmanager
 def drawn():
-    """A `Progress` on one end of a pipe, and what it has written."""
+    """The write end of a pipe, and a bytearray that has all written bytes at the end of the block."""
     inside, outside = os.pipe()
     found = bytearray()
     try:
@@ -164,10 +161,10 @@ def drawn():
         os.close(inside)
 
 
-def test_output_of_several_has_their_names_and_a_flood_is_cut():
-    """Each line of its own resource. Of many at once the last ones, and how many are missing.
+def test_output_of_several_commands_has_names_and_a_limit():
+    """Each line names its resource. Of many lines at once, the last ones are shown, with the number of the others.
 
-    What may not be shown is not.
+    Output of resources with secrets is not shown.
     """
 
     async def run(outside):
@@ -197,8 +194,8 @@ def test_output_of_several_has_their_names_and_a_flood_is_cut():
     assert b"treasure" not in found
 
 
-def test_output_of_what_is_not_to_be_logged_is_not_shown(tree):
-    """`no_log`, `hide_output`."""
+def test_output_is_not_shown_with_no_log_or_hide_output(tree):
+    """Neither argument lets output reach the terminal."""
     tree.sls(
         "site",
         "a:\n  cmd.run:\n    - name: echo trea''sure\n    - no_log: true\n"
@@ -211,7 +208,7 @@ def test_output_of_what_is_not_to_be_logged_is_not_shown(tree):
 
 
 def test_a_plan_shows_mode_and_owner_of_what_would_be_created(tree):
-    """Declared ones, and those that it gets anyway."""
+    """A plan shows declared and default values."""
     tree.sls(
         "site",
         "HOST/a:\n  file.managed:\n    - mode: '0640'\n    - group: daemon\nHOST/b:\n  file.directory: []\nHOST/c:\n"

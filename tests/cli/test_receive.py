@@ -1,4 +1,4 @@
-"""`recv` on the command line: a command's output in a file, for real and in a plan."""
+"""`recv` on the command line: the output of a command becomes the content of a file, in `apply` and in `plan`."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ HOST/token:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A tree with a sender and a receiver."""
+    """A configuration with a sender and a receiver."""
     tree = Tree(tmp_path)
     (tree.host / "secret").write_text("hunter2")
     tree.sls("a", STATES)
     return tree
 
 
-def test_a_file_holds_what_a_command_printed(tree: Tree):
-    """The value is nowhere to be seen but where it belongs, and in what the command itself reports."""
+def test_a_file_receives_the_output_of_a_command(tree: Tree):
+    """The result of the receiver does not show the value."""
     plan = tree.json("plan")
     assert [result["result"] for result in plan["results"]] == [None, None]
     assert "unknown until cmd.run[token] has run" in plan["results"][1]["comment"]
@@ -44,9 +44,9 @@ def test_a_file_holds_what_a_command_printed(tree: Tree):
 
 
 def test_combined_output_is_in_the_order_of_writing(tree: Tree):
-    """Both streams go into one pipe then, so that lines stand where they were written.
+    """`key: combined` sends both streams through one pipe, so that lines stay in the order of writing.
 
-    The command reports no error output of its own.
+    The command then reports no error output of its own.
     """
     script = "for n in 1 2 3 4 5; do echo out $n; echo err $n >&2; done"
     tree.sls("a", STATES.replace("cat HOST/secret", script).replace("key: stdout", "key: combined"))
@@ -60,7 +60,7 @@ def test_combined_output_is_in_the_order_of_writing(tree: Tree):
 
 
 def test_a_sender_that_did_not_run_is_named_with_the_reason(tree: Tree):
-    """Its guard says why."""
+    """The reason is that of its guard."""
     (tree.host / "secret").unlink()
 
     done = tree("apply", check=1)

@@ -1,4 +1,4 @@
-"""No outlet shows what the pillar keeps secret, in whatever field and form it stands."""
+"""No output shows a secret of the pillar, in whatever field and encoding."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ HIDDEN = (SECRET, BASE64.rstrip("=")[8:-2], "pw-of-url", "token-number-one", "ds
 
 @pytest.fixture
 def tree(tmp_path):
-    """States that put secrets where they do not belong: into names, IDs, comments and output."""
+    """States with secrets in names, IDs, comments and output."""
     tree = Tree(tmp_path)
     tree.sls("web", STATES.replace("    - password: given\n", ""))
     (tree.etc / "pillar/data.sls").write_text(PILLAR)
@@ -62,20 +62,20 @@ def tree(tmp_path):
 
 
 def run(tree, *words):
-    """What one verb prints, run in this process: a process for each would take minutes."""
+    """The output of one verb, run in this process."""
     done = CliRunner().invoke(cli, [*map(str, words), "--config", str(tree.config)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.output
 
 
 def demand_hidden(what, text):
-    """None of the secrets is in a text."""
+    """Check that a text has none of the secrets."""
     found = [secret for secret in HIDDEN if secret in text]
     assert not found, f"{what} shows {found}: {text}"
 
 
 def test_verbs_without_an_agent_show_no_secret(tree):
-    """Each view of the states in each form, the pillar, plan, apply, check."""
+    """Each view of `show` in each format, `plan`, `apply` and `check`."""
     views = [["show", view] for view in ("low", "high", "order", "graph", "pillar")]
     for view in [
         *views,
@@ -97,7 +97,7 @@ def test_verbs_without_an_agent_show_no_secret(tree):
 
 
 def test_errors_of_states_show_no_secret(tree):
-    """A value that is wrong is quoted in an error, redacted; what `show low` shows of such states, too."""
+    """A wrong value is quoted in its error, with secrets masked; `show low` masks them in such states, too."""
     tree.sls(
         "web",
         "a:\n  file.managed:\n    - name: {{ pillar.secrets.deep.pin }}\n    - mode: {{ pillar.secrets.deep.pin }}\n",
@@ -116,7 +116,7 @@ def test_errors_of_states_show_no_secret(tree):
 
 
 def test_errors_of_settings_show_no_secret(tree):
-    """A group of the wrong type is quoted, secrets in it redacted."""
+    """A setting of the wrong type is quoted, with secrets masked."""
     tree.settings("grains: [{api_key: hunter2-xyzzy!}]\n")
     text = run(tree, "show", "low")
 
@@ -125,7 +125,7 @@ def test_errors_of_settings_show_no_secret(tree):
 
 
 def test_a_running_agent_shows_no_secret(tree):
-    """Log, status, why, graph, trace, metrics and live view: all output of the control socket, and the log."""
+    """All answers of the control socket, and the log on stderr."""
     socket = tree.root / "state/control.sock"
     with Agent(tree) as agent:
         agent.wait((tree.host / "token-number-one").exists, "the last state")

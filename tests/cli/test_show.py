@@ -1,4 +1,4 @@
-"""`show`: each stage of the compiler, in each form, for this host and for others."""
+"""`show`: each stage of the compiler in each format, for this host and for others."""
 
 import json
 
@@ -32,7 +32,7 @@ late:
 
 @pytest.fixture
 def tree(tmp_path):
-    """A configuration with requisites of several kinds."""
+    """A configuration with several types of requisites."""
     tree = Tree(tmp_path)
     tree.sls("web", STATES)
     (tree.etc / "pillar/data.sls").write_text("port: 80\n")
@@ -40,7 +40,7 @@ def tree(tmp_path):
 
 
 def test_low_is_sorted_by_order_number(tree):
-    """Salt's keys, one object a call."""
+    """Each chunk has Salt's keys."""
     low = tree.json("show", "low", check=0)
 
     assert {"state", "fun", "name", "__id__", "__sls__", "__env__", "order"} <= set(low[0])
@@ -49,15 +49,15 @@ def test_low_is_sorted_by_order_number(tree):
     assert restart["watch"] == [{"file": f"{tree.host}/conf"}]
 
 
-def test_low_data_with_one_number_are_sorted_as_in_salt(tree):
-    """By type, name and function, whatever requires what."""
+def test_low_data_of_equal_order_are_sorted_as_in_salt(tree):
+    """The order is that of type, name and function; requisites do not matter."""
     tree.sls("web", "b: {test.nop: [{order: 1}]}\na: {test.nop: [{order: 1}, {require: [{test: b}]}]}\n")
 
     assert [chunk["__id__"] for chunk in tree.json("show", "low", check=0)] == ["a", "b"]
 
 
 def test_order_is_the_order_of_execution_with_reasons(tree):
-    """What is pulled forward says by whom."""
+    """The reason names the state that pulls another one forward."""
     places = tree.json("show", "order", check=0)
 
     assert [place["position"] for place in places] == list(range(len(places)))
@@ -68,14 +68,14 @@ def test_order_is_the_order_of_execution_with_reasons(tree):
     assert "pulled forward by" in tree("show", "order", check=0).stdout
 
 
-def test_high_and_top(tree):
-    """High data has the IDs, top the names that apply."""
+def test_high_has_ids_and_top_has_sls_names(tree):
+    """High data are keyed by ID; top lists the SLS that apply."""
     assert tree.json("show", "high", check=0)["restart"]["__sls__"] == "web"
     assert tree.json("show", "top", check=0) == {"base": ["web"]}
 
 
-def test_graph_in_four_forms(tree):
-    """Edges point from what runs first to what runs after it."""
+def test_graph_has_four_formats(tree):
+    """Edges point from the first to the second to run."""
     graph = tree.json("show", "graph", check=0)
     conf = f"file.managed[{tree.host}/conf]"
 
@@ -88,10 +88,10 @@ def test_graph_in_four_forms(tree):
     assert tree("show", "graph", "--format", "svg", check=0).stdout.startswith("<svg ")
 
 
-def test_graph_has_edges_that_nobody_wrote(tree):
-    """Dotted, of a kind of their own. In the order when asked for.
+def test_graph_has_automatic_edges(tree):
+    """They are dotted, with a kind of their own. `show order` names them with --verbose.
 
-    Never in low data, nor where the settings turn them off.
+    Low data never have them, and a setting turns them off.
     """
     tree.sls("web", "/srv/a: file.directory\n/srv/a/b: file.managed\n")
     edge = {"from": "file.directory[/srv/a]", "to": "file.managed[/srv/a/b]", "kind": "auto"}
@@ -107,8 +107,8 @@ def test_graph_has_edges_that_nobody_wrote(tree):
     assert tree.json("show", "graph", check=0)["edges"] == []
 
 
-def test_pillar_and_grains(tree, tmp_path):
-    """Those of this host, or another's."""
+def test_pillar_and_grains_of_this_host_and_of_another(tree, tmp_path):
+    """`--grains` and `--id` replace the facts of this host."""
     assert tree.json("show", "pillar", check=0) == {"port": 80}
     assert tree.json("show", "grains", check=0)["id"] == "test"
     (tmp_path / "grains.yaml").write_text("os: Plan9\n")
@@ -117,12 +117,12 @@ def test_pillar_and_grains(tree, tmp_path):
 
 
 def test_text_is_yaml(tree):
-    """What people read, programs can too."""
+    """Programs can read the text, too."""
     assert yaml.safe_load(tree("show", "low", check=0).stdout) == tree.json("show", "low", check=0)
 
 
-def test_a_tree_compiles_for_any_machine(tree, tmp_path):
-    """Templates and the top file see the grains and the name that stand in."""
+def test_states_compile_for_any_host(tree, tmp_path):
+    """Templates and the top file see the given grains and the given ID."""
     tree.sls("top", "base:\n  'web*':\n    - web\n  'os:Plan9':\n    - match: grain\n    - nine\n")
     tree.sls("nine", "nine {{ grains.os }}: test.nop\n")
     (tmp_path / "grains.json").write_text(json.dumps({"os": "Plan9"}))
@@ -135,16 +135,16 @@ def test_a_tree_compiles_for_any_machine(tree, tmp_path):
 
 @pytest.mark.parametrize("view", ["low", "high", "order", "top", "graph"])
 def test_errors_are_errors_in_every_view(tree, view):
-    """Exit code 3 and the list of problems."""
+    """Each view exits with 3 and prints the list of problems."""
     tree.sls("bad", "x: [\n")
 
     assert tree.json("show", view, check=3)["errors"][0]["file"].endswith("bad.sls")
 
 
-def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
-    """All of it, in the form that was asked for.
+def test_low_and_high_data_with_unknown_kinds_are_shown(tree):
+    """All data are shown in the requested format.
 
-    What is wrong stands together on stderr, and the exit code says that it cannot run.
+    stderr lists the problems, and the exit code says that these states cannot run.
     """
     tree.sls(
         "web",
@@ -161,16 +161,16 @@ def test_what_asks_for_unknown_kinds_is_shown_all_the_same(tree):
         )
 
 
-def test_what_the_language_forbids_is_not_shown(tree):
-    """There is nothing to show."""
+def test_low_data_with_other_errors_are_not_shown(tree):
+    """Wrong requisites leave no low data to show."""
     tree.sls("web", "x:\n  zzz.on:\n    - require: [zzz: nope]\n")
     found = json.loads(tree("show", "low", "--format", "json", check=3).stdout)
 
     assert {problem["code"] for problem in found["errors"]} == {"requisite-missing", "unknown-state"}
 
 
-def test_environment_chooses_directories_and_the_section_of_the_top_file(tree):
-    """Its states, its pillar, and what templates call `saltenv`."""
+def test_environment_selects_directories_and_the_section_of_the_top_file(tree):
+    """An environment has its own states and pillar; templates see its name as `saltenv`."""
     config = tree.etc / "agent.yaml"
     config.write_text(config.read_text() + "environments:\n  dev: {states: dev, pillar: dev/pillar}\n")
     tree.sls("../dev/top", "base:\n  '*': [nope]\ndev:\n  '*': [web]\n")

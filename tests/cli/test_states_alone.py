@@ -1,4 +1,4 @@
-"""`--states DIR` alone: other states than those of the host, without its pillar, whoever asks."""
+"""`--states DIR` alone selects other states than those of the host, and then omits the pillar of the host."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from holdfast.agent.cli.options import ConfigurationSource
 
 @pytest.fixture
 def host(tmp_path: Path, monkeypatch) -> Path:
-    """The configuration of a host, with a pillar and grains; and other states beside it."""
+    """The configuration of a host, with a pillar, and another directory of states."""
     etc = tmp_path / "etc"
     (etc / "pillar").mkdir(parents=True)
     (tmp_path / "mine").mkdir()
@@ -26,7 +26,7 @@ def host(tmp_path: Path, monkeypatch) -> Path:
 
 
 def test_states_alone_have_no_pillar_of_the_host(host: Path, capsys):
-    """And that is said."""
+    """A line on stderr says so."""
     found = ConfigurationSource(states=host / "mine").settings()
 
     assert (found.id, found.pillar) == ("web1", None)
@@ -34,16 +34,16 @@ def test_states_alone_have_no_pillar_of_the_host(host: Path, capsys):
 
 
 @pytest.mark.parametrize("more", [{"pillar": "etc/pillar"}, {"config": "etc/agent.yaml"}])
-def test_what_is_named_is_used(host: Path, more, capsys):
-    """A pillar, or settings that name one."""
+def test_a_pillar_or_settings_named_beside_states_are_used(host: Path, more, capsys):
+    """Settings may name a pillar, too."""
     found = ConfigurationSource(states=host / "mine", **{name: host / path for name, path in more.items()}).settings()
 
     assert found.pillar == host / "etc" / "pillar"
     assert capsys.readouterr().err == ""
 
 
-def test_settings_that_the_user_may_not_read_are_not_missed(host: Path, monkeypatch, capsys):
-    """Nor the grains beside them; without --states they are."""
+def test_unreadable_settings_of_the_host_are_not_used_with_states_alone(host: Path, monkeypatch, capsys):
+    """Neither are the grains beside them; without `--states` this is an error."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("os.access", lambda path, mode: False)
 

@@ -1,4 +1,4 @@
-"""A verb is one module: what it declares there is all that the command line and the control socket need."""
+"""A verb is one module, which declares all that the command line and the control socket need."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ import pytest
 from holdfast.agent import verbs
 from holdfast.agent.control.decoding import decode_request, requests
 from holdfast.agent.control.request import ControlRequest
-from holdfast_process import COMMAND, SRC, Agent, Tree, environment, holdfast
+from holdfast_process import COMMAND, SRC, Agent, Tree, environment, in_process
 
 INTERNAL = {"apply", "plan", "graph", "keeps"}
-"""Requests that no user makes; `apply` and `plan` begin the session of a one-shot run."""
+"""Requests without a verb of a user; `apply` and `plan` begin the session of a one-shot run."""
 HEAVY = (
     "asyncio",
     "pydantic",
@@ -33,17 +33,17 @@ HEAVY = (
 
 @pytest.mark.parametrize("name", verbs.names())
 def test_the_command_of_a_verb_has_the_name_of_its_module(name: str) -> None:
-    """And a help text, whose first sentence is its line in the list of verbs."""
+    """The first sentence of its help text is its line in the list of verbs."""
     command = verbs.command(name)
 
     assert command is not None
     assert command.name == name
     line = (command.help or "").partition(".")[0]
-    assert " ".join(line.partition(";")[0].split()) in " ".join(holdfast("--help", check=0).stdout.split())
+    assert " ".join(line.partition(";")[0].split()) in " ".join(in_process("--help", check=0).stdout.split())
 
 
 def test_each_verb_is_in_one_section() -> None:
-    """`holdfast --help` lists every verb once."""
+    """`holdfast --help` lists each verb once."""
     listed = [command.name for commands in verbs.sections().values() for command in commands]
 
     assert sorted(map(str, listed)) == list(verbs.names())
@@ -51,7 +51,7 @@ def test_each_verb_is_in_one_section() -> None:
 
 
 def test_the_request_of_a_verb_is_in_the_module_of_the_verb() -> None:
-    """The control socket understands these verbs and the internal requests, and nothing else."""
+    """The control socket understands only these requests and the internal ones."""
     modules = {verb: request.__module__.rpartition(".")[2] for verb, request in requests().items()}
 
     assert {verb: module for verb, module in modules.items() if module != "internal"} == {
@@ -60,8 +60,8 @@ def test_the_request_of_a_verb_is_in_the_module_of_the_verb() -> None:
     assert {verb for verb, module in modules.items() if module == "internal"} == INTERNAL
 
 
-def test_a_message_is_read_as_the_request_that_it_was_made_of() -> None:
-    """For every request; fields that have their default are not sent."""
+def test_a_request_equals_the_one_read_from_its_message() -> None:
+    """Every request is checked; fields with their default are not sent."""
     for verb, request in requests().items():
         given: dict[str, Any] = {"identity": "a.b[c]"} if verb in ("why", "trigger") else {}
         made = request(**given)
@@ -69,8 +69,8 @@ def test_a_message_is_read_as_the_request_that_it_was_made_of() -> None:
         assert decode_request(json.dumps(made.message()).encode()) == made
 
 
-def test_importing_all_verbs_loads_nothing_heavy() -> None:
-    """`--help`, completion and the agent import all of them."""
+def test_the_modules_of_verbs_import_no_large_library() -> None:
+    """`--help`, completion and the agent import all of these modules."""
     code = "import sys; from holdfast.agent import verbs; verbs.sections(); print(*sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment(), capture_output=True, text=True, timeout=60, check=True
@@ -80,7 +80,7 @@ def test_importing_all_verbs_loads_nothing_heavy() -> None:
 
 
 def test_one_module_is_enough_for_a_verb(tmp_path: Path) -> None:
-    """The verb of CONTRIBUTING.md, in a copy of the package: help, manual, completion and agent know it."""
+    """The verb of CONTRIBUTING.md is added to a copy of the package: help, manual, completion and agent know it."""
     text = (SRC.parent / "CONTRIBUTING.md").read_text()
     (block,) = re.findall(r"^```python\n(\"\"\"`uptime`.*?)^```$", text, re.DOTALL | re.MULTILINE)
     copy = tmp_path / "copy/holdfast"
@@ -113,7 +113,7 @@ def test_one_module_is_enough_for_a_verb(tmp_path: Path) -> None:
 
 
 def test_two_requests_of_one_verb_are_refused() -> None:
-    """A verb has one meaning."""
+    """A verb has one request."""
     with pytest.raises(ValueError, match="'why'"):
 
         @dataclass(frozen=True)
@@ -121,4 +121,4 @@ def test_two_requests_of_one_verb_are_refused() -> None:
             """A second request of this verb."""
 
             async def answer(self, agent: Any, client: Any) -> Any:
-                """Nothing."""
+                """Answer nothing."""

@@ -133,9 +133,10 @@ def test_the_agent_repeats_nothing_that_apply_has_done(tree):
         tree("apply", "--detailed-exitcode", check=2)
         assert restarts(tree) == 2
         tree("resume")
+        agent.wait(lambda: '"cmd.run[new]"' in tree("status", "--format", "json").stdout, "the new states")
         tree("recheck")
-        agent.wait(lambda: row(tree, "cmd.run[new]")["reason"] == "action", "the look at the command")
-        agent.wait(lambda: not row(tree, "cmd.wait[restart]")["dirty"], "the look at the restart")
+        agent.wait(lambda: row(tree, "cmd.run[new]")["reason"] == "action", "the check of the command")
+        agent.wait(lambda: not row(tree, "cmd.wait[restart]")["dirty"], "the check of the restart")
     assert restarts(tree) == 2
     assert (tree.host / "new").read_text() == "new\n"
 

@@ -234,10 +234,24 @@ def test_a_second_signal_stops_without_waiting_and_a_third_kills(tree, signals, 
         assert tree.json("status")["converged"]
 
 
+def test_each_verb_asks_the_agent_from_a_process_of_its_own(tree):
+    """A new process shows that a verb imports all that it needs, for text and for JSON.
+
+    The test takes some seconds, because it starts an interpreter for each of them.
+    """
+    with Agent(tree):
+        tree.run = holdfast
+        for words in (["status"], ["why", "motd"], ["log"], ["show", "graph", "--live"]):
+            assert tree(*words, check=0).stdout
+            assert tree(*words, "--format", "json", check=0).stdout
+        for words in (["trace"], ["metrics"], ["pause"], ["resume"], ["reload"], ["recheck"], ["trigger", "motd"]):
+            assert tree(*words, check=0).stdout
+
+
 def test_a_second_agent_is_refused(tree):
     """One agent on one state directory; the message names the other."""
     with Agent(tree) as agent:
-        done = tree("run", check=1)
+        done = holdfast("run", "--config", tree.config, check=1)
 
         assert f"process {agent.process.pid} holds" in done.stderr
         assert len(done.stderr.splitlines()) == 1
@@ -489,7 +503,7 @@ def test_threads(tree):
 def test_broken_settings_at_the_start(tree):
     """An agent that does not know what it is to do does not start: exit code 3, with file and line."""
     tree.settings("stats: x\n")
-    done = tree("run", check=3)
+    done = holdfast("run", "--config", tree.config, check=3)
 
     assert "agent.yaml:5:1: there is no setting 'stats'" in done.stderr
     assert "did you mean 'states'?" in done.stderr

@@ -23,7 +23,7 @@ from holdfast.agent.logs import Logs
 from holdfast.agent.self_check import RENEWED, TROUBLE, SelfCheck
 from holdfast.agent.settings import LogSettings
 from holdfast.agent.statedir import Lock, LockedError, open_journal, private_directory
-from holdfast_process import Agent, Tree
+from holdfast_process import Agent, Tree, holdfast
 
 EDGE = ("a", "b", "watch")
 SQUATTER = """
@@ -354,7 +354,7 @@ def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
     )
     with Agent(tree) as agent:
         shutil.rmtree(tree.root / "state")
-        second = tree("run", timeout=20)
+        second = holdfast("run", "--config", tree.config, timeout=20)
         assert second.returncode != 0
         assert f"process {agent.process.pid} holds" in second.stderr
         (tree.host / "conf").write_text("wrong")

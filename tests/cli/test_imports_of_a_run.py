@@ -1,4 +1,4 @@
-"""What a one-shot run imports: the time of a run with few states is that of its imports."""
+"""A one-shot run imports only what its states use: most of the time of a small run is spent on imports."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUN = (
 
 
 def loaded(tmp_path: Path, text: str) -> set[str]:
-    """The modules that applying these states imports."""
+    """The names of the modules that a run imports when it applies these states."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "a.sls").write_text(text)
     words = ["apply", "--states", str(tmp_path / "states"), "--state-dir", str(tmp_path / "state")]
@@ -60,30 +60,30 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.agent.host.path_watcher",
     ],
 )
-def test_a_file_needs_no(library: str, a_file: set[str]) -> None:
-    """One file, written: no template, no event, nothing to log."""
+def test_a_run_with_one_file_does_not_import(library: str, a_file: set[str]) -> None:
+    """A run that writes one file uses no template, no event and no log, and imports nothing for these."""
     assert library not in a_file
 
 
 @pytest.fixture(scope="module")
 def a_file(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
-    """What a run with one file imports."""
+    """The names of the modules that a run with one file imports."""
     base = tmp_path_factory.mktemp("one")
     found = loaded(base, f"{base}/file:\n  file.managed:\n    - contents: x\n")
     assert (base / "file").read_text() == "x\n"
     return found
 
 
-def test_what_is_used_is_loaded(tmp_path: Path) -> None:
-    """A template brings Jinja, and none of the calls that it does not make."""
+def test_a_template_imports_jinja_but_no_helper_that_it_does_not_call(tmp_path: Path) -> None:
+    """A state file with template marks imports Jinja, and only the helpers that the template calls."""
     found = loaded(tmp_path, f"{tmp_path}/file:\n  file.managed:\n    - contents: {{{{ grains['id'] }}}}\n")
 
     assert {"jinja2", "holdfast.states.template.jinja"} <= found
     assert "holdfast.states.helpers.facts" not in found
 
 
-def test_what_was_said_before_an_error_is_written(tmp_path: Path) -> None:
-    """The process leaves at once after an error or an interruption, too, and loses nothing."""
+def test_output_before_an_error_is_written(tmp_path: Path) -> None:
+    """The process exits at once after an error or an interruption, but first writes its buffered output."""
     code = (
         "import sys; from holdfast.agent.cli import main as m\n"
         "def cli(**_):\n    print('said before')\n    raise {error}\n"
@@ -100,8 +100,8 @@ def test_what_was_said_before_an_error_is_written(tmp_path: Path) -> None:
         assert (done.returncode, done.stdout) == (status, "said before\n"), done.stderr
 
 
-def test_all_that_was_said_is_written_before_the_end(tmp_path: Path) -> None:
-    """The process exits at once, but a pipe gets all of a long report, and a full device is an error."""
+def test_all_output_is_written_before_the_exit(tmp_path: Path) -> None:
+    """The process exits at once, but a pipe receives all of a long report. A full device is an error."""
     (tmp_path / "a.sls").write_text("".join(f"s{number}:\n  test.nop: []\n" for number in range(2000)))
     words = [sys.executable, "-m", "holdfast", "plan", "--states", str(tmp_path), "--format", "json"]
     environment = {**os.environ, "PYTHONPATH": str(SRC)}

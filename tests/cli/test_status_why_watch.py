@@ -1,4 +1,4 @@
-"""The output of `status`, `why` and `watch`: complete in a file, cut and coloured on a terminal, and safe to show."""
+"""The output of `status`, `why` and `watch`: complete in a file, cut and coloured on a terminal, and safe to print."""
 
 import re
 import time
@@ -99,14 +99,14 @@ FRAME = {
 
 
 def plain(lines):
-    """Lines without colours."""
+    """Lines without escape sequences."""
     return [SGR.sub("", line) for line in lines]
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 @pytest.mark.parametrize("show", [resource_table.table, resource_table.tree], ids=["table", "tree"])
 def test_status_fits_the_terminal(show, width):
-    """No line is wider, wide letters counted; each resource is named once, its name's end kept."""
+    """No line is too wide, wide letters counted as two. Each resource has one line, and the end of its name is kept."""
     lines = plain(show(ROWS, Paper(width, colour=True), everything=True))
 
     assert all(columns(line) <= width for line in lines)
@@ -115,10 +115,10 @@ def test_status_fits_the_terminal(show, width):
 
 
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_what_is_wrong_is_told_whole_below_its_line(width):
-    """An operator must not have to make the terminal wider to read why something failed.
+def test_status_shows_the_whole_comment_of_a_failure(width):
+    """Otherwise an operator would have to widen the terminal to read it.
 
-    What goes on for ever is cut.
+    A very long comment is cut.
     """
     why_not = "cannot start x: " + "for this reason and that " * 5 + "it says"
     rows = [
@@ -136,8 +136,8 @@ def test_what_is_wrong_is_told_whole_below_its_line(width):
     assert endless[-1].endswith("…")
 
 
-def test_of_what_is_right_the_last_change_comes_first():
-    """What stands last is cut first."""
+def test_status_shows_the_last_change_before_the_comment():
+    """The end of a line is cut first."""
     (line,) = resource_table.table(
         [row("pkg.installed[x]", comment="x 1.2 is installed", last_change={"at": time.time(), "cause": "drift"})],
         Paper(),
@@ -149,7 +149,7 @@ def test_of_what_is_right_the_last_change_comes_first():
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_the_heading_fits_the_terminal(width):
-    """Whatever is wrong with the agent is told whole."""
+    """The heading shows a health problem of the agent in full."""
     text = "the configuration cannot be used: " + "because of this and that " * 9 + "in the end"
     answer = {
         "id": "web1", "converged": False, "status": "the configuration cannot be used", "pid": 1, "started": 0.0,
@@ -163,7 +163,7 @@ def test_the_heading_fits_the_terminal(width):
 
 @pytest.mark.parametrize("show", [resource_table.table, resource_table.tree], ids=["table", "tree"])
 def test_status_is_complete_and_without_colour_in_a_file(show):
-    """What programs read is not cut."""
+    """A program that reads the output gets every line in full."""
     text = "\n".join(show(ROWS, Paper(), everything=True))
 
     assert "\x1b" not in text
@@ -173,14 +173,14 @@ def test_status_is_complete_and_without_colour_in_a_file(show):
     assert "changed 2 d ago (drift)" in text
 
 
-def test_of_what_runs_the_run_before_is_not_told():
-    """Its words would look like those of the run that is under way."""
+def test_status_of_a_running_resource_omits_its_last_comment():
+    """The comment would look like that of the current run."""
     (line,) = resource_table.table([row("cmd.run[x]", "running", comment="would run 'x'")], Paper(), everything=True)
     assert line == "running    cmd.run[x]"
 
 
-def test_a_long_list_leaves_out_what_is_right():
-    """And says so; a tree still has a branch with its counts for each SLS."""
+def test_a_long_list_counts_resources_without_problems():
+    """A last line says so; a tree still has a branch with counts for each SLS."""
     rows = [row(f"test.nop[{number}]", sls="many") for number in range(100)] + [row("cmd.run[x]", "failed")]
 
     assert list(resource_table.table(rows, Paper(), everything=False)) == [
@@ -195,8 +195,8 @@ def test_a_long_list_leaves_out_what_is_right():
     assert len(list(resource_table.table(rows, Paper(), everything=True))) == 101
 
 
-def test_status_shows_first_what_is_wrong():
-    """Else in order of execution; in a tree within each branch."""
+def test_status_lists_problems_first():
+    """The rest is in order of execution; a tree sorts within each branch."""
     states = ("ok", "drifted", "skipped", "failed", "ok", "failed")
     rows = [row(f"test.nop[{number}]", state) for number, state in enumerate(states)]
     wanted = [
@@ -212,8 +212,8 @@ def test_status_shows_first_what_is_wrong():
     assert [line[3:] for line in resource_table.tree(rows, Paper(), everything=True)][1:] == wanted
 
 
-def test_what_is_not_listed_of_very_many_is_counted():
-    """The agent sends the most urgent rows, and how many there are of each state."""
+def test_status_counts_rows_that_the_agent_did_not_send():
+    """The agent sends the most urgent rows, and the number of resources in each state."""
     rows = [row("cmd.run[x]", "failed")]
     counts = {"failed": 1, "waiting": 4000, "would": 7, "ok": 9000, "skipped": 5}
 
@@ -224,8 +224,8 @@ def test_what_is_not_listed_of_very_many_is_counted():
     ]
 
 
-def test_names_cannot_play_with_the_terminal():
-    """Escape sequences in names and comments are written out."""
+def test_control_characters_of_names_are_escaped():
+    """Names and comments with escape sequences are printed with visible escapes."""
     evil = row("test.nop[\x1b[2J]", "failed", comment="\x1b]0;title\x07", sls="\x1b[31m")
     facts = {**FACTS, "identity": evil["identity"], "blocked_by": [{**evil, "comment": "\x9b31m"}]}
     frame = {**FRAME, "rows": [evil], "status": "\x1b[2J"}
@@ -240,8 +240,8 @@ def test_names_cannot_play_with_the_terminal():
     assert any("\\x1b" in line for line in shown)
 
 
-def test_why_tells_everything():
-    """In words: why, what it waits for, who is in the way, what comes next, what was, who depends on it."""
+def test_why_shows_all_facts():
+    """The cause, the waits, what blocks the resource, what comes next, the history and the dependents."""
     text = "\n".join(explanation.tell(FACTS, Paper()))
 
     for words in (
@@ -261,8 +261,8 @@ def test_why_tells_everything():
         assert words in text
 
 
-def test_why_names_who_undid_a_repair():
-    """In the reason for the last run, and in the history."""
+def test_why_names_the_resource_that_may_have_undone_a_repair():
+    """The reason for the last run and the history both name it."""
     said = {"undone": "perhaps undone by file.append[x]"}
     (entry, *_) = FACTS["history"]
     text = "\n".join(
@@ -278,7 +278,7 @@ def test_why_names_who_undid_a_repair():
 
 @pytest.mark.parametrize("width", [50, 80, 132])
 def test_why_fits_the_terminal(width):
-    """Whatever it has to say; and it says all of it, in more lines if need be."""
+    """Long texts are wrapped, not cut."""
     failed = {"identity": "cmd.run[x]", "state": "failed", "comment": "because of words " * 30 + "the end"}
     needs = [{**FACTS["needs"][0], "identity": LONG}]
     lines = plain(
@@ -293,8 +293,8 @@ def test_why_fits_the_terminal(width):
 
 
 @pytest.mark.parametrize("width", [50, 80])
-def test_why_never_cuts_an_identity_among_its_neighbours(width):
-    """One that is too long for its place goes on in the next line, with its state at the end."""
+def test_why_wraps_a_long_identity_of_a_dependency(width):
+    """The identity continues on the next line, and its state comes last."""
     needs = [{**FACTS["needs"][0], "identity": LONG}, {**FACTS["needs"][0], "identity": "cmd.run[x]"}]
     lines = plain(explanation.tell({**FACTS, "needs": needs, "needed_by": []}, Paper(width, colour=True)))
 
@@ -306,15 +306,15 @@ def test_why_never_cuts_an_identity_among_its_neighbours(width):
 
 @pytest.mark.parametrize(("width", "height"), [(80, 24), (40, 10), (200, 60), (40, 5)])
 def test_a_picture_fits_the_terminal(width, height):
-    """Never wider, never higher, whatever the terminal's size."""
+    """The live view is never wider or higher than the terminal."""
     lines = plain(live_view.picture(FRAME, Paper(width, colour=True), height, 3))
 
     assert len(lines) <= height
     assert all(columns(line) <= width for line in lines), [line for line in lines if columns(line) > width]
 
 
-def test_a_picture_shows_first_where_something_happens():
-    """Of more resources than there is room for: what runs and what failed; the spinner turns; the rest is counted."""
+def test_a_picture_shows_running_and_failed_resources_first():
+    """Resources without room are counted. The spinner moves with each tick."""
     first, second = (plain(live_view.picture(FRAME, Paper(80), 24, tick)) for tick in (0, 1))
     text = "\n".join(first)
 
@@ -330,8 +330,8 @@ def test_a_picture_shows_first_where_something_happens():
 
 @pytest.mark.parametrize("width", [40, 79, 132])
 @pytest.mark.parametrize("total", [6, 7, 40, 5000])
-def test_the_bar_of_many_words_has_its_text_whole(width, total):
-    """However little room is left for the bar itself."""
+def test_the_text_of_the_bar_has_priority_over_the_bar(width, total):
+    """The bar itself takes only the room that the text leaves."""
     counts = {"resources": total, "running": 1, "waiting": 1, "flapping": 1, "failed": 1, "blocked": 1}
     bar = plain(live_view.picture({**FRAME, "counts": counts}, Paper(width, colour=True), 24, 0))[2]
 
@@ -339,8 +339,11 @@ def test_the_bar_of_many_words_has_its_text_whole(width, total):
     assert bar.endswith(f"{total - 5} ok, 1 running, 1 waiting, 1 flapping, 1 failed, 1 blocked" if width > 70 else "…")
 
 
-def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
-    """Of the agent, said once, and of each resource; a small terminal cuts it, so that all have their line."""
+def test_a_large_picture_shows_problems_in_full():
+    """The problem of the agent appears once, and that of each resource.
+
+    A small terminal cuts them, so that each has a line.
+    """
     broken = (
         "/etc/holdfast/states/web.sls:3:1: there is no kind 'file.managd'; the configuration cannot be used (1 problem)"
     )
@@ -367,8 +370,8 @@ def test_where_there_is_room_a_picture_tells_whole_what_is_wrong():
     assert (len(large), len(small)) == (40, 8)
 
 
-def test_a_picture_tells_whole_what_is_wrong_before_it_shows_what_is_right():
-    """Of many resources, in a terminal without room for all."""
+def test_problems_take_precedence_over_resources_without_problems():
+    """The terminal has no room for all resources."""
     rows = [{"identity": f"test.nop[{number}]", "state": "ok"} for number in range(70)]
     rows.append({"identity": "cmd.run[bad]", "state": "failed", "comment": f"no, {'for reasons, ' * 12}at last"})
     frame = {**FRAME, "rows": rows, "counts": {"resources": 71, "failed": 1}, "recent": []}
@@ -382,14 +385,14 @@ def test_a_picture_tells_whole_what_is_wrong_before_it_shows_what_is_right():
 
 
 def test_an_empty_graph_has_a_picture():
-    """Before the first pass, and when nothing applies."""
+    """The graph is empty before the first pass, and if no state applies."""
     frame = {**FRAME, "rows": [], "recent": [], "health": [], "pass": None, "counts": dict.fromkeys(FRAME["counts"], 0)}
 
     assert "no pass yet" in list(live_view.picture(frame, Paper(80), 24, 0))[1]
 
 
 def test_texts_are_measured_in_columns():
-    """Wide letters take two, combining ones none."""
+    """Wide letters take two columns, combining letters none."""
     assert (columns("日本"), columns("e\u0301"), pad("日", 4)) == (4, 1, "日  ")
     assert [fit("日本語", width) for width in (6, 5, 4, 1)] == ["日本語", "日本…", "日…", "…"]
     assert shorten("abcdefghij", 5) == "a…hij"
@@ -406,7 +409,7 @@ def test_texts_are_measured_in_columns():
     "name", ["/etc/apt/sources.list.d/a-very-long-name-of-a-formula.sources/" + "x" * 60, "設定" * 45]
 )
 def test_no_identity_is_cut_in_the_status(state, name):
-    """It has as many lines of its own as it needs: two that differ in the middle are told apart, and can be copied."""
+    """A long identity takes several lines: it can be copied, and differs visibly from similar ones."""
     long = row(f"file.managed[{name}]", state, comment="out of paper")
     lines = plain(resource_table.table([long], Paper(80), everything=True))
 
@@ -415,8 +418,8 @@ def test_no_identity_is_cut_in_the_status(state, name):
     assert ("out of paper" in lines[-1]) == (state == "failed")
 
 
-def test_the_live_view_shows_what_is_wrong_first_and_whole_ids():
-    """Where an identity is too long its kind is left out, not a part of its ID."""
+def test_the_live_view_omits_the_kind_before_it_cuts_an_id():
+    """Problems come first."""
     name = "/etc/a-formula/conf.d/of-a-long-name/site.conf"
     rows = [
         {"identity": "test.nop[a]", "state": "ok"},

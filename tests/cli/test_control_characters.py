@@ -1,4 +1,4 @@
-"""Names and contents of users: no control character or change of direction reaches a terminal or the journal."""
+"""No control character and no change of text direction of a name or content reaches a terminal or the journal."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from holdfast.states.lint.inspect import LintReport
 from holdfast_process import Tree
 
 BAD = "".join(map(chr, visible.OBEYED))
-"""Every character that must not be obeyed."""
+"""Every character that must not reach a terminal."""
 EVIL = "a\x1b]0;pwned\x07\x1b[31m" + "".join(letter for letter in BAD if letter < "\ud800") + "\udfff\udc80\ud800z"
 SGR = re.compile("\x1b\\[[0-9;]*m")
-"""Our own colours."""
+"""The colour sequences of Holdfast itself."""
 
 
-def obeyed(text, *, keep="\n\t"):
-    """The characters of a text that a terminal would obey, but line feeds, tabs and our own colours."""
+def control_characters(text, *, keep="\n\t"):
+    """The control characters of a text, except line feeds, tabs and colour sequences of Holdfast."""
     return {letter for letter in SGR.sub("", text) if ord(letter) in visible.OBEYED and letter not in keep}
 
 
-def test_all_that_is_obeyed_is_known():
-    """C0, DEL, C1, marks, embeddings, overrides and isolates of direction, separators, surrogates."""
+def test_all_classes_of_control_characters_are_escaped():
+    """C0, DEL, C1, direction marks, embeddings, overrides and isolates, separators, surrogates."""
     for letter in "\0\x07\x1b\r\x7f\x85\x9b\u061c\u200e\u200f\u202a\u202e\u2028\u2029\u2066\u2069\ud800\udc80\udfff":
         assert letter in BAD
         assert visible.clean(letter).isascii()
@@ -96,7 +96,7 @@ STATUS = {
     "resources": [ROW],
 }
 PAPERS = [terminal.Paper(80, colour=True), terminal.Paper(40), terminal.Paper()]
-OUTLETS = {
+OUTPUTS = {
     "log": lambda _: Console(colour=True).render(ENTRY).decode(),
     "log as JSON": lambda _: to_json(ENTRY).decode(),
     "status": lambda paper: "\n".join(
@@ -116,31 +116,31 @@ OUTLETS = {
 
 
 @pytest.mark.parametrize("paper", PAPERS, ids=["wide", "narrow", "file"])
-@pytest.mark.parametrize("outlet", OUTLETS)
-def test_an_outlet_writes_out_what_would_be_obeyed(outlet, paper):
-    """And shows it: the escape sequence of the name can be read."""
-    text = OUTLETS[outlet](paper)
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_an_output_shows_control_characters_as_escapes(output, paper):
+    """The escape sequence of the name can be read."""
+    text = OUTPUTS[output](paper)
 
-    assert not obeyed(text)
+    assert not control_characters(text)
     assert "\x1b[31ma" not in text
     assert "a\\x1b]0;" in text or "a\\\\x1b]0;" in text or "a\\u001b" in text or "a#92;x1b" in text
 
 
-def test_json_loses_nothing():
-    """What a program reads is what the user wrote."""
+def test_json_keeps_control_characters():
+    """A program that reads JSON gets the text of the user unchanged."""
     line = json.loads(to_json({"time": 1.0, "event": EVIL, "changes": {EVIL: EVIL}}))
 
     assert (line["message"], line["changes"]) == (EVIL, {EVIL: EVIL})
 
 
-def test_no_field_of_the_journal_holds_what_is_obeyed(monkeypatch):
-    """Neither the message nor others, JSON included."""
+def test_no_field_of_the_journal_has_control_characters(monkeypatch):
+    """The message and all other fields are checked, JSON included."""
     fields = {}
     monkeypatch.setattr(logs, "encode_journal", fields.update)
     logs.to_journal(ENTRY)
 
     assert {"MESSAGE", "RESOURCE", "CHANGES"} <= fields.keys()
-    assert not obeyed("".join(fields.values()))
+    assert not control_characters("".join(fields.values()))
 
 
 @pytest.mark.parametrize(
@@ -148,8 +148,8 @@ def test_no_field_of_the_journal_holds_what_is_obeyed(monkeypatch):
     [click.UsageError(EVIL), Permanent(EVIL), OSError(2, EVIL, EVIL), RuntimeError(EVIL)],
     ids=lambda error: type(error).__name__,
 )
-def test_no_error_of_a_verb_holds_what_is_obeyed(error, monkeypatch, capsys):
-    """Whatever it is, its traceback included."""
+def test_no_error_message_of_a_verb_has_control_characters(error, monkeypatch, capsys):
+    """Each type of error is checked, with its traceback."""
 
     def fail(**_):
         raise error
@@ -160,21 +160,21 @@ def test_no_error_of_a_verb_holds_what_is_obeyed(error, monkeypatch, capsys):
 
     said = capsys.readouterr().err
     assert "\\x1b" in said
-    assert not obeyed(said)
+    assert not control_characters(said)
 
 
-def test_the_status_of_the_unit_holds_nothing_that_is_obeyed(monkeypatch):
-    """`systemctl status` shows it on one line."""
+def test_the_status_of_the_unit_has_no_control_characters(monkeypatch):
+    """`systemctl status` shows this status on one line, so that line feeds are escaped, too."""
     sent = []
     notifier = Notifier({})
     monkeypatch.setattr(notifier, "_send", sent.append)
     notifier.status(EVIL)
 
-    assert not obeyed(sent[0], keep="")
+    assert not control_characters(sent[0], keep="")
 
 
-def test_shows_of_states_hold_nothing_that_is_obeyed(tmp_path):
-    """High and low data, top, order, pillar, grains, graphs, lint, plan and apply; as text and as JSON."""
+def test_no_verb_prints_control_characters_of_states(tmp_path):
+    """Views of `show`, `plan`, `check` and `apply`; the YAML and JSON of the pillar keep the values."""
     tree = Tree(tmp_path)
     evil = "a\x1b[31m\x85\u202eb\x07"
     tree.sls(
@@ -199,7 +199,7 @@ def test_shows_of_states_hold_nothing_that_is_obeyed(tmp_path):
     for view in views:
         done = tree(*view)
         assert "internal error" not in done.stderr
-        assert not obeyed(done.stdout + done.stderr), view
+        assert not control_characters(done.stdout + done.stderr), view
     for view in views[:4]:
         assert "\\x1b" in tree(*view).stdout or "\\e" in tree(*view).stdout or view[1] == "top"
     assert (tmp_path / evil).read_text() == f"{evil}\n"
