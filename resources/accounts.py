@@ -1,7 +1,7 @@
-"""Names of users and groups from numbers and back, fast enough to look up for every file.
+"""Names of users and groups from numbers and back, fast enough to be asked for every file.
 
-`/etc/passwd` and `/etc/group` are read whole and cached until they change. A name service may know further names; a
-look-up there may block for seconds, so it is a separate call.
+`/etc/passwd` and `/etc/group` are read whole and cached until they change. A name service may know further names. A
+query of a name service may block for seconds, so it is a separate function.
 """
 
 from __future__ import annotations

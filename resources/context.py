@@ -1,4 +1,4 @@
-"""The `Context`: everything outside itself that a resource can use. Each of its methods is given one.
+"""The `Context`: all services that a resource can use. The methods of a resource receive it as an argument.
 
 Resources never import subprocess, inotify or D-Bus. `agent/host/context.py` implements this protocol for the
 agent; `resources/testing.py` has the fake for tests. Each resource has one context, for its whole life.
@@ -66,10 +66,7 @@ class Assignment(NamedTuple):
     intent: Callable[[], Awaitable[None]] | None = None
     """Records that the run is about to change something."""
     leaf: bool = False
-    """Whether directories may be flushed later.
-
-    That is so if no other resource depends on this one and the journal has no entry for it.
-    """
+    """Whether directories may be flushed later: no resource depends on this one, and it has no journal entry."""
     sends: Mapping[str, type] | None = None
     """What the kind may send, key -> type; None if no resource receives from this one."""
     wanted: Collection[str] = ()
@@ -94,7 +91,8 @@ class Assignment(NamedTuple):
                 raise DeclarationError(f"cannot send {key!r}: the kind declares no such key in `sends`")
             if not isinstance(value, declared):
                 raise DeclarationError(
-                    f"cannot send {key!r}: it is {type(value).__name__}, and declared as {declared.__name__}"
+                    f"cannot send {key!r}: the value is {type(value).__name__}, but the kind declares "
+                    f"{declared.__name__}"
                 )
 
 
@@ -111,7 +109,7 @@ class Report:
     effect: Effect | None = None
     """What was done, or would be, in verbs; None if nothing was."""
     touched: bool = False
-    """Whether the run has begun to change something, so that it is unknown after an error how far it came."""
+    """Whether the run has begun to change something. An error after that may leave the resource half repaired."""
     account: Callable[[], Awaitable[None]] | None = None
     """Awaited after an error: probes again and reports in `changes` and `comment` what was changed before the error."""
     sent: dict[str, Any] = field(default_factory=dict)
@@ -120,12 +118,12 @@ class Report:
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Note that the run begins to change something.
 
-        If the run fails, `account` is awaited to find out how far it came.
+        If the run fails, `account` is awaited to find out what it has changed.
         """
         self.touched, self.account = True, account
 
     def did(self, effect: Effect, *, applied: bool) -> None:
-        """Report an effect, and its sentence as the comment. Not `applied`: it is what a run would do."""
+        """Report an effect, and its sentence as the comment. `applied` is false if the run only would have it."""
         self.effect, self.comment = effect, effect.sentence(applied=applied)
 
     def changing(self) -> None:
@@ -207,16 +205,16 @@ class Services(Protocol):
 
         `timeout` is in seconds. On expiry and on cancellation the command and all processes that it has started get
         `stop_signal`, and SIGKILL half a second later. If the command ends by itself, the processes that it has started
-        go on.
+        continue.
 
         `combined` reads both outputs from one pipe, in the order in which they are written, as `stdout`; `stderr` is
-        then empty. `limit` is the number of bytes kept of each output; the rest is dropped, and `truncated` set.
-        `shown` displays the output to a watching operator as it comes: for commands that change something and may take
-        long.
+        then empty. `limit` is the number of bytes kept of each output; the rest is dropped, and `truncated` is set.
+        `shown` displays the output to a watching operator while the command runs; use it for commands that change
+        something and may take long.
 
         `on_start` is called with the process id. `on_line` makes the command a watching command: `on_line` is called
-        when lines have come on stdout, at most four times a second (meanwhile output waits in the pipe), and when the
-        command ends by itself, the processes that it has started are ended, too.
+        when there are new lines on stdout, at most four times a second (meanwhile output waits in the pipe). When a
+        watching command ends by itself, the processes that it has started are ended, too.
 
         Raises `Permanent` if the command cannot be started, and (with `check`) if its exit status is not 0; `Temporary`
         on timeout.
@@ -282,7 +280,7 @@ class Context(Services, Protocol):
         """Return the text of a file, as UTF-8.
 
         Links are followed where no other user can exploit that (docs/security.md). Raises `OSError` as `open` does, and
-        `Permanent` for what is no regular file or is not safe.
+        `Permanent` if the path is unsafe or is not a regular file.
         """
         ...
 
@@ -303,9 +301,9 @@ class Context(Services, Protocol):
         flushed (unless the agent is configured not to), and passed to `check` by its path. Right before the rename
         `report.touched` becomes true; `touches=False` says that the file is not what the resource manages.
 
-        A link at the path itself is replaced; a link on the way is followed where no other user can exploit that. -1
-        for `uid` or `gid` keeps the agent's own. On any error, cancellation included, the temporary file is removed.
-        Raises `OSError`, and `Permanent` for what is not safe.
+        A link at the path itself is replaced; a link in its directory part is followed where no other user can exploit
+        that. -1 for `uid` or `gid` means the agent's own. On any error, cancellation included, the temporary file is
+        removed. Raises `OSError`, and `Permanent` if the path is unsafe.
         """
         ...
 
@@ -319,7 +317,7 @@ class Context(Services, Protocol):
         ...
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """Return what `read` finds out about the path of `url`, such as its mode or the names in it.
+        """Return what `read` returns for the path of `url`, such as its mode or the names in it.
 
         `name` identifies the reader: results are kept by `url` and `name`. As with `source`, the result is the one from
         when the states were compiled. Blocks if `read` does, and raises what `read` raises.

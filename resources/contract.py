@@ -65,14 +65,14 @@ class Resource(BaseModel):
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added to an action after its first version.
 
-    At their default values they do not make the action a different one, which would have to run again.
+    An action whose added fields have their default values is the same action as before, and does not run again.
     """
 
     name: str
     """What the resource manages; the ID of the state if the state gives no name."""
 
     def __init_subclass__(cls, *, kind: str = "", **options: Any) -> None:
-        """Take the kind's name; pydantic takes the other options."""
+        """Accept the option `kind`; pydantic takes the other options."""
         super().__init_subclass__(**options)
         cls.kind = kind
 
@@ -284,7 +284,7 @@ def compact(model: BaseModel) -> None:
 def acts(resource: object) -> bool:
     """Return whether a resource is an action.
 
-    A kind that raises when it is asked counts as none: its error shows when it runs.
+    If the kind raises an exception, the resource does not count as an action; the run reports the error.
     """
     try:
         return isinstance(resource, Resource) and resource.action()

@@ -1,7 +1,6 @@
 """A limit of CPU time for computations that may take too long, such as matching a regular expression.
 
-While Python matches an expression no other thread runs, so a thread could neither do the work nor end it. A signal can
-end it.
+While Python matches an expression, no other thread runs, so no thread can interrupt the match. A signal can.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Dependencies between resources, from which automatic edges are made (`traits.Edgeable`).
 
 What a resource depends on and what it offers follow from its declaration alone. Types of uids: `path`, `user`, `group`
-and `pkg` for the things themselves, `unit-file` for the file of a unit, `unit-part` for a file that adds to a unit.
+and `pkg` for the things themselves, `unit-file` for the file of a unit, `unit-part` for a drop-in file of a unit.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Dependency(NamedTuple):
     type: str
     value: str
     vital: bool = True
-    """Whether the resource fails without it; the compiler then warns if the provider stands later in the order."""
+    """Whether the resource fails without it; the compiler then warns if the provider comes later in the order."""
     above: bool = False
     """For paths: if no resource provides this path, depend on the nearest parent that one provides."""
     every: bool = False
@@ -91,7 +91,7 @@ def owned_by(user: str | None, group: str | None) -> tuple[Dependency, ...]:
 
 
 def unit_parts(path: str) -> tuple[tuple[str, str], ...]:
-    """Return the uid of the unit that a file defines or adds to, if any."""
+    """Return the uid of the unit that a file defines or is a drop-in of, if any."""
     if "/systemd/system/" not in path or not (found := _UNIT.fullmatch(path)):
         return ()
     return ((UNIT_FILE, found[1]) if found[1] else (UNIT_PART, found[2]),)
@@ -100,15 +100,15 @@ def unit_parts(path: str) -> tuple[tuple[str, str], ...]:
 def unit_behind(path: str) -> tuple[tuple[str, str], ...]:
     """Return the uid of the unit that a change of this path changes, if any.
 
-    The path may be the file or link of the unit, a file that adds to the unit, or the link by which another unit starts
-    it.
+    The path may be the file or link of the unit, a drop-in file of the unit, or the link by which another unit starts
+    the unit.
     """
     found = _BEHIND.fullmatch(path) if "/systemd/system/" in path else None
     return (("unit", found[1] or found[2]),) if found else ()
 
 
 def unit_dependencies(unit: str) -> tuple[Dependency, ...]:
-    """Return what a unit depends on: its file, files that add to it, those of its template, the package of its name."""
+    """Return what a unit depends on: its file and drop-ins, those of its template, the package of its name."""
     stem, _, suffix = unit.rpartition(".")
     names = [unit, f"{stem.partition('@')[0]}@.{suffix}"] if "@" in stem else [unit]
     made = [Dependency(UNIT_FILE, name, every=True) for name in names]

@@ -22,8 +22,8 @@ PRIVATE = "<hidden: others may not read the file; show_changes: true shows it>"
 def hidden(show: bool | None, *modes: int | None) -> str:
     """Return the text to show instead of a diff, or an empty text if the diff may be shown.
 
-    `show` is the state's `show_changes`; None shows the diffs of files that everybody may read. `modes` are the modes
-    that the file has and is to have.
+    `show` is the state's `show_changes`; None shows the diffs of files that everybody may read. `modes` are the present
+    and the declared mode of the file.
     """
     if show is None and any(mode is not None and not mode & 0o004 for mode in modes):
         return PRIVATE

@@ -35,8 +35,8 @@ class Permanent(HoldfastError):
 class Final(Permanent):
     """A failure that no change of another resource removes.
 
-    The state is declared to fail, or its arguments are wrong for this host. In noop, other errors of a probe may only
-    mean that an earlier resource, which would be changed, is not there yet.
+    The state is declared to fail, or its arguments are wrong for this host. Other errors may disappear: in noop, a
+    probe may fail only because an earlier resource has not been created yet.
     """
 
 

@@ -1,10 +1,10 @@
 """Regular expressions of users, matched so that they never block the interpreter.
 
 While Python matches a regular expression, no other thread runs and nothing can stop the match. A match may take very
-long: `(a+)+$` takes two to the power of the length of the text. An expression therefore first computes from its parts
-how many ways of matching a text of that length may have to be tried. If there are few, the match is made at once.
-Otherwise a worker makes the match: a separate process that a timer ends after `DEADLINE`. A worker without work for
-`IDLE` seconds ends by itself.
+long: `(a+)+$` takes exponential time in the length of the text. An expression therefore first computes from its parts
+how many ways of matching a text of that length Python may have to try. If there are few, the match runs at once.
+Otherwise a worker matches: a separate process that a timer ends after `DEADLINE`. A worker without work for `IDLE`
+seconds ends by itself.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from functools import lru_cache
-from re import _parser  # type: ignore[attr-defined]  # nothing public tells the parts of an expression
+from re import _parser  # type: ignore[attr-defined]  # no public interface gives the parts of an expression
 from threading import Thread
 from typing import Any
 
@@ -27,7 +27,7 @@ DEADLINE = 5.0
 IDLE = 10.0
 """Seconds after which a worker without work ends."""
 WAYS = 500_000
-"""Ways of matching that may be tried in this process, which takes a few hundredths of a second."""
+"""Greatest number of ways of matching that this process tries, in a few hundredths of a second."""
 SIZE = 32 << 20
 """Greatest length of a text after replacements, in characters."""
 Groups = tuple[str | None, ...]
@@ -73,18 +73,18 @@ class Expression:
         self._anywhere = () if at_start else ("search", "sub")
 
     def search(self, text: str) -> Groups | None:
-        """Return the groups of the first match anywhere in the text, or all of the match without groups.
+        """Return the groups of the first match anywhere in the text; the whole match if there are no groups.
 
-        None without a match.
+        Returns None if nothing matches.
         """
         return self._found("search", text)
 
     def match(self, text: str) -> Groups | None:
-        """Return the same for a match at the beginning of the text."""
+        """Do as `search`, for a match at the beginning of the text."""
         return self._found("match", text)
 
     def fullmatch(self, text: str) -> Groups | None:
-        """Return the same for a match of the whole text."""
+        """Do as `search`, for a match of the whole text."""
         return self._found("fullmatch", text)
 
     def sub(self, repl: str, text: str) -> str:
@@ -111,11 +111,11 @@ class Expression:
         return None if groups is None else tuple(groups)
 
     def _is_short(self, how: str, text: str) -> bool:
-        """Return whether a match has few enough ways to be made in this process."""
+        """Return whether a match has few enough ways to run in this process."""
         return bool(self._constant * (len(text) + 1) ** (self._degree + (how in self._anywhere)) <= WAYS)
 
     def _ask_worker(self, how: str, text: str, repl: str) -> Any:
-        """Return the result of a match that a worker makes."""
+        """Return the result of a match in a worker."""
         pattern = self._compiled.pattern
         try:
             answer = _ask(
@@ -146,7 +146,7 @@ _MANY = (WAYS + 1, 0)
 
 
 def _ways(parts: Any) -> tuple[int, int]:
-    """Return an upper bound of the ways to match a sequence of parts at one place of a text.
+    """Return an upper bound of the ways to match a sequence of parts at one position of a text.
 
     (c, d) means c times the d-th power of the length of the text.
     """
@@ -160,7 +160,7 @@ def _ways(parts: Any) -> tuple[int, int]:
 
 
 def _ways_of(name: str, rest: Any) -> tuple[int, int]:
-    """Return the same for one part, given as the name and the arguments that Python's parser uses."""
+    """Do as `_ways`, for one part, given as the name and the arguments that Python's parser uses."""
     if name in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT"):
         least, most, body = rest
         return _ways_of_repeat(least, most, *_ways(body))
@@ -229,7 +229,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _reap(worker: subprocess.Popen[bytes]) -> None:
-    """Wait for the end of a worker, so that no zombie and no open descriptors remain of an idle one."""
+    """Wait until a worker ends, so that an idle worker leaves no zombie and no open descriptors."""
     worker.wait()
     with suppress(ValueError):  # a thread uses it and will see its end
         _idle.remove(worker)

@@ -105,7 +105,7 @@ def demand_absolute(value: str) -> str:
 def one_line(value: str) -> str:
     """Return one line of text without surrounding blanks.
 
-    Raises `ValueError` for several lines and for an empty one.
+    Raises `ValueError` if the text has several lines or is empty.
     """
     if not value.strip() or any(end in value for end in "\r\n\0"):
         raise ValueError("it must be one line that is not empty")
@@ -122,9 +122,9 @@ def demand_given(value: str) -> str:
 
 
 def demand_unit(value: str) -> str:
-    """Check the name of a unit.
+    """Check the name of a unit. Raises `ValueError`.
 
-    A name without a known suffix is that of a service, but a mistyped suffix is an error.
+    A name without a suffix is the name of a service. A suffix that resembles a known one is an error.
     """
     if len(value) > 255 or not re.fullmatch(r"[A-Za-z0-9:_.\\@-]+", value) or value.startswith("-"):
         raise ValueError(

@@ -16,7 +16,7 @@ from holdfast.resources.fields import Owner, RootedPath, parse_list, parse_umask
 
 
 class Retry(BaseModel):
-    """How often, and when, a run is repeated that did not have the wanted result."""
+    """How often, and when, a run is repeated after a result that is not the wanted one."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
 
@@ -56,7 +56,7 @@ class Receive(NamedTuple):
     sender: str
     """ID or name of the sender."""
     key: str
-    """Which of the sender's values."""
+    """Key of one of the sender's values."""
 
 
 def parse_receive(value: object) -> tuple[Receive, ...]:
@@ -85,7 +85,8 @@ def _receive(argument: object, source: object) -> Receive:
         if all(isinstance(text, str) for text in (sender, source[sender], source["key"])):
             return Receive(str(argument), sender, source[sender], source["key"])
     raise ValueError(
-        f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: a sender, and which of its values"
+        f"{argument!r} must be given as `{argument}: {{cmd: ID, key: stdout}}`: the sender, and the key of one of its "
+        "values"
     )
 
 
@@ -98,7 +99,7 @@ Conditions = Annotated[
 def parse_semaphores(value: object) -> object:
     """Return one semaphore or several as a list: `id`, or `id:N` for N places.
 
-    An id that is a number is refused, because `sema: 4` would not mean what it seems to.
+    An id that is a number is refused, because `sema: 4` looks like a semaphore of 4 places.
     """
     names = parse_list(value)
     for name in names if isinstance(names, (list, tuple)) else ():
@@ -131,7 +132,7 @@ class Meta(BaseModel):
     timeout: float | None = Field(None, gt=0)
     """Greatest duration of one run in seconds; exceeding it is an error.
 
-    A command that exceeded it is run again only if `retry` says so.
+    A command that exceeded the timeout is run again only if `retry` is set.
     """
     poll: Annotated[float | None, AfterValidator(check_poll)] = None
     """Seconds between probes, instead of watching; -1: probe once."""
@@ -140,13 +141,13 @@ class Meta(BaseModel):
     burst: int | None = Field(None, ge=1)
     """Number of runs that may follow each other without waiting."""
     sema: Annotated[tuple[str, ...], BeforeValidator(parse_semaphores)] = ()
-    """Counting semaphores, `id` or `id:N`: at most N states that name one run at once; without a number, one."""
+    """Counting semaphores, `id` or `id:N`: at most N of the states that name the id run at once. Default of N: 1."""
     rewatch: bool = True
     """After a failure, probe again with each new graph, even if nothing has changed for this state."""
     reverse: bool = False
     """When the state is removed, restore what was there before its first run (reversible kinds)."""
     autoedge: bool = True
-    """Take part in automatic edges: wait for what this state depends on, and make dependent states wait."""
+    """Take part in automatic edges: run after the states that this state depends on, and before its dependents."""
     autogroup: bool = True
     """Take part in automatic grouping: resources that may run at the same time are repaired together (packages)."""
     rerun: Literal["start"] | Annotated[float, Field(gt=0)] | None = None
@@ -165,7 +166,7 @@ class Meta(BaseModel):
     parallel: bool = False
     """Other states need not wait for this one on the first pass."""
     onfail_stop: bool = True
-    """With `onfail`: false means that a failure handled by this state does not fail the one-shot run."""
+    """With `onfail`, false: a failure that this state handles does not make the one-shot run fail."""
     failhard: bool | None = None
     """Stop the one-shot run if this state fails; None: as the agent is configured."""
     fire_event: bool | str = False

@@ -14,9 +14,9 @@ _SPECIAL = {("u", "s"): 0o4000, ("g", "s"): 0o2000, ("o", "t"): 0o1000}
 def symbolic(text: str) -> int:
     """Return the mode that a text like `u=rw,go=r` stands for. Raises `ValueError` with the mistake.
 
-    The text must determine the mode whatever the file has, so `=` must come first for each of user, group and others.
-    `X`, and a clause that does not say for whom it is, depend on the file or on a umask and are refused. Source:
-    chmod(1p) of POSIX.1-2017.
+    The text must determine the mode without the file's present mode, so the first action for each of user, group and
+    others must be `=`. `X`, and a clause without user, group or others, are refused, because they depend on the file or
+    on a umask. Source: chmod(1p) of POSIX.1-2017.
     """
     known: dict[str, int] = {}
     for clause in text.split(","):

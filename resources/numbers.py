@@ -1,7 +1,7 @@
-"""Numbers that keep their spelling, if Python would write them otherwise: `1.10`, `007`, `12:30`.
+"""Numbers that keep their spelling, if Python would write them differently: `1.10`, `007`, `12:30`.
 
 YAML reads these as 1.1, 7 and 750. That is right for a number, but wrong for text (a version, a name), so text fields
-refuse such numbers. Otherwise they behave like any number.
+refuse such numbers. In all other respects they behave like ordinary numbers.
 """
 
 from __future__ import annotations

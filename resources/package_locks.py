@@ -12,7 +12,7 @@ import struct
 from pathlib import Path
 
 PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
-"""Locks that programs take to change packages; the one of frontends stands first."""
+"""Locks that programs take to change packages; the lock of frontends comes first."""
 FLOCK = "hhqqi4x"
 """C's `struct flock` on 64-bit Linux: type, whence, start, length, pid."""
 WISH = struct.pack(FLOCK, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
@@ -40,7 +40,7 @@ def holder(path: Path) -> int:
 def described(pid: int) -> str:
     """Describe a process for people."""
     if pid < 0:
-        return "a process that cannot be seen from here"
+        return "a process of another namespace"
     try:
         return f"process {pid} ({Path(f'/proc/{pid}/comm').read_text().strip()})"
     except OSError:

@@ -19,10 +19,10 @@ A *case* is a YAML file, `tests/providers/<interface>.<tool>/<behaviour>.yaml`, 
       files: {"{root}/etc/group": "..."}  # files afterwards
     plan: ...                             # result with `test=True`; default: as wanted, unless that is an error
 
-A command is its arguments, joined by blanks. A D-Bus call is `OBJECT INTERFACE MEMBER ARGUMENT...`, with each argument
-but strings in JSON. `*` stands for any text. An answer that is a mapping may have `then`, in the form of `is`: what has
-changed on the host from then on. A call with `test=True` must not use such an answer. Every provider may have a file
-`host.yaml` in the directory of its cases: an `is` that all of them share.
+A command is its arguments, joined by blanks. A D-Bus call is `OBJECT INTERFACE MEMBER ARGUMENT...`; arguments other
+than strings are JSON. `*` stands for any text. An answer that is a mapping may have `then`, in the form of `is`: the
+changes of the host by this command. A call with `test=True` must not get such an answer. A file `host.yaml` in the
+directory of a provider's cases is an `is` that all these cases share.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ from holdfast.resources.watches import idle
 ANY = ConfigDict(arbitrary_types_allowed=True)
 """Lets pydantic accept `Collection`."""
 TIMEOUT = 10.0
-"""Seconds that a case may take: it may wait for a signal that never comes."""
+"""Seconds that a case may take; without a limit, a case that waits for a missing signal would never end."""
 SHARED = "host.yaml"
 """Name of the file with the host that all cases of a provider share."""
 
 
 class FakeProviderHost:
-    """A host whose files are real, below a directory; its commands and its D-Bus answer from tables."""
+    """A host with real files below a directory, and with tables of answers for commands and D-Bus calls."""
 
     def __init__(self, root: Path) -> None:
         self.facts: dict[str, Any] = {}
@@ -264,6 +264,6 @@ def _shown(value: Any, like: Any) -> Any:
 
 
 def _fields(result: Result, names: Mapping[str, Any]) -> dict[str, Any]:
-    """Return these fields of a result; those that only one platform has are in `extra`."""
+    """Return these fields of a result; fields that only one platform has are taken from `extra`."""
     known = {**result.extra, **{name: getattr(result, name) for name in type(result).model_fields}}
     return {name: _shown(known.get(name), names[name]) for name in names}

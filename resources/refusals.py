@@ -23,6 +23,6 @@ def said(detail: Mapping[str, Any]) -> str:
     if (wanted := _WANTED.get(detail["type"].partition("_")[0])) and detail["type"].endswith(("_type", "_parsing")):
         return f"it must be {wanted}"
     if detail["type"] == "extra_forbidden":
-        return f"there is no {detail['loc'][-1]!r} in it"
+        return f"{detail['loc'][-1]!r} is not a known key"
     text = str(detail["msg"]).removeprefix("Value error, ").removeprefix("Assertion failed, ")
     return text.replace("Input should be", "it must be")

@@ -1,9 +1,9 @@
 """The registry of kinds.
 
 A kind is found by its name `family.function`. `builtin` lists the built-in kinds and their modules; a module is
-imported when one of its kinds is first asked for, so that a run loads only what it uses. Other kinds come from a `*.py`
-file in the operator's directory, or from an entry point of an installed distribution in the group `holdfast.kinds`,
-named after the family.
+imported when one of its kinds is first requested, so that a run loads only the kinds that it uses. Other kinds come
+from a `*.py` file in the operator's directory, or from an installed distribution: from the entry point of the group
+`holdfast.kinds` that has the name of the family.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def find(kind: str) -> type[Resource] | None:
 
 
 def names() -> list[str]:
-    """Return the names of all kinds, sorted. Built-in kinds are not loaded for that."""
+    """Return the names of all kinds, sorted, without loading the built-in kinds."""
     for family in _foreign_families():
         _load_foreign(family)
     return sorted({*KIND_MODULES, *DECLARED})
@@ -74,7 +74,7 @@ def _load_foreign(family: str) -> None:
 def load_file(path: Path, text: str) -> None:
     """Import an operator's kinds from the text of one Python file, which is not opened again.
 
-    The caller has checked who may write the file. Exceptions of its code are passed on.
+    The caller has checked who may write the file. Raises `DeclarationError`, and any exception of the file's code.
     """
     name = f"holdfastDECLARED_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)

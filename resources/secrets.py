@@ -1,4 +1,4 @@
-"""Secrets: how they are recognised by name and form, and the `Redactor` that replaces them by a mask.
+"""Secrets: the names and forms by which they are recognised, and the `Redactor` that replaces them by a mask.
 
 Everything that Holdfast shows (log, control socket, one-shot verbs, `show`, errors of the compiler) passes through a
 `Redactor` first.
@@ -26,7 +26,7 @@ COLLECTION = re.compile(
 )
 """Keys of mappings in which every value is secret."""
 SHORTEST = 6
-"""Least number of characters of a secret that is redacted within text: shorter ones are parts of too many words."""
+"""Least number of characters of a secret that is redacted within text: shorter secrets are parts of too many words."""
 URL = re.compile(r"(://[^\s/:@'\"]*:)([^\s/'\"]+)(?=@)")
 """`://user:password@`."""
 DSN = re.compile(r"""((?:password|passwd|pwd)\s?=\s?)("[^"]*"|'[^']*'|[^\s;&,'"]+)""", re.IGNORECASE)
@@ -45,9 +45,9 @@ PLAIN = re.compile(r"[A-Za-z0-9]+")
 class Redactor:
     """Replaces secrets in text and data by `MASK`.
 
-    `data` are the mappings that hold the secrets, above all the pillar. Each secret is replaced line by line: as it
-    stands, quoted for a URL, and in base64, alone or within other text. Passwords in URLs and connection strings are
-    replaced as well, known or not.
+    `data` are the mappings that hold the secrets, above all the pillar. Each line of a secret is replaced: as written,
+    quoted for a URL, and in base64, alone or within other text. Passwords in URLs and connection strings are replaced
+    even if `data` do not contain them.
     """
 
     def __init__(self, *data: Any) -> None:
@@ -77,7 +77,7 @@ class Redactor:
         return value if self._text(whole) == whole else self._inside(value)
 
     def masked(self, data: Any, *, below: bool = False) -> Any:
-        """Redact data that are shown as written; a value whose key says that it is secret is masked whole."""
+        """Redact data that are shown as written; a value is masked whole if its key names a secret."""
         if isinstance(data, Mapping):
             return {
                 self._key(key): self.masked(value, below=_is_secret(key, value, below=below))
@@ -95,7 +95,7 @@ class Redactor:
     def _key(self, key: Any) -> Any:
         """Redact a key unless it is a word in lower case.
 
-        Names of fields are such words: a password `comment` must not rename a field.
+        Names of fields are such words: if a password is `comment`, the field `comment` must keep its name.
         """
         return self._text(key) if isinstance(key, str) and not (key.isidentifier() and key.islower()) else key
 

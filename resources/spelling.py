@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 SIMILAR = 0.6
-"""Similarity of a word that may be meant, so that a message suggests it: twice the common letters by all letters."""
+"""Least similarity of a word that a message suggests: twice the number of common letters, divided by all letters."""
 SURE = 0.8
-"""Similarity of a word that is meant almost certainly."""
+"""Similarity from which on the similar word is almost certainly the intended one."""
 
 
 def nearest(word: str, words: Iterable[str], similarity: float = SIMILAR) -> str | None:

@@ -1,4 +1,4 @@
-"""Names of temporary files, which the agent renames into place and which kinds leave alone."""
+"""Names of temporary files, which the agent renames into place and which no kind manages."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def take_name(name: str) -> str:
 
 
 def give_back(name: str) -> None:
-    """Note that a temporary file is gone; harmless when repeated."""
+    """Note that a temporary file no longer exists; harmless when repeated."""
     OWN.discard(name)
 
 

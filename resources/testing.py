@@ -162,7 +162,7 @@ class FakeContext:
         return call(*args)
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """The same."""
+        """Make the call at once."""
         return call(*args)
 
     async def read_text(self, path: str) -> str:
@@ -207,7 +207,7 @@ class FakeContext:
         raise Permanent(f"cannot read {url}: the test has no such source")
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """Return what `read` returns for a real path."""
+        """Return the result of `read` for a real path."""
         return read(url.removeprefix("file://"))
 
     def source_outside(self, url: str) -> str | None:
@@ -277,7 +277,7 @@ OUTCOMES = frozenset({"changed", "right"})
 
 
 class CaseFailed(AssertionError):
-    """A case had another result than it says; the text shows both."""
+    """The result of a case is not the declared one; the text shows both."""
 
 
 def run_case(path: Path, tmp: Path) -> None:

@@ -1,6 +1,6 @@
-"""Optional powers of a kind, each a mix-in with few methods.
+"""Optional capabilities of a kind, each a mix-in with few methods.
 
-The engine asks `isinstance(resource, Refreshable)`. A kind without the mix-in does not have the power, even if it
+The engine tests `isinstance(resource, Refreshable)`. A kind without the mix-in does not have the capability, even if it
 defines the methods.
 """
 
@@ -15,7 +15,7 @@ from holdfast.resources.dependencies import Dependency
 
 
 class Refreshable:
-    """Acts when a resource that it watches has changed: Salt's `mod_watch`."""
+    """Acts when a resource that it watches has changed, like Salt's `mod_watch`."""
 
     @abstractmethod
     async def refresh(self, ctx: Context, apply: bool) -> bool:
@@ -76,7 +76,7 @@ class FromSources:
         """Yield the sources. Pure and cheap: called at each change of the states."""
 
     def inline(self) -> tuple[tuple[str, str], ...]:
-        """Return the templates in its own arguments: (argument, text). Pure and cheap."""
+        """Return the templates in the resource's own arguments: (argument, text). Pure and cheap."""
         return ()
 
 
@@ -88,11 +88,11 @@ class Edgeable:
     """
 
     def offers(self) -> tuple[tuple[str, str], ...]:
-        """Return the uids that exist once this resource is right. Default: what it manages."""
+        """Return the uids that exist once this resource is as declared. Default: the uids of the resource."""
         return self.uids()  # type: ignore[attr-defined,no-any-return] # every kind is a Resource
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return what must exist for this resource to work, as far as other resources manage it."""
+        """Return the things that must exist for this resource to work and that other resources may manage."""
         return ()
 
 
@@ -103,7 +103,7 @@ class Reactive:
     """
 
     reaction: ClassVar[frozenset[str]] = frozenset()
-    """Fields that say what to react to. The action stays the same one when their values change."""
+    """Fields that say what to react to. When only their values change, the action need not run again."""
 
     @abstractmethod
     def reacts(self) -> bool:
@@ -116,12 +116,12 @@ class Backed:
     @classmethod
     @abstractmethod
     def background(cls, services: Services) -> AsyncIterator[Any]:
-        """The task. Its first item becomes `ctx.background` and says that the task is ready.
+        """Run the task. Its first item becomes `ctx.background` and says that the task is ready.
 
         Later items have no meaning.
 
-        The task starts before the first watch of its kind and is cancelled after the last resource has left. A task
-        that raises or ends is started again, and so are the watches.
+        The task starts before the first watch of its kind and is cancelled after the last resource is removed. A task
+        that raises an exception or ends is started again, together with the watches.
         """
 
 
@@ -159,13 +159,13 @@ class Groupable:
     async def apply_together(cls, members: Sequence[Member]) -> Sequence[Any]:
         """Repair all members; return for each what its own `apply` would return, in the same order.
 
-        `Temporary` is the result of every member. After any other error each member is repaired alone, so what was done
-        before the error must do no harm then.
+        If it raises `Temporary`, that is the result of every member. After any other error each member is repaired
+        alone, so changes made before the error must not prevent these repairs.
         """
 
 
 async def together(resource: Any, ctx: Context, work: Any, alone: Callable[[], Awaitable[Any]]) -> Any:
-    """Do what a probe has found to be done: by `alone`, or together with other members of its batch."""
+    """Repair the difference `work` that a probe has found: by `alone`, or together with other members of the batch."""
     if ctx.assignment.batch is None:
         return await alone()
     return await ctx.assignment.batch.join(Member(resource, ctx, work), alone)

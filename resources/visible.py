@@ -1,9 +1,9 @@
 r"""Text made safe to show: users choose names and contents, and terminals interpret control characters.
 
-Control characters (C0, DEL, C1) move the cursor, recolour or retitle a terminal. Characters that set the direction of
-writing make a name look like another. Separators of lines and paragraphs forge lines. Surrogates stand for bytes that
-are not UTF-8. All output to a terminal or to the journal shows them as escapes, like `\x1b` and `\u202e`. Data are not
-changed: JSON has escapes of its own.
+Control characters (C0, DEL, C1) move the cursor, or change the colours or the title of a terminal. Characters that set
+the direction of writing make a name look like another one. Separators of lines and paragraphs forge lines. Surrogates
+stand for bytes that are not UTF-8. All output to a terminal or to the journal shows these characters as escapes, like
+`\x1b` and `\u202e`. Data are not changed, because JSON has its own escapes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ DIRECTIONS = (0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x2
 OBEYED = (*range(0x20), *range(0x7F, 0xA0), 0x2028, 0x2029, *DIRECTIONS, *range(0xD800, 0xE000))
 """All characters that are escaped in text of one line."""
 LAYOUT = frozenset(map(ord, "\n\t"))
-"""Those of them that are kept in text of several lines."""
+"""Characters of `OBEYED` that are kept in text of several lines."""
 
 
 def _written(code: int) -> str:

@@ -12,14 +12,14 @@ from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
 
 ALIVE = 0.5
-"""Seconds after which a running watching command counts as armed, if it writes no line before.
+"""Seconds after which a watching command that still runs counts as armed, even if it has written no line.
 
-A missing command ends sooner.
+A command that does not exist ends sooner.
 """
 
 
 class Closable(Protocol):
-    """Something that goes on until it is closed."""
+    """Something that continues until it is closed."""
 
     def close(self) -> None:
         """End it; harmless when repeated."""
@@ -36,7 +36,7 @@ class CallbackWatch(AsyncGenerator[None, None]):
     def listen(self, callback: Callable[[], None]) -> Closable:
         """Arm the watch. `callback` is called at each event until the result is closed.
 
-        It must neither block nor raise.
+        `callback` must neither block nor raise.
         """
 
 
@@ -49,7 +49,7 @@ async def idle() -> Watch:
 async def either(*watches: Watch) -> Watch:
     """Merge watches: armed when all of them are; reports the events of each.
 
-    Raises what one of them raises, and ends when one of them ends.
+    Raises the exception of the first watch that raises one, and ends when one of them ends.
     """
     unarmed, news, told = set(range(len(watches))), asyncio.Event(), asyncio.Event()
 
@@ -69,7 +69,7 @@ async def either(*watches: Watch) -> Watch:
             news.clear()
             if told.is_set() and not unarmed:
                 told.clear()
-                yield None  # even if a watch has ended since: its last event counts
+                yield None  # even if a watch has ended since then, its last event counts
             ended = [follower for follower in followers if follower.done()]
             if ended:
                 ended[0].result()

@@ -240,7 +240,7 @@ async def run(command: CommandSpec, blocking: Callable[..., Any]) -> Completed:
         await running.wait()
     except TimeoutError:
         raise Overdue(
-            f"cannot finish {command.argv[0]}: it still ran after {command.timeout:g} s and was killed"
+            f"cannot finish {command.argv[0]}: the command exceeded its timeout of {command.timeout:g} s and was killed"
         ) from None
     except OSError as error:
         raise Temporary(f"cannot watch {command.argv[0]}, so it was killed: {error.strerror}") from None

@@ -1,7 +1,7 @@
-"""Declarations of virtual modules: what they promise everywhere, and what serves them on one host.
+"""Declarations of virtual modules: interfaces, which are equal on all platforms, and providers, which implement them.
 
 An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). A method
-states the signature, the return type, the documentation and, as its body, the smallest result. A `Provider` is a class
+states the signature, the return type, the documentation and, as its body, the empty result. A `Provider` is a class
 that serves one interface with one tool and says on which hosts it can. Neither inherits from the other: the binding
 (`binding.py`) checks one against the other and stands between caller and provider.
 """
@@ -26,7 +26,7 @@ GRAINS = frozenset({
     "cpuarch", "host", "id", "init", "kernel", "kernelrelease", "machine_id", "os", "os_family", "osarch", "oscodename",
     "osfinger", "osfullname", "osmajorrelease", "osrelease", "systemd", "virtual", "virtual_subtype",
 })  # fmt: skip
-"""Grains that a declaration may refer to; any other name is a typing error."""
+"""Grains that a declaration may refer to; any other name is refused as a misspelling."""
 
 
 # -- services of the host for providers -----------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
 
 
 def not_applicable(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
-    """Declare that a function has nothing to do on these platforms: it returns the smallest result."""
+    """Declare that a function has nothing to do on these platforms: it returns the empty result."""
     return _mark("not_applicable", grains)
 
 
@@ -131,7 +131,7 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
 
 
 def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
-    """Return whether one of the values of one of the grains is the host's.
+    """Return whether the host has one of the values of at least one of the grains.
 
     Case does not matter; a missing grain never matches.
     """
@@ -201,7 +201,7 @@ class Provider:
     implements: ClassVar[type[Interface]]
     confine: ClassVar[Confine] = Confine()
     priority: ClassVar[int] = 0
-    """Among several providers that fit, the highest wins."""
+    """Of several providers that fit, the one with the highest priority is chosen."""
     tool: ClassVar[str] = ""
     """Name of the tool, as in `providers: {pkg: apt}`. Default: the name of the module."""
 

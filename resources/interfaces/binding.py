@@ -6,12 +6,12 @@ The interface (C) and the provider (P) each have a function or lack it, and the 
 | C | P | not_applicable | supported | a call |
 |---|---|---|---|---|
 | yes | yes | - | any | runs the provider, its result checked |
-| yes | yes | match | any | contradiction: refused when bound (strict), else the declared smallest result |
-| yes | no | match | any | the declared smallest result |
+| yes | yes | match | any | contradiction: refused when bound (strict), else the declared empty result |
+| yes | no | match | any | the declared empty result |
 | yes | no | - | no match | `FunctionNotSupported` |
 | yes | no | - | match or none | `FunctionNotImplemented` |
 | yes | other signature | - | any | refused when bound (strict), else `FunctionNotImplemented` |
-| no | yes | | | runs the provider as it is; deprecated, warned of once |
+| no | yes | | | runs the provider as it is; deprecated, logged once as a warning |
 | no | no, or `physical` | | | `FunctionNotFound` |
 
 Only functions that really run count as present (`has`, `dir`).
@@ -205,7 +205,7 @@ class Bound:
                     f"{'.'.join(map(str, e['loc']))}: {e['msg']}"
                     for e in error.errors(include_url=False, include_input=False)
                 )
-                self._raise(ResultViolation, name, f"it returned something else than the interface promises: {wrong}")
+                self._raise(ResultViolation, name, f"its result is not what the interface promises: {wrong}")
 
         asynchronous = inspect.iscoroutinefunction(provided)
         return call

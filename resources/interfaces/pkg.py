@@ -29,7 +29,7 @@ class PkgInterface(Interface, name="pkg"):
         return {}
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Return the version that would be installed now; None for a name that no repository offers."""
+        """Return the version that would be installed now, by name; None for a name that no repository offers."""
         return {}
 
     async def available(self, names: Sequence[str]) -> dict[str, list[str]]:
@@ -45,7 +45,7 @@ class PkgInterface(Interface, name="pkg"):
     ) -> ChangeSet:
         """Install packages, or change them to the given version, in one transaction.
 
-        `refresh`: fetch the lists of packages before; None: only if a package is not found.
+        `refresh`: fetch the package lists first; None: only if a package is not found.
         """
         return ChangeSet()
 
@@ -72,7 +72,7 @@ class PkgInterface(Interface, name="pkg"):
 
     @supported(os_family=HOLDERS)
     async def hold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Keep packages at their present version."""
+        """Hold packages at their present version."""
         return ChangeSet()
 
     @supported(os_family=HOLDERS)
@@ -115,9 +115,9 @@ class PkgInterface(Interface, name="pkg"):
         return False
 
     def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:
-        """Watch what the database knows of these packages (default: of all).
+        """Watch the database entries of these packages (default: of all packages).
 
-        With `catalogue` also the lists of packages.
+        With `catalogue`, watch the package lists, too.
 
         The intermediate steps of the agent's own changes are not reported, only their results.
         """

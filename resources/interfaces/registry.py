@@ -26,8 +26,8 @@ GROUP = "holdfast.providers"
 def bind(name: str, host: ProviderHost, override: str | None = None, *, strict: bool = True) -> Bound:
     """Return the virtual module `name` on this host; `override` is the tool that the operator chose.
 
-    Raises `Permanent` if there is no such module or tool, if none fits (with the reason of each refusal), or if several
-    fit equally well; and the errors of `Bound` if the chosen one violates its interface.
+    Raises `Permanent` if there is no such module or tool, if no provider fits (with the reason of each refusal), or if
+    several fit equally well; and the errors of `Bound` if the chosen provider violates its interface.
     """
     known = {provider.tool: provider for provider in providers() if provider.implements.module == name}
     if not known:
@@ -80,7 +80,7 @@ def _fitting(name: str, host: ProviderHost, known: dict[str, type[Provider]]) ->
     )
     if not fit:
         reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
-        raise Permanent(f"cannot manage {name} here: no tool for that works on this host ({reasons})")
+        raise Permanent(f"cannot manage {name}: no provider works on this host ({reasons})")
     best = [provider.tool for provider in fit if provider.priority == fit[0].priority]
     if len(best) > 1:
         raise Permanent(

@@ -14,8 +14,8 @@ class ServiceInterface(Interface, name="service"):
     """Query, start, stop and watch services.
 
     Names may be short (`nginx`). Functions that change something wait until the change is complete (at most `timeout`
-    seconds, None: as long as the platform allows) and raise `Permanent` with the last output of the service if it
-    failed. With `test` they change nothing and return what they would change.
+    seconds, None: as long as the platform allows). They raise `Permanent` with the last output of the service if the
+    change fails. With `test` they change nothing and return what they would change.
     """
 
     async def list(self) -> tuple[str, ...]:
@@ -58,7 +58,7 @@ class ServiceInterface(Interface, name="service"):
     async def reload(
         self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Reload the configuration of a service; never a restart: a service that cannot reload is an error."""
+        """Reload the configuration of a service; never restarts it. Raises `Permanent` if the service cannot reload."""
         return ChangeSet()
 
     @supported(init=("systemd",))
@@ -74,5 +74,5 @@ class ServiceInterface(Interface, name="service"):
         return ChangeSet()
 
     def watch(self, names: Sequence[str]) -> Watch:
-        """Watch the status of these services; the reader queries it."""
+        """Watch the status of these services. An event says only that a status may have changed."""
         return idle()

@@ -41,15 +41,15 @@ class UserInterface(Interface, name="user"):
     ) -> ChangeSet:
         """Add an account.
 
-        `usergroup`: with a group of its own name; None: as the platform does. Without `unique`, another account may
-        have the uid.
+        `usergroup`: add a group of the same name as well; None: the platform's default. Without `unique`, another
+        account may have the uid.
         """
         return ChangeSet()
 
     async def remove(
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Remove an account; `force` even while it is used. Raises `Temporary` while its processes run."""
+        """Remove an account; with `force`, even while it is used. Raises `Temporary` while its processes run."""
         return ChangeSet()
 
     async def modify(

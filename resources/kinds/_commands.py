@@ -1,4 +1,4 @@
-"""Parts of commands and scripts: parsing of their arguments and of their output, and words for messages."""
+"""Functions for commands and scripts: they parse arguments and output, and phrase messages."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def program(command: str) -> tuple[str, ...]:
 
 
 def parse_verdict(out: str) -> dict[str, Any] | None:
-    """Return the last line of output as a mapping; None if it is no mapping."""
+    """Return the last line of output as a mapping; None if it is not a mapping."""
     line = next((line for line in reversed(out.splitlines()) if line.strip()), "")
     try:
         words = json.loads(line)
@@ -130,7 +130,7 @@ def last_line(text: str) -> str:
 
 
 def written(script: bytes, directory: str, uid: int) -> paths.Place:
-    """Write a script that only this user (-1: the agent's own) and root can read; until it is complete only root.
+    """Write a script that only this user (-1: the agent's own) and root can read; only root until it is complete.
 
     Raises `OSError`, and `Unsafe` for a directory in which other users could replace the script.
     """

@@ -1,8 +1,8 @@
 """The text of a crontab: which lines make a job, and how to change one job without touching the others.
 
-Only lines below the tag line are managed. The comment before a job has its identifier; a disabled job stands behind
-`OFF`. Salt does the same with other words: these are understood, too, and a crontab with Salt's words keeps them. Lines
-that are neither jobs nor variables are not changed.
+Only lines below the tag line are managed. The comment before a job has its identifier; a disabled job has the prefix
+`OFF`. Salt uses the same format with other words. Both are read, and a crontab with Salt's words keeps them. Lines that
+are neither jobs nor variables are not changed.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class CronJob:
         ]
 
     def matches(self, command: str, identifier: str) -> bool:
-        """Return whether this is the job of an identifier; a job without identifier is known by its command."""
+        """Return whether this is the job with this identifier or, if the job has none, with this command."""
         return self.identifier == identifier if self.identifier else self.command == command
 
 

@@ -21,7 +21,7 @@ PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<st
 
 
 def parse_time(value: object) -> object:
-    """Return a field of time as text in lower case; `1:30`, which YAML reads as the number 90, as written."""
+    """Return a field of time as text in lower case. `1:30`, which YAML reads as the number 90, stays as written."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return value
     written = getattr(value, "written", "")
@@ -64,7 +64,7 @@ def _wrong(part: str, first: int, last: int, names: Mapping[str, int]) -> str | 
 
 
 def _misplaced(part: str, found: re.Match[str], last: int) -> str | None:
-    """Return why the signs of a part do not go together."""
+    """Return why the operators (`-`, `~`, `/`) of a part cannot be combined; None if they can."""
     low, sign, high, step = found["low"], found["range"], found["high"], found["step"]
     if (low == "*" and sign) or (sign == "-" and not high) or (step and low != "*" and not sign):
         return f"{part!r} cannot be read" if sign else f"a step goes with * or a range, as in {low}-{last}/{step}"
@@ -72,7 +72,7 @@ def _misplaced(part: str, found: re.Match[str], last: int) -> str | None:
 
 
 def _outside(part: str, found: re.Match[str], first: int, last: int, names: Mapping[str, int]) -> str | None:
-    """Return which number or name of a part is not allowed, or that its range is empty."""
+    """Return which number or name of a part is not allowed, or that its range is empty; None if the part is valid."""
     words = [word for word in (found["low"], found["high"]) if word and word != "*"]
     numbers = []
     for word in words:

@@ -47,7 +47,7 @@ def parse_pkgs(value: object) -> object:
         elif isinstance(item, Mapping):
             found.update({parse_text(name): version for name, version in item.items()})
         else:
-            quote = ": quote what YAML reads as a boolean" if isinstance(item, bool) else ""
+            quote = ": YAML reads it as a boolean; write it in quotes" if isinstance(item, bool) else ""
             raise ValueError(  # noqa: TRY004 - pydantic collects ValueErrors
                 f"{item if item is None else str(item).lower()} is neither a package's name nor `name: version`{quote}"
             )
@@ -71,8 +71,8 @@ def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] 
 def demand_package(name: str) -> str:
     """Check the name of a package.
 
-    Raises `ValueError` for text that a package manager would take for something else: a version, a pattern, a request
-    to remove the package.
+    Raises `ValueError` for text that a package manager would read as something else: a version, a pattern, a request to
+    remove the package.
     """
     if not PACKAGE.fullmatch(name):
         hint = (
@@ -97,7 +97,7 @@ class Packages(Resource):
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     there: ClassVar[bool | None] = True
-    """Whether the packages should be installed; None: the kind does not say."""
+    """Whether the packages should be installed; None: the kind does not decide that."""
 
     name: Given
     """The package; with `pkgs` or `sources` only a title."""
@@ -136,14 +136,14 @@ class Packages(Resource):
             ctx.report.begin(lambda: self._account(ctx, pkg, wrong))
             try:
                 done: ChangeSet = await together(self, ctx, wrong, lambda: self.repair(ctx, pkg, wrong, test=False))
-            except HoldfastError as error:  # another package may have failed, or apt was killed after its work
+            except HoldfastError as error:  # another package may have failed, or apt may have been killed at its end
                 if await self.wrong(pkg, apply=False):
                     raise
-                ctx.log.warning("the package manager failed, but this is right", why=str(error))
+                ctx.log.warning("the package manager failed, but these packages are as declared", why=str(error))
                 done = ChangeSet(changes={})
             ctx.report.changes = {**wrong, **done.changes}
             if left := await self.wrong(pkg, apply):
-                raise Permanent(f"still not right after the package manager has run: {', '.join(left)}")
+                raise Permanent(f"still not as declared after the package manager has run: {', '.join(left)}")
             _report(ctx, applied=True)
         else:
             await self._plan(ctx, pkg, wrong)
@@ -159,7 +159,7 @@ class Packages(Resource):
     async def _plan(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> None:
         """Report what the package manager would change.
 
-        It may not know the package yet, if another state adds the repository.
+        Its refusal is noted, not raised: another state may have to add the repository first.
         """
         planned, doubt = {}, ""
         try:
@@ -184,7 +184,7 @@ class Packages(Resource):
         return tuple(("pkg", name) for name in self.wanted)
 
     def contradicts(self, other: Resource) -> str | None:
-        """Return the contradiction: a package that only one state wants, or different versions.
+        """Return the contradiction: only one of the states wants a package, or they want different versions.
 
         See `Resource.contradicts`.
         """
@@ -193,7 +193,7 @@ class Packages(Resource):
         both = [(name, version, other.wanted[name]) for name, version in self.wanted.items() if name in other.wanted]
         if self.there is other.there:
             return _different_version(both) if self.there else None
-        # if one version is unwanted, another may be wanted
+        # one state may remove a version while another wants a different one
         clash = any(mine == theirs or not (theirs if self.there else mine) for _, mine, theirs in both)
         return f"one is {self.kind}, the other {other.kind}" if clash else None
 

@@ -44,7 +44,7 @@ async def satisfied(pkg: PkgInterface, version: str, wanted: str) -> bool:
 async def choose(pkg: PkgInterface, name: str, wanted: str, available: Iterable[str]) -> str:
     """Return the newest available version that meets the conditions.
 
-    Raises `Permanent` with the available versions.
+    Raises `Permanent` with the available versions if none meets them.
     """
     known = list(available)
     for version in known:

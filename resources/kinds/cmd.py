@@ -51,7 +51,7 @@ from holdfast.resources.watches import either, lines
 
 TRUE = frozenset({"yes", "true", "on", "1"})
 COMBINED = "combined"
-"""Key of both outputs in the order in which they were written; they are not sent separately then."""
+"""Key of both outputs in the order in which they were written; with this key they cannot be sent separately."""
 WATCHED = 4096
 """Greatest length of the kept output of a watching command, in bytes."""
 
@@ -59,7 +59,7 @@ WATCHED = 4096
 class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """Base of all commands. Guards (`onlyif`, `unless`, `creates`) are arguments of every state.
 
-    A command always reports changes, because it is unknown what it does. Only guards say whether a command is needed;
+    A command always reports changes, because its effect is unknown. Only guards say whether a command is needed;
     without guards it is an action.
     """
 
@@ -80,7 +80,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     }
 
     name: Given
-    """The command; the ID of the state where it gives no name."""
+    """The command; the ID of the state if the state gives no name."""
     cwd: RootedPath | None = None
     """Directory to run in. Default: the home directory of the user, or / if there is none."""
     env: Annotated[
@@ -100,11 +100,11 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     timeout: float | None = field(None, gt=0)
     """Seconds after which the command is ended, with all processes that it has started.
 
-    That is a failure like any other, retried only if `retry` says so.
+    The run has then failed, and is retried only if `retry` is set.
 
-    The descendants are found by a control group (the installed service), or by a subreaper of the command. If /proc
-    does not list them, only the process group is ended, and a process that has called setsid goes on. A process that a
-    service has started for the command (systemd-run, at) always goes on.
+    The agent finds the descendants by a control group (the installed service), or by a subreaper of the command. If
+    /proc does not list them, only the process group is ended, and a process that has called setsid continues. A process
+    that a service has started for the command (systemd-run, at) always continues.
     """
     stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
     """Signal that asks the command to end: INT, SIGINT, or a number. It is killed half a second later."""
@@ -113,8 +113,8 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
     """The last line of output says what the command did: `changed=yes comment='...'`, or the same as JSON.
 
-    `test_name: COMMAND` instead of true: without apply this command runs, which must change nothing, and says what
-    would be done.
+    `test_name: COMMAND` instead of true: without apply this command runs. It must change nothing, and says what would
+    be done.
     """
     success_retcodes: Annotated[tuple[int, ...], BeforeValidator(parse_statuses)] = ()
     """Exit statuses other than 0 that count as success."""
@@ -181,7 +181,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
         return next((str(part["test_name"]) for part in parts if isinstance(part, dict) and "test_name" in part), None)
 
     async def start(self, ctx: Context, shown: str, *argv: str) -> Completed:
-        """Run an argument list as the fields say; errors name it as `shown`.
+        """Run an argument list as the fields say; errors show `shown` in its place.
 
         Raises `Permanent` or `Temporary` if it cannot be run, `Overdue` if it exceeds its timeout.
         """
@@ -196,7 +196,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
                 shown=not self._hidden,
             )
         except Overdue:
-            raise Overdue(f"{beginning(shown)!r} still ran after {self.timeout:g} s and was killed") from None
+            raise Overdue(f"{beginning(shown)!r} exceeded its timeout of {self.timeout:g} s and was killed") from None
 
     async def spawn(self, ctx: Context, *argv: str, **options: Any) -> Completed:
         """Run an argument list with the environment, user, directory and umask of the state.
@@ -273,22 +273,22 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
 
 
 class Active(Command, Reactive):
-    """Commands that run by themselves, and again when an event asks for it."""
+    """Commands that run by themselves, and again at each event of what they watch."""
 
     reaction: ClassVar[frozenset[str]] = frozenset({"watch_files", "watch_cmd"})
 
     watch_files: Paths = ()
     """Files and directories: the agent runs the command again when one of them changes, if the guards allow it.
 
-    Changes while the agent does not run are not noticed. `poll` replaces this.
+    Changes while the agent is stopped are not noticed. `poll` replaces this watch.
     """
     watch_cmd: Given | None = field(None)
     """A command that keeps running: for each line that it writes the agent runs `name` again, if the guards allow it.
 
-    Lines within a quarter of a second are one event; a command that writes without end waits for the agent. The
+    Lines within a quarter of a second are one event. A command that writes without end waits for the agent. The
     watching command runs as the command itself does: in the shell, with its user, directory and environment. If it
-    ends, it is started again after growing delays; meanwhile the state is `unwatched`. It is ended, with all processes
-    that it has started, when the state is removed or changed. `poll` replaces this.
+    ends, the agent starts it again after growing delays; meanwhile the state is `unwatched`. When the state is removed
+    or changed, the agent ends the watching command and all processes that it has started. `poll` replaces this watch.
     """
 
     def reacts(self) -> bool:
@@ -328,12 +328,12 @@ class Wait(Command, kind="cmd.wait"):
     """
 
     def action(self) -> bool:
-        """Return False: without a change of what it watches, the command does not run."""
+        """Return False: without a change of a watched state, the command does not run."""
         return False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Do nothing."""
-        ctx.report.comment = "waits for a change of what it watches"
+        ctx.report.comment = "waits for a change of a watched state"
         return True
 
 
@@ -365,7 +365,7 @@ class Script(FromSources, Active, kind="cmd.script"):
         return (self.source or self.name).removeprefix("file://")
 
     def used_sources(self) -> tuple[UsedSource, ...]:
-        """Return the script: new content makes the state a new one, which runs."""
+        """Return the script: with new content the state counts as a new action, which runs."""
         return (UsedSource(self._parts()[0], template=self.template is not None),)
 
     def _parts(self) -> tuple[str, str]:

@@ -29,7 +29,7 @@ TIMES: Mapping[str, tuple[int, int]] = {
 }
 """The five fields in their order -> the range of random values."""
 LARGE = 1 << 16
-"""Number of characters from which on a crontab is parsed in a thread."""
+"""Crontabs of at least this number of characters are parsed in a thread."""
 SPOOLS = {"Debian": "/var/spool/cron/crontabs", "Alpine": "/var/spool/cron/crontabs", "Suse": "/var/spool/cron/tabs"}
 """Family of systems -> directory of the crontabs."""
 SPOOL = "/var/spool/cron"
@@ -58,7 +58,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         return await ctx.blocking(Crontab.read, text, words) if len(text) > LARGE else Crontab.read(text, words)
 
     async def edit(self, ctx: Context, change: Callable[[Crontab], object]) -> None:
-        """Change the crontab, one resource at a time. Raises `Permanent` with the message of cron."""
+        """Apply `change` to the crontab, one resource at a time. Raises `Permanent` with the message of cron."""
         async with file_lock(f"crontab of {self.user}"):
             tab = await self.crontab(ctx)
             change(tab)
@@ -106,7 +106,7 @@ class JobKind(InCrontab):
     """Base of the kinds of jobs, which identify a job."""
 
     name: Line
-    """The command. It ends at a %, unless a backslash stands before: that is cron's rule."""
+    """The command. Cron ends it at a %, unless a backslash precedes the %."""
     identifier: Literal[False] | Line | None = field(False)
     """Identifier of the job, written in a comment before it.
 
@@ -155,7 +155,7 @@ class Present(JobKind, kind="cron.present"):
     """
 
     minute: Minute = "*"
-    """0 to 59, as in crontab(5), or `random`: a fixed value that differs between hosts. The other fields likewise."""
+    """0 to 59, as in crontab(5), or `random`: a fixed value that differs between hosts. All five fields accept that."""
     hour: Hour = "*"
     """0 to 23."""
     daymonth: DayOfMonth = "*"
@@ -169,7 +169,7 @@ class Present(JobKind, kind="cron.present"):
     comment: Text | None = None
     """A comment before the job. Default: left as it is."""
     commented: bool = field(False)
-    """Keep the job, but disabled, behind `#DISABLED#`."""
+    """Keep the job, but disable it by the prefix `#DISABLED#`."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return also the program of the job."""
@@ -234,9 +234,9 @@ class Absent(JobKind, kind="cron.absent"):
     """
 
     special: Special | None = None
-    """Remove the job only if it runs at this word."""
+    """Remove the job only if it runs at this time, given as a word like `@daily`."""
     ignored: ClassVar[Mapping[str, str]] = {
-        **dict.fromkeys((*TIMES, "comment", "commented"), "a job is known by its identifier or command"),
+        **dict.fromkeys((*TIMES, "comment", "commented"), "a job is identified by its identifier or command"),
     }
 
     def desired(self) -> State:

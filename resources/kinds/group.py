@@ -77,7 +77,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         return self
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the users that are to be members, or not to be."""
+        """Return the users whose membership is declared."""
         return tuple([("user", name) for name in (*(self.members or ()), *self.addusers, *self.delusers)])
 
     def dependencies(self) -> tuple[Dependency, ...]:
@@ -94,7 +94,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
         return wanted or {"name": self.name}
 
     async def probe(self, ctx: Context) -> State:
-        """Return the present group: of `addusers` the users that are members, of `delusers` the users that are not."""
+        """Return the present group; of `addusers` the users that are members, of `delusers` the users that are not."""
         group = await self.group(ctx)
         if group is None:
             return None

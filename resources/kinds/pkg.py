@@ -29,7 +29,7 @@ from holdfast.resources.traits import Edgeable, Groupable, Member
 
 
 class Installing(Edgeable, Groupable, Packages):
-    """Base of the kinds that install packages: from where, and how.
+    """Base of the kinds that install packages, with the options of an installation.
 
     States with equal options are installed in one transaction.
     """
@@ -66,7 +66,7 @@ class Installing(Edgeable, Groupable, Packages):
         return (self.refresh, self.hold, *self.options.items())
 
     async def specs(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]]) -> list[PkgSpec]:
-        """Return what to request from the package manager."""
+        """Return the packages and versions to request from the package manager."""
         raise NotImplementedError
 
     async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:
@@ -89,7 +89,7 @@ class Installing(Edgeable, Groupable, Packages):
         )
 
     async def wrong_holds(self, pkg: PkgInterface) -> dict[str, dict[str, str]]:
-        """Return the packages that are on hold and should not be, or the other way round."""
+        """Return the packages that are on hold and should not be, and those that are not and should be."""
         if self.hold is None:
             return {}
         held = await pkg.holds()
@@ -205,7 +205,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     purge: ClassVar[bool] = False
 
     version: Text | None = field(None)
-    """Remove only this version, versions of a pattern (`1.2*`) or versions under conditions (`>=1.2,<2`)."""
+    """Remove only this version, versions that match a pattern (`1.2*`) or meet conditions (`>=1.2,<2`)."""
 
     @field_validator("version")
     @classmethod
@@ -255,12 +255,12 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
 
 
 class Purged(Removed, kind="pkg.purged"):
-    """Packages are not installed, and left no configuration files behind."""
+    """Packages are not installed, and no configuration files of them are left."""
 
     purge: ClassVar[bool] = True
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
-        """Return the packages that are installed or left configuration files behind."""
+        """Return the packages that are installed, or of which configuration files are left."""
         left = await pkg.residual(list(self.wanted))
         return {**{name: {"old": "configuration", "new": ""} for name in left}, **await super().wrong(pkg, apply)}
 
@@ -294,13 +294,13 @@ class Held(Packages, kind="pkg.held"):
 
     async def reason(self, pkg: PkgInterface) -> str:
         """Return why no change was needed."""
-        return f"{', '.join(self.wanted)} on hold already"
+        return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} on hold already"
 
 
 async def fetch(ctx: Context, name: str, url: str) -> str:
     """Return the path of a package file, which is fetched to the resource's own directory if it is remote.
 
-    The scripts of a package run as root. Raises `Permanent` for a file that another user could write.
+    Raises `Permanent` for a file that another user could write, because the scripts of a package run as root.
     """
     if url.startswith("/"):
         await ctx.blocking(demand_trusted_file, url)

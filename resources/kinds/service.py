@@ -136,20 +136,20 @@ class Wanted(Edgeable, Service):
     """Base of the kinds that need the service to exist."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the unit file, the files that add to it, and the package of the same name."""
+        """Return the unit file, its drop-in files, and the package of the same name."""
         return unit_dependencies(self.uids()[0][1])
 
 
 class Running(Wanted, Refreshable, kind="service.running"):
     """A service runs, and starts at boot if `enable` is true.
 
-    A change of what it watches restarts the service, or with `reload` reloads it.
+    A change of a watched state restarts the service, or with `reload` reloads its configuration.
     """
 
     enable: bool | None = field(None)
     """Start at boot (true) or not (false). Default: left as it is."""
     reload: bool = field(False)
-    """After a change of what it watches, reload the configuration instead of restarting the service."""
+    """After a change of a watched state, reload the configuration instead of restarting the service."""
     full_restart: bool = field(False)
     """Restart the service even if `reload` is set."""
     init_delay: float | None = field(None, ge=0)
@@ -162,7 +162,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
     def desired(self) -> State:
         """Return that the service runs.
 
-        It is enabled last, so that a service that cannot start is not tried at each boot.
+        The service is enabled last, so that a service that cannot start is not started at each boot.
         """
         masked = {"masked": False} if self.unmask else {}
         return {**masked, "active": True, **({} if self.enable is None else {"enabled": self.enable})}
@@ -175,7 +175,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
         return state
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Unmask, start and enable the service, as far as these differ."""
+        """Unmask, start and enable the service, where these aspects differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)
@@ -202,7 +202,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
 class Dead(Service, Refreshable, kind="service.dead"):
     """A service does not run, and does not start at boot if `enable` is false.
 
-    A change of what it watches stops the service again.
+    A change of a watched state stops the service again.
     """
 
     enable: bool | None = field(None)
@@ -213,7 +213,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
     """Seconds after a stop until the agent checks that the service does not run again."""
 
     def desired(self) -> State:
-        """Return that the service does not run, and what else is declared."""
+        """Return that the service does not run, and the other declared aspects."""
         return {"active": False, **({} if self.enable is None else {"enabled": self.enable})}
 
     async def probe(self, ctx: Context) -> State:
@@ -228,7 +228,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
         return {**(await super().probe(ctx) or {}), "active": status.state not in gone}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Stop and disable the service, as far as these differ."""
+        """Stop and disable the service, where these aspects differ."""
         await super().apply(ctx, delta)
         if "active" in delta.fields:
             await self._settle(ctx)

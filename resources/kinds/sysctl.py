@@ -50,7 +50,7 @@ def plain(value: str) -> str:
 def dotted(name: str) -> str:
     """Return the name of a parameter with dots as separators.
 
-    Whichever of . and / comes first is the separator, and each stands for the other elsewhere.
+    The first . or / of the name is the separator. If that is /, all . and / of the name are exchanged.
     """
     swapped = name.find("/") != -1 and (name.find(".") == -1 or name.find("/") < name.find("."))
     return name.translate(str.maketrans("./", "/.")) if swapped else name
@@ -107,7 +107,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         )
 
     async def file(self, ctx: Context) -> str:
-        """Return the file that keeps the value, or that is to keep it. Raises what reading them raises."""
+        """Return the file that keeps the value, or in which to write it. Raises `Permanent` or `Temporary`."""
         for path in self.files:
             if self._kept(await self._lines(ctx, path)):
                 return path
@@ -266,9 +266,9 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
 def content(place: Place) -> tuple[list[str], int]:
     """Return the lines of a file, with their line ends, and the mode to write it with; the agent then owns it.
 
-    A file of another user is given no more access than files for everybody have, and no access that was closed is
-    opened: owner and mode are those of the very file that is read. Raises `OSError`, `Permanent` if the file cannot be
-    read, and `Unsafe` for another user's file in a user's directory.
+    The new mode gives no access that the present file does not give. For the file of another user it also gives no more
+    than read access to everybody. Raises `OSError`, `Permanent` if the file cannot be read, and `Unsafe` for another
+    user's file in a user's directory.
     """
     try:
         handle, seen = place.open()

@@ -30,7 +30,7 @@ SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", 
 class Running(Composite, kind="systemd_unit.running"):
     """A unit file in /etc/systemd/system, and its running unit, which is restarted when the file has changed.
 
-    Made of `file.managed` and `service.running`, which watches the file.
+    Its parts are `file.managed` and `service.running`, which watches the file.
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}

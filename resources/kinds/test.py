@@ -213,7 +213,7 @@ class CheckPillar(Pretence, kind="test.check_pillar"):
         ]
         if wrong:
             raise Final(f"the pillar lacks, or has as another type: {', '.join(wrong)}")
-        ctx.report.comment = "the pillar is as it should be"
+        ctx.report.comment = "the pillar has all declared keys and types"
         return True
 
     def _fits(self, ctx: Context, word: str, key: str) -> bool:

@@ -126,7 +126,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     password: str | None = field(None, secret=True)
     """Hash of the password, as crypt(3) writes it (`openssl passwd -6`)."""
     enforce_password: bool = field(True)
-    """Set the password again after it was changed; false: only at creation."""
+    """Set the password again when somebody has changed it; false: set it only at creation."""
     empty_password: bool = field(False)
     """Allow login without a password."""
     password_lock: bool | None = field(None)
@@ -225,7 +225,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return seen | self._seen_password(user)
 
     def _seen_password(self, user: User) -> dict[str, Any]:
-        """Return hash and lock as they are; as declared, if they cannot be read or must not be changed."""
+        """Return the present hash and lock, or the declared ones if they cannot be read or must not be changed."""
         kept = self.password is not None and not self.enforce_password
         password = self.password if kept or user.password is None else user.password
         if self.password_lock is None:
@@ -234,7 +234,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return {"password": (password or "").lstrip("!"), "password_lock": locked}
 
     def _seen_groups(self, user: User, missing: set[str]) -> tuple[str, ...]:
-        """Return the groups as far as they are declared.
+        """Return the present groups that are declared.
 
         Groups that the user may also have are left out; optional groups that do not exist count as joined.
         """
@@ -290,7 +290,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             await user.set_expiry(self.name, ages)
 
     async def _apply_password(self, user: UserInterface, delta: Delta) -> None:
-        """Set or lock the password, as far as it differs."""
+        """Set or lock the password if it differs."""
         after = delta.after or {}
         if "password" in delta.fields and "password" in after:
             await user.set_password(self.name, f"{'!' if self.password_lock else ''}{after['password']}")

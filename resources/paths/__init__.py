@@ -1,10 +1,10 @@
 """Safe resolution of all paths: no unprivileged user can exploit what root does with a path.
 
-`trust` says who may write a file, `mounts` which file systems users have mounted, `place` what may be done with one
-entry of a directory, `attributes` how its owner, mode, times and label are changed, and `walk` how a path leads there.
-docs/security.md has the rules.
+`trust` determines who may write a file, and `mounts` which file systems users have mounted. `walk` resolves a path to
+the entry of a directory; `place` and `attributes` read and change that entry. docs/security.md has the rules.
 
-Each module calls the system through its own name `os`: a test replaces it by an adversary that acts before each call.
+Each module calls the system through its own name `os`, so that a test can replace `os` by an adversary that acts before
+each call.
 """
 
 from holdfast.resources.paths.attributes import change, touch

@@ -1,6 +1,6 @@
 """Owner, group, mode, times and SELinux label of one entry, which are changed in place.
 
-Each function opens the entry first, judges that descriptor, and changes what it refers to.
+Each function opens the entry first, checks the file of that descriptor, and changes exactly this file.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ LABEL = "security.selinux"
 
 
 def change(place: Place, seen: os.stat_result, uid: int = -1, gid: int = -1, mode: int | None = None) -> None:
-    """Set owner, group and mode of an entry, as far as they are given and differ. Links have no mode.
+    """Set owner, group and mode of an entry where they are given and differ. Links have no mode.
 
-    `seen` is the status read before: an entry of another type is not changed. Raises `OSError`, and `Unsafe` if the
-    entry may belong to another user.
+    `seen` is the status that the caller has read: an entry that has another type now is not changed. Raises `OSError`,
+    and `Unsafe` if the entry may belong to another user.
     """
     handle, info = _pin_like(place, seen)
     link = stat.S_ISLNK(info.st_mode)
@@ -33,7 +33,7 @@ def change(place: Place, seen: os.stat_result, uid: int = -1, gid: int = -1, mod
     place.demand_own(info, "change owner or mode of")
     _demand_given(place, info, uid)
     if not link and uid in trusted_uids() and place.changes_hands(info, uid):
-        drop_acls(_opened(handle))  # by an ACL the former owner could still write the file
+        drop_acls(_opened(handle))  # an ACL could still let the former owner write the file
         mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode
     if uid >= 0 or gid >= 0:
         os.chown(_opened(handle), uid, gid)
@@ -59,7 +59,7 @@ def _demand_given(place: Place, info: os.stat_result, uid: int) -> None:
 
 
 def _is_empty(place: Place, info: os.stat_result) -> bool:
-    """Return whether the entry is an empty directory of root's."""
+    """Return whether the entry is an empty directory that root owns."""
     return stat.S_ISDIR(info.st_mode) and info.st_uid in trusted_uids() and next(place.enter().names(), None) is None
 
 

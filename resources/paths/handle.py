@@ -20,7 +20,7 @@ CHUNK = 1 << 20
 LOOK = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 OPEN = os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 ABSENT = (FileNotFoundError, NotADirectoryError)
-"""Exceptions of lstat(2) for a path where there is nothing."""
+"""Exceptions of lstat(2) for a path that does not exist."""
 
 
 class Unsafe(Permanent):
@@ -50,8 +50,7 @@ class Handle:
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         """Close the descriptor.
 
-        It has no other reference left, so no thread that is still at work can write through a number that now belongs
-        to another file.
+        No other reference is left, so no thread that still runs can use the number after it belongs to another file.
         """
         close(self.fd)
 
@@ -112,9 +111,9 @@ def refuse_mounted(handle: Handle, path: str) -> None:
 
 
 def read_whole(descriptor: int, info: os.stat_result, limit: int, path: str) -> bytes:
-    """Return all bytes of an open file, which may grow meanwhile.
+    """Return all bytes of an open file, which may grow while it is read.
 
-    Raises `OSError`, and `Permanent` for more than `limit`.
+    Raises `OSError`, and `Permanent` if there are more than `limit` bytes.
     """
     if info.st_size <= limit:
         if (
@@ -143,4 +142,4 @@ def what(mode: int) -> str:
         stat.S_IFIFO: "a fifo",
     }
     names |= {stat.S_IFSOCK: "a socket", stat.S_IFBLK: "a block device", stat.S_IFCHR: "a character device"}
-    return names.get(stat.S_IFMT(mode), "something else")
+    return names.get(stat.S_IFMT(mode), "a file of an unknown type")

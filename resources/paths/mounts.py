@@ -1,9 +1,10 @@
 """The mount table: the mount points, and which of them an unprivileged user has mounted.
 
-The server of a FUSE file system that a user has mounted can give any answer: that all files are root's, or no answer at
-all. No system call here asks such a file system. If users can mount one that root may enter (`user_allow_other` in
-fuse.conf), or have done so since the agent started, each file is opened with O_PATH before its status is read, and the
-mount of that descriptor is looked up. So a mount between the read of the table and the use of the path does no harm.
+The server of a FUSE file system that a user has mounted can give any answer: that root owns all files, or no answer at
+all. The functions of this package make no system call that such a file system answers. If users can mount one that root
+may enter (`user_allow_other` in fuse.conf), or have done so since the agent started, each file is opened with O_PATH
+before its status is read, and the mount of that descriptor is looked up. A file system that is mounted after the table
+was read is found in this way, too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ OWNER = re.compile(rb"(?:^|,)user_id=(\d+)")
 CONFIGURATION = "/etc/fuse.conf"
 """Configuration of FUSE: whether users may mount what root can enter."""
 ALLOWED = re.compile(rb"^\s*user_allow_other\s*$", re.MULTILINE)
-"""The line that allows it."""
+"""The line that allows users to do so."""
 NUMBER = re.compile(rb"^mnt_id:\s*(\d+)$", re.MULTILINE)
 """Id of the mount of a descriptor, as /proc shows it."""
 
@@ -93,7 +94,7 @@ class MountTable:
             kind, options = words[words.index(b"-") + 1], words[-1]
             found = OWNER.search(options) if kind.startswith(b"fuse") else None
             mounters[int(words[0])] = owners[unescaped(words[4])] = int(found[1]) if found else 0
-        mounters.setdefault(self._root, 0)  # in a chroot the table lacks it
+        mounters.setdefault(self._root, 0)  # in a chroot the table lacks the mount of `/`
         self.mounters = mounters
         self.owners = {point: uid for point, uid in owners.items() if uid}
         self.allowed = self.allowed or bool(self.owners)
@@ -115,7 +116,7 @@ def careful() -> bool:
 def mounter(descriptor: int) -> int:
     """Return the uid that mounted the file system of an open file; `ANYONE` if it is no longer mounted.
 
-    Does not ask that file system. Raises `OSError`.
+    Makes no system call that the file system answers. Raises `OSError`.
     """
     number = _number(descriptor)
     known = _table.fresh().mounters

@@ -1,7 +1,7 @@
 """Operations on one entry of a directory, by the directory's descriptor and the entry's name.
 
 A `SafeDirectory` is the result of resolving a path. If only trusted users can change the path, the path identifies the
-directory. Otherwise a descriptor does, which stays open as long as anything refers to it, including threads at work.
+directory. Otherwise a descriptor does, which stays open as long as any thread refers to it.
 """
 
 from __future__ import annotations
@@ -43,20 +43,20 @@ class SafeDirectory:
     real: str
     """The path without links."""
     handle: Handle | None
-    """None if only trusted users can change what the path leads to."""
+    """None if only trusted users can change to which directory the path leads."""
     info: os.stat_result
     above: frozenset[int]
     """Untrusted users who can replace this directory or one above it."""
     holders: frozenset[int]
     """The users of `above`, and those who can replace any entry of this directory."""
     reason: str
-    """Why they can, for a message; empty if there are none."""
+    """Why the users of `holders` can do so, for a message; empty if there are none."""
     closed: bool = False
     """Whether an untrusted user who cannot pass this directory may have moved it, or one above it, to its place."""
     weak: Weakness | None = None
     """The weakness, with a hint on how to fix it."""
     follower: int | None = None
-    """The user whose link led here: all entries must be his."""
+    """The user whose link led to this directory: this user must own all entries that are used."""
 
     @property
     def fd(self) -> int | None:
@@ -65,14 +65,14 @@ class SafeDirectory:
 
     @property
     def sticky(self) -> bool:
-        """Whether only its owner and the owner of an entry can replace the entry."""
+        """Whether only the owner of the directory and the owner of an entry can replace the entry."""
         return bool(self.info.st_mode & stat.S_ISVTX)
 
     @property
     def shared(self) -> bool:
         """Whether others may add entries, but not replace those of other users.
 
-        A file of root's may have been moved there.
+        Another user may have moved a file of root there.
         """
         return self.sticky and bool(self.info.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
 
@@ -99,7 +99,7 @@ class SafeDirectory:
         return replace(self, info=info, holders=self.above | inside)
 
     def as_if_private(self) -> SafeDirectory:
-        """Return the directory as if only its owner could write it, for a plan that would make it so."""
+        """Return the directory as if only its owner could write it, for a plan that includes this change."""
         return replace(self, holders=self.above)
 
     def open(self) -> Handle:
@@ -110,7 +110,7 @@ class SafeDirectory:
     def names(self, limit: int = ENTRIES) -> Iterator[str]:
         """Yield the names of the entries.
 
-        Raises `OSError`, and `Unsafe` for too many in a directory that others can write.
+        Raises `OSError`, and `Unsafe` if a directory that others can write has more than `limit` entries.
         """
         handle = self.open()
         with os.scandir(handle.fd) as entries:
@@ -159,7 +159,7 @@ class Place:
     def look(self) -> os.stat_result | None:
         """Return the status of the entry; None if there is none.
 
-        Raises `OSError`, and `Unsafe` for a user's file system.
+        Raises `OSError`, and `Unsafe` for a file system that a user has mounted.
         """
         handle = self.directory.handle
         try:
@@ -188,11 +188,11 @@ class Place:
         return os.readlink(self.at, dir_fd=self.fd)
 
     def read(self, limit: int = LIMIT, *, published: bool = False, seen: os.stat_result | None = None) -> bytes:
-        """Return the content of a regular file. Never waits for a fifo; blocks while the disk does.
+        """Return the content of a regular file. Never waits for a fifo; blocks while the disk is read.
 
-        `seen`: the status just read. `published`: others may read the content, so it must not be a file that the user
-        who may have put it there could not read. Raises `OSError`, `Permanent` for anything but a file and for more
-        than `limit` bytes, and `Unsafe`.
+        `seen` is the status just read. `published` means that others will be able to read the content. Then a file is
+        refused that an untrusted user may have put there but could not read. Raises `OSError`, `Unsafe`, and
+        `Permanent` if there is no regular file or if it has more than `limit` bytes.
         """
         handle, info = self.open(seen)
         if published:
@@ -223,15 +223,15 @@ class Place:
         return handle, info
 
     def readable(self, info: os.stat_result) -> bool:
-        """Return whether the user who may have put a file there could read it himself.
+        """Return whether the user who may have put a file there could read the file.
 
-        He can if it is his own, or if anybody may reach and read it.
+        The user can if the file is the user's own, or if everybody may reach and read it.
         """
         who = self.who(info)
         return not who or mine(info, who) or (bool(info.st_mode & stat.S_IROTH) and not self.directory.closed)
 
     def demand_readable(self, info: os.stat_result) -> None:
-        """Raise `Unsafe` for a file that a user may have put there but could not read himself."""
+        """Raise `Unsafe` for a file that a user may have put there but could not read."""
         if not self.readable(info):
             raise Unsafe(
                 f"cannot read {self.path}: it belongs to {called(info.st_uid)} and is not for others to read, "
@@ -239,11 +239,11 @@ class Place:
             )
 
     def demand_followed(self, info: os.stat_result) -> None:
-        """Raise `Unsafe` for the target of a user's link if it is not his own."""
+        """Raise `Unsafe` for the target of a user's link if the user does not own the target."""
         follower = self.directory.follower
         if follower is not None and info.st_uid != follower:
             raise Unsafe(
-                f"cannot use {self.path}: a link of {called(follower)} leads there, and it belongs to "
+                f"cannot use {self.path}: a link of {called(follower)} points there, but it belongs to "
                 f"{called(info.st_uid)}"
             )
 
@@ -256,10 +256,11 @@ class Place:
     # -- changing ----------------------------------------------------------------------------------------------
 
     def refusal(self, info: os.stat_result) -> str:
-        """Return why the entry must not be changed in place; empty if it may be.
+        """Return why the entry must not be changed in place; empty if it may be changed.
 
-        An entry that an untrusted user could have put there may belong to another user, moved or linked there to be
-        given away. Only an entry that is his own and has no other link is changed.
+        An untrusted user can move or link the file of another user there, so that the agent changes its owner or mode.
+        Where an untrusted user could have put an entry, only an entry that this user owns and that has no other link is
+        changed.
         """
         who = self.who(info)
         if who and not mine(info, who):
@@ -272,7 +273,7 @@ class Place:
         """Raise `Unsafe` if the entry must not be changed in place; `doing` is the verb of the message."""
         refusal = self.refusal(info)
         if refusal:
-            raise Unsafe(f"cannot {doing} {self.path}: {refusal}; do that by hand if it is right")
+            raise Unsafe(f"cannot {doing} {self.path}: {refusal}; if this is intended, do it by hand")
         self.demand_followed(info)
 
     def keeps_attributes(self, info: os.stat_result, uid: int) -> bool:
@@ -302,7 +303,7 @@ class Place:
         return handle
 
     def _disinherit(self, path: str) -> None:
-        """Remove the group and the ACLs that a new entry has inherited from an untrusted user's directory."""
+        """Remove the group and the ACLs that a new entry has inherited from the directory of an untrusted user."""
         if self.directory.holders:
             drop_acls(path)
             os.chown(path, -1, os.getegid())
@@ -329,7 +330,7 @@ class Place:
         return made.again()
 
     def symlink(self, target: str, uid: int = -1, gid: int = -1) -> None:
-        """Make a link. Raises `OSError`, and `Unsafe` if the link was replaced, because that must not be given away."""
+        """Make a link. Raises `OSError`, and `Unsafe` if another file has replaced the link before `chown`."""
         os.symlink(target, self.at, dir_fd=self.fd)
         if uid >= 0 or gid >= 0:
             handle, info = self.pin()
@@ -355,7 +356,7 @@ class Place:
     # -- entering -----------------------------------------------------------------------------------------------
 
     def enter(self) -> SafeDirectory:
-        """Return the directory at this place, held by a descriptor; a link is none. Raises `OSError` and `Unsafe`."""
+        """Open the directory at this place; a link is not followed. Raises `OSError` and `Unsafe`."""
         handle, info = self.pin()
         if not stat.S_ISDIR(info.st_mode):
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self.path)

@@ -23,15 +23,15 @@ WRITE = 2
 
 
 def trusted_uids() -> frozenset[int]:
-    """Return the users that the agent trusts: root and its own."""
+    """Return the users that the agent trusts: root and the agent's own user."""
     return frozenset({0, os.geteuid()})
 
 
 def writers(info: os.stat_result, acl: bytes, trusted: Collection[int]) -> frozenset[int]:
     """Return the untrusted users who may write a file with this status and ACL (empty: no ACL).
 
-    A group whose gid is equal to the uid counts as that user; root's group as root. Members of any other group are
-    `ANYONE`.
+    A group whose gid is equal to the uid of the owner counts as the owner, the group 0 as root. The members of any
+    other group are `ANYONE`.
     """
     found = set() if info.st_uid in trusted else {info.st_uid}
     if info.st_mode & stat.S_IWOTH:
@@ -72,7 +72,7 @@ class Weakness(NamedTuple):
 
 
 def weakness(path: str, info: os.stat_result, acl: bytes, trusted: Collection[int]) -> Weakness | None:
-    """Return why untrusted users can write this; None if they cannot.
+    """Return why untrusted users can write a file or directory; None if they cannot.
 
     A sticky directory is safe if a trusted user owns it.
     """

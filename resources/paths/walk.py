@@ -1,10 +1,12 @@
 """Resolution of paths: component by component, with a descriptor for each, and the users who could redirect the path.
 
 A link that only trusted users could have put there is followed. A link that an untrusted user owns, or could have put
-there, is followed only if all behind it is that user's: his files, his directories, and root's directories on the way
-that anybody may pass. The models are systemd's unsafe path transition (CHASE_SAFE) and OpenSSH's StrictModes.
+there, is followed only to files and directories that this user owns; the target's path may also contain directories
+that root owns and that everybody may enter. The models are systemd's unsafe path transition (CHASE_SAFE) and OpenSSH's
+StrictModes.
 
-A directory whose path only trusted users can change is cached for a while by its path; then only its status is read.
+A directory whose path only trusted users can change is cached for `AGE` seconds by its path; meanwhile only its status
+is read.
 """
 
 from __future__ import annotations
@@ -21,15 +23,15 @@ from holdfast.resources.paths.place import Place, SafeDirectory
 from holdfast.resources.paths.trust import ANYONE, NOBODY, called, trusted_uids, weakness
 
 PATH_MAX = 4096
-"""Greatest length of a path, in bytes, of the kernel."""
+"""Greatest length of a path that the kernel accepts, in bytes."""
 HOPS = 40
 """Greatest number of links that are followed for a path, as in the kernel."""
 NAMES = 256
-"""Greatest number of names in a user's links on one path: he must not choose how long the resolution takes."""
+"""Greatest number of names in a user's links on one path, so that the user cannot set how long the resolution takes."""
 SHOWN = 200
-"""Number of characters from which on messages do not show the target of a link."""
+"""Greatest number of characters of a link's target that messages show."""
 MAGIC = re.compile(r"/proc/\d+(?:/task/\d+)?/(?:cwd|exe|root|(?:fd|ns|map_files)/[^/]+)")
-"""Links of the kernel whose text is no path, or a path that means something else in another process."""
+"""Links of the kernel whose text is not a path, or is a path that another process resolves differently."""
 KNOWN = 4096
 """Greatest number of cached directories."""
 AGE = 60.0
@@ -42,8 +44,8 @@ _known: dict[str, tuple[SafeDirectory, float, int]] = {}
 def at(path: str, *, follow: bool = False) -> Place:
     """Return the place of an absolute, normalised path, which may be empty.
 
-    `follow`: follow links at its end, too. Raises `OSError` if a directory on the way is missing or cannot be passed,
-    `Unsafe` if a user redirects the path in a forbidden way.
+    `follow`: follow links at its end, too. Raises `OSError` if a directory of the path is missing or cannot be entered,
+    `Unsafe` if a link of an untrusted user must not be followed.
     """
     if len(path) >= PATH_MAX:
         raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
@@ -137,7 +139,7 @@ def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> 
     for each in reversed(missing):
         try:
             at(each).mkdir(uid, gid, mode)
-        except FileExistsError:  # another process was faster, or it is a link that leads nowhere
+        except FileExistsError:  # another process has just made the directory, or there is a dangling link
             directory(each)
             continue
         except OSError as error:
@@ -148,12 +150,12 @@ def make_parents(path: str, uid: int = -1, gid: int = -1, mode: int = 0o755) -> 
 
 
 def forget() -> None:
-    """Clear the cache: for tests that change who is trusted."""
+    """Clear the cache, for tests that change which users are trusted."""
     _known.clear()
 
 
 def _cached(path: str) -> SafeDirectory | None:
-    """Return a cached directory, if its path still leads to it."""
+    """Return the cached directory of a path if the path still leads to it, else None."""
     known = _known.get(path)
     if known is None:
         return None
@@ -214,7 +216,7 @@ class _Walk:
         self._todo: list[tuple[str, str]] = []
         """Remaining names, the next one last.
 
-        Each has the given path that it completes; that is empty inside a link.
+        Each has the part of the given path that ends with it; empty for names from the target of a link.
         """
         start = path
         while start:
@@ -264,7 +266,7 @@ class _Walk:
     def _root() -> SafeDirectory:
         handle = Handle(os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC))
         info = os.fstat(handle.fd)
-        # The root is judged like an entry of a directory that only root can write.
+        # The root directory is checked like an entry of a directory that only root can write.
         above = SafeDirectory("/", "/", None, info, NOBODY, NOBODY, "")
         found = _without_descriptor(replace(Place(above, ".", "/", "/").entered(handle, info), real="/"))
         _cache("/", found)
@@ -272,7 +274,7 @@ class _Walk:
 
     @staticmethod
     def _link_at(place: Place) -> tuple[Handle, os.stat_result] | None:
-        """Return the link that is there; None for anything else, or nothing."""
+        """Open the link at a place; None if there is no link."""
         try:
             handle, info = place.pin()
         except FileNotFoundError:
@@ -302,7 +304,7 @@ class _Walk:
             _cache(asked, found)
 
     def _up(self) -> None:
-        """Go to the parent. That of a cached directory is resolved, which is safe because all above it is root's."""
+        """Go to the parent. That of a cached directory is found by its path, which only trusted users can change."""
         if len(self._stack) > 1:
             self._stack.pop()
         elif self._here.real != "/":
@@ -315,7 +317,7 @@ class _Walk:
         if self._hops > HOPS:
             raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), self._path)
         if place.directory.info.st_dev == _process_files() and MAGIC.fullmatch(place.real):
-            raise Unsafe(f"cannot follow {place.path}: where it leads cannot be said by a path")
+            raise Unsafe(f"cannot follow {place.path}: no path leads to its target")
         target = os.readlink("", dir_fd=handle.fd)
         self._demand_followable(place, info, target)
         if self._follower is not None:
@@ -330,7 +332,7 @@ class _Walk:
             self._demand_passable(self._here)
 
     def _demand_followable(self, place: Place, info: os.stat_result, target: str) -> None:
-        """Note the user whose link this is, if any. Raises `Unsafe` for a link of anyone else, or of several users."""
+        """Note the untrusted user who made the link, if any. Raises `Unsafe` if it may be another user's link."""
         who = place.who(info) | ({info.st_uid} - trusted_uids()) | ({ANYONE} if place.directory.shared else NOBODY)
         if not who:
             return
@@ -339,13 +341,13 @@ class _Walk:
             raise Unsafe(f"cannot follow {place.path}: it is a link to {target} that {self._made_by(place, info)}")
         self._follower = owner
         shown = target if len(target) < SHOWN else "..."
-        self._link = f"{place.path}, which {self._made_by(place, info)} and leads to {shown}"
+        self._link = f"{place.path}, which {self._made_by(place, info)} and points to {shown}"
 
     def _demand_short(self, target: str) -> None:
         """Count the names in a user's link. Raises `Unsafe` if there are too many."""
         self._names += target.count("/") + 1
         if self._names > NAMES:
-            raise Unsafe(f"cannot follow {self._link}: there are more than {NAMES} names in the links on the way")
+            raise Unsafe(f"cannot follow {self._link}: its links have more than {NAMES} names")
 
     @staticmethod
     def _made_by(place: Place, info: os.stat_result) -> str:
@@ -354,7 +356,7 @@ class _Walk:
         return f"may be any user's, because {place.directory.reason or f'{place.directory.path} is open to all users'}"
 
     def _demand_passable(self, found: SafeDirectory) -> None:
-        """Raise `Unsafe` for a directory to which an untrusted user's link must not lead."""
+        """Raise `Unsafe` for a directory to which the link of an untrusted user must not lead."""
         if self._follower is None or found.info.st_uid == self._follower:
             return
         if not found.holders and found.info.st_uid in trusted_uids() and found.info.st_mode & stat.S_IXOTH:
@@ -364,7 +366,7 @@ class _Walk:
     def _ended(self, place: Place, path: str) -> Place:
         """Return the place, by the given path or the target of a link.
 
-        Raises `Unsafe` if a user's link led to a file that is not his.
+        Raises `Unsafe` if the link of an untrusted user led to a file that this user does not own.
         """
         place = replace(place, path=path or place.real)
         if self._follower is None:

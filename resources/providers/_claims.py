@@ -16,7 +16,7 @@ UCF = Path("/var/lib/ucf/registry")
 class Claims:
     """All paths that a growing set of packages claims, or has claimed since the first update.
 
-    dpkg and ucf forget what is removed.
+    Paths are kept here after their removal, because dpkg and ucf no longer list them then.
     """
 
     admin: Path = ADMIN
@@ -29,14 +29,15 @@ class Claims:
     """File -> its status at the last read."""
     _common: frozenset[str] = frozenset()
     _registered: dict[str, str] = field(default_factory=dict)
-    """Path -> package, as ucf has or had it."""
+    """Path -> package, from all updates of ucf's registry."""
     _diverted: set[tuple[str, str, str]] = field(default_factory=set)
     """Present and former diversions: path, path of the diverted file, package."""
 
     def update(self, names: Collection[str]) -> None:
-        """Add what these packages claim now.
+        """Add the paths that these packages claim now.
 
-        The list of a package changes while it is unpacked. Reads only what has changed since the last update. Blocks.
+        The list of a package changes while it is unpacked. Only files that have changed since the last update are read.
+        Blocks.
         """
         self._registered |= registered(self._news(self.ucf))
         self._diverted |= diverted(self._news(self.admin / "diversions"))

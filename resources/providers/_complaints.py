@@ -10,7 +10,7 @@ from pathlib import Path
 from holdfast.resources.context import Completed
 
 KILLED = ("dpkg exited unexpectedly", "dpkg received signal", "dpkg received a segmentation fault")
-"""Messages of apt if dpkg was ended: by a lack of memory perhaps, or by an administrator."""
+"""Messages of apt if dpkg was killed, for instance by the kernel's OOM killer or by an administrator."""
 STEPS = ("Preparing to unpack", "Unpacking", "Setting up", "Removing", "Purging", "Processing triggers")
 """Beginnings of the lines in which dpkg announces its next step."""
 FAILED = "dpkg: error processing "
@@ -29,9 +29,9 @@ def named(arguments: Sequence[str]) -> list[str]:
 
 
 def complaint(done: Completed) -> str:
-    """Return why apt failed, in the words of what failed: a script and dpkg, or apt itself.
+    """Return why apt failed: the messages of a package's script and dpkg, or those of apt itself.
 
-    Warnings if there is no error.
+    If there is no error message, the warnings are returned.
     """
     out, said = _lines(done.stdout), [line for line in _lines(done.stderr) if not line.startswith("debconf: delaying")]
     errors = [line.removeprefix("E:").strip() for line in said if line.startswith("E:")]
@@ -43,7 +43,7 @@ def complaint(done: Completed) -> str:
 
 
 def shown(lines: Sequence[str]) -> str:
-    """Join different lines to one of bounded length: the first and the last ones."""
+    """Join the first and the last lines, without repetitions, to one line of bounded length."""
     different = [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in dict.fromkeys(lines)]
     if len(different) > MOST:
         half = MOST // 2

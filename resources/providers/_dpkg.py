@@ -18,7 +18,7 @@ FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provid
 
 @dataclass(frozen=True, slots=True)
 class DpkgStatus:
-    """What dpkg knows, read by one command."""
+    """The content of dpkg's database, read by one command."""
 
     installed: Mapping[str, list[Pkg]] = field(default_factory=dict)
     """By name, and by `name:architecture`."""
@@ -30,14 +30,14 @@ class DpkgStatus:
     unfinished: frozenset[str] = frozenset()
     """Unpacked or half-configured packages: an installation was interrupted."""
     halved: frozenset[str] = frozenset()
-    """Those of them that are not even unpacked: only another installation helps."""
+    """Those of `unfinished` that are not even unpacked: only another installation completes them."""
 
     def find(self, name: str) -> list[Pkg]:
         """Return the installed packages that a name stands for."""
         return self.installed.get(name) or self.provided.get(name, [])
 
     def known(self, names: Iterable[str]) -> object:
-        """Return all that is known of these packages; without names, of all: equal if nothing has changed for them."""
+        """Return all data of these packages (default: of all), to be compared with those of another read."""
         marks = (self.held, self.residual, self.unfinished, self.halved)
         return [(self.find(name), *[name in mark for mark in marks]) for name in names] or self
 
@@ -96,7 +96,7 @@ class Dpkg:
 
     @property
     def last(self) -> DpkgStatus | None:
-        """The last read database, however old."""
+        """The database as last read, however long ago."""
         return self._database if self._stamp else None
 
     def was_interrupted(self) -> bool:
@@ -107,7 +107,7 @@ class Dpkg:
         return any((self._admin / "updates").iterdir())
 
     def _look(self) -> tuple[int, ...]:
-        """Return values that change whenever the database does.
+        """Return values of which at least one changes whenever the database changes.
 
         While dpkg runs, its changes are in separate files.
         """
@@ -199,7 +199,7 @@ class Files:
 
 
 def differences(before: DpkgStatus, after: DpkgStatus) -> dict[str, dict[str, str]]:
-    """Return what has changed between two reads: name -> {old, new}, empty text for not installed (as in Salt)."""
+    """Return the changes between two reads: name -> {old, new}; as in Salt, an empty text means "not installed"."""
     old, new = before.versions(), after.versions()
     return {
         name: {"old": old.get(name, ""), "new": new.get(name, "")}

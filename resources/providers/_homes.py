@@ -1,7 +1,7 @@
 """Safety of home directories: whether root's tools may work on them.
 
-useradd creates a home by its path: it makes the directory, gives it away and sets its mode, and follows a link that a
-user puts there meanwhile. userdel and usermod use the path as well. So only trusted users may be able to replace it.
+useradd creates a home directory by its path: it makes the directory and sets owner and mode, and follows a link that a
+user puts there meanwhile. userdel and usermod use the path, too. So only trusted users may be able to replace the home.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Locate = Callable[[Path], Path]
 """`ProviderHost.system_path`."""
 DEFAULTS = Path("/etc/default/useradd")
 HOME, SKELETON = "/home", "/etc/skel"
-"""Values of useradd if its defaults give none."""
+"""Directories that useradd uses if its configuration names none."""
 
 
 def demand_new(locate: Locate, what: str, name: str, home: str | None) -> None:
-    """Raise `Unsafe` if useradd must not create a home, or if users could write what it copies there.
+    """Raise `Unsafe` if useradd must not create a home, or if untrusted users could write the files that it copies.
 
-    `home` None: useradd's default. Raises `OSError`.
+    `home` None means useradd's default. Raises `OSError`.
     """
     home = home or f"{default(locate, 'HOME', HOME)}/{name}"
     _demand(what, home, _replaceable(str(locate(Path(home)))))
@@ -46,7 +46,7 @@ def demand_home(locate: Locate, what: str, home: str | None) -> None:
 
 def _demand(what: str, home: str, why: str) -> None:
     if why:
-        raise paths.Unsafe(f"cannot {what}: its home {home} is not safe from others: {why}")
+        raise paths.Unsafe(f"cannot {what}: other users could replace its home {home}: {why}")
 
 
 def _replaceable(home: str) -> str:
@@ -64,9 +64,9 @@ def _replaceable(home: str) -> str:
 
 
 def _demand_trusted(place: paths.Place) -> None:
-    """Raise `Unsafe` unless only trusted users could have written the entry, and all below.
+    """Raise `Unsafe` unless only trusted users could have written the entry, and all entries below it.
 
-    Links are copied as links.
+    The targets of links are not checked, because useradd copies links as links.
     """
     handle, info = place.pin()
     if stat.S_ISLNK(info.st_mode):

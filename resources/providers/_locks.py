@@ -1,7 +1,7 @@
 """Other programs that use apt and dpkg: found by their locks, with the packages that they change.
 
 A frontend (apt, aptitude) holds `lock-frontend` from its first question to its end, and `lock` whenever no dpkg of its
-own runs; a dpkg holds `lock`. So the locks show that another program is at work. The state of a package in dpkg's
+own runs; a dpkg holds `lock`. So the locks show that another program is running. The state of a package in dpkg's
 database shows that it is being changed: the state is no longer `installed` before the first script of the package runs.
 """
 
@@ -23,7 +23,7 @@ LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 
 @dataclass(slots=True)
 class Session:
-    """The packages that another program changes, from when the agent sees it until it releases the locks."""
+    """The packages that another program changes, from when the agent notices it until it releases the locks."""
 
     before: DpkgStatus | None
     """The database before the other program began, as far as it is known."""
@@ -59,7 +59,8 @@ class Others:
         if session is None:
             return False
         async with self._reading:
-            # Before dpkg is asked, which takes a while: before a script removes a file, it makes ucf forget the file.
+            # Read ucf's registry before dpkg's status, which takes longer: a script removes a file from the registry
+            # before it removes the file itself.
             await self._host.blocking(session.claims.update, session.packages)
             now = await self._dpkg.read()
             session.before = session.before or now

@@ -99,7 +99,7 @@ class Units:
             raise
 
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Yield signals of the manager, which sends them only after a subscription on each connection."""
+        """Yield signals of the manager. The manager sends signals only after a subscription on each connection."""
         async with aclosing(self._host.bus().signals(*matches)) as signals:
             async for signal in signals:
                 if signal is None:
@@ -114,7 +114,7 @@ class Units:
                 raise
 
     async def failure_of(self, verb: str, name: str, result: str, since: float) -> Permanent:
-        """Return the error for a unit that failed: how, and its last output."""
+        """Return the error for a unit that failed, with its exit status and its last output."""
         status = await self.status(name)
         how = status.extra["result"] if status.extra["result"] not in ("", "success", result) else ""
         code = f"status {status.extra['exit_status']}" if status.extra["exit_status"] else ""
@@ -138,7 +138,7 @@ class Units:
 
 
 def unit_signals(path: str) -> Match:
-    """Match changes of one unit's properties; the bus has one rule for those of all units."""
+    """Match changes of one unit's properties; on the bus, all units share one rule."""
     return Match(SYSTEMD, PROPERTIES, "PropertiesChanged", path=path, within=f"{ROOT}/unit")
 
 
@@ -157,4 +157,4 @@ async def job_result(signals: AsyncIterator[Signal | None], job: str) -> str:
             break
         if signal.member == "JobRemoved" and signal.body[1] == job:
             return str(signal.body[3])
-    raise Temporary("D-Bus went away before the end of the job was known", delay=0.1)
+    raise Temporary("the connection to D-Bus ended before the job did", delay=0.1)

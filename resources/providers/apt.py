@@ -35,7 +35,7 @@ from holdfast.resources.spelling import nearest
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
 """Environment in which no package asks a question."""
 SIMULATE = ("--simulate", "--option=Dir::Log::Planner=/dev/null")
-"""Switches for simulation; without the second, simulations of root write a log of the plan."""
+"""Switches for simulation; without the second switch, simulations of root write a log of the plan."""
 KEEP = ("-o", "Dpkg::Options::=--force-confdef", "-o", "Dpkg::Options::=--force-confold")
 LOCK_TIMEOUT = 600.0
 """Seconds to wait for other programs."""
@@ -94,7 +94,7 @@ class Apt(Provider):
         return {name: found for name in names if (found := database.find(name))}
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Return the candidates, by the present lists or after a refresh."""
+        """Return the candidates from the present package lists, or after a refresh."""
         if refresh:
             await self.refresh()
         return {name: candidate for name, (candidate, _) in (await self._policies(names)).items()}
@@ -149,11 +149,11 @@ class Apt(Provider):
         return found
 
     def others(self) -> str:
-        """Return who holds dpkg's lock, or that of its frontends."""
+        """Return the process that holds dpkg's lock or the lock of its frontends."""
         return self._others.at_work()
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Search by dpkg's states and its lists of files."""
+        """Use dpkg's states of packages and its lists of files."""
         return await self._others.have(frozenset(names), frozenset(paths))
 
     async def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:
@@ -167,7 +167,7 @@ class Apt(Provider):
             try:
                 now: object = ((await self._dpkg.read()).known(names), self._fetched() if catalogue else 0.0)
             except HoldfastError:
-                now = object()  # the next probe finds out why it cannot be read
+                now = object()  # counts as a change: the next probe reports why the database cannot be read
             if arming or now != known:
                 known = now
                 yield event
@@ -267,7 +267,7 @@ class Apt(Provider):
             try:
                 await self._change(*arguments, again=again)
             except HoldfastError:
-                if self._dpkg.was_interrupted():  # the packages may be right, and then no later run would finish it
+                if self._dpkg.was_interrupted():  # if the packages are as declared, no later run would finish it
                     await self._finish(await self._dpkg.read())
                 raise
             return ChangeSet(changes=differences(before, await self._dpkg.read()))
@@ -311,9 +311,9 @@ class Apt(Provider):
                 self._idle.set()
 
     async def _apt(self, *arguments: str, test: bool = False, explain: bool = False) -> Completed:
-        """Run apt-get when no other program does.
+        """Run apt-get once no other program uses apt or dpkg.
 
-        With `explain` a failure raises `Permanent`, with apt's reason, or `Temporary` if a process was killed.
+        With `explain`, raises `Permanent` with apt's reason on failure, or `Temporary` if a process was killed.
         """
         deadline = time.monotonic() + LOCK_TIMEOUT
         while True:
@@ -337,7 +337,7 @@ class Apt(Provider):
             if not (done.retcode and "Could not get lock" in done.stderr):
                 break
             if time.monotonic() > deadline:
-                raise Temporary(f"cannot use apt: other programs locked it first for {LOCK_TIMEOUT:.0f} s")
+                raise Temporary(f"cannot use apt: other programs took its lock first for {LOCK_TIMEOUT:.0f} s")
             await asyncio.sleep(LOCK_INTERVAL)
         if done.retcode and explain:
             text = f"cannot {arguments[0]} {', '.join(named(arguments))}: {complaint(done)}"
@@ -347,7 +347,7 @@ class Apt(Provider):
         return done
 
     async def _wait(self, seconds: float | None = None) -> None:
-        """Wait until no other program uses apt or dpkg, and log which one does.
+        """Wait until no other program uses apt or dpkg, and log the name of the program.
 
         Raises `Temporary` after this number of seconds, `LOCK_TIMEOUT` by default.
         """

@@ -21,7 +21,7 @@ from holdfast.resources.providers._homes import demand_home, demand_new
 from holdfast.resources.secrets import MASK
 
 SWITCHES = {"uid": "-u", "gid": "-g", "home": "-d", "shell": "-s"}
-"""Fields of a user -> switches of useradd and usermod, which do not agree on long ones."""
+"""Fields of a user -> switches of useradd and usermod, whose long switches differ."""
 AGES = {"date": "-d", "mindays": "-m", "maxdays": "-M", "warndays": "-W", "inactdays": "-I", "expire": "-E"}
 """Fields of ageing -> switches of chage."""
 IN_USE = 8
@@ -62,7 +62,7 @@ class ShadowUsers(Provider):
         options: Options = None,
         **fields: Any,
     ) -> ChangeSet:
-        """Add an account. Without `gid`, an existing group of its name becomes its primary group."""
+        """Add an account. Without `gid`, an existing group with the account's name becomes its primary group."""
         if not test:
             if createhome:
                 await self.host.blocking(
@@ -82,7 +82,7 @@ class ShadowUsers(Provider):
     async def remove(
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Remove an account. Its sessions are ended first if they prevent that."""
+        """Remove an account. If its sessions prevent the removal, they are ended first."""
         user = accounts(self.host).users.get(name)
         if user is None:
             return ChangeSet()
@@ -302,7 +302,7 @@ async def tool(host: ProviderHost, what: str, *argv: str, stdin: str | None = No
 
 
 def raise_on_failure(done: Completed, what: str) -> None:
-    """Raise for a tool that failed; warnings do not count."""
+    """Raise `Temporary` or `Permanent` if a tool failed, with the tool's reason; warnings are ignored."""
     if not done.retcode:
         return
     said = [

@@ -1,4 +1,4 @@
-"""Services by systemd, over D-Bus only: each query is fresh, and each change is waited for."""
+"""Services by systemd, over D-Bus only. No status is cached, and each change is waited for."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Systemd(Provider):
         return await self._change("reload", name, timeout, test=test, options=options)
 
     async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Enable the start at boot; a unit that cannot be enabled is left alone."""
+        """Enable the start at boot; a unit that cannot be enabled is not changed."""
         before = await self._units.status(name)
         if not before.exists:
             raise Permanent(await self._unknown("enable", name))
@@ -91,7 +91,7 @@ class Systemd(Provider):
         )
 
     async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Disable the start at boot; a unit that cannot be disabled is left alone."""
+        """Disable the start at boot; a unit that cannot be disabled is not changed."""
         enabled = (await self._units.status(name)).enabled
         return await self._switch("DisableUnitFiles", "asb", name, (False,), old=enabled, new=False, test=test)
 
@@ -103,7 +103,7 @@ class Systemd(Provider):
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Allow the start of a unit. With `runtime` only a mask until the next boot is removed, otherwise each mask."""
+        """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot."""
         masked = bool((await self._units.status(name)).masked)
         levels = ((True,),) if runtime else ((False,), (True,))
         return await self._switch("UnmaskUnitFiles", "asb", name, *levels, old=masked, new=False, test=test)
@@ -140,7 +140,7 @@ class Systemd(Provider):
         return changes
 
     async def _after_others(self, name: str) -> ServiceStatus:
-        """Wait for the end of another program's job for a unit; return the status then.
+        """Wait until another program's job for a unit has ended; return the status after that.
 
         A job of the agent would cancel a stop that is in progress.
         """
@@ -153,7 +153,7 @@ class Systemd(Provider):
         return status
 
     async def _prepare(self, verb: str, name: str, before: ServiceStatus) -> None:
-        """Prepare a job. Raises `Permanent` for a job that cannot succeed, with the remedy."""
+        """Prepare a job. Raises `Permanent` with the remedy if the job cannot succeed."""
         if not before.exists:
             raise Permanent(await self._unknown(verb, name))
         if before.extra["stale"]:
@@ -164,7 +164,7 @@ class Systemd(Provider):
             raise Permanent(
                 f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted"
             )
-        # The unit may have failed too often for systemd. The engine limits the rate of failures itself.
+        # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
         if before.state == "failed" and verb in ("start", "restart"):
             await self._units.manager("ResetFailedUnit", "s", unit_name(name))
 
@@ -213,13 +213,13 @@ class Systemd(Provider):
 
     async def _unknown(self, verb: str, name: str) -> str:
         near = nearest(name.removesuffix(".service"), await self.list())
-        hint = f", did you mean {near}?" if near else "; is the package that brings it installed?"
+        hint = f", did you mean {near}?" if near else "; is its package installed?"
         return f"cannot {verb} {name}: there is no unit {unit_name(name)}{hint}"
 
     # -- watching ------------------------------------------------------------------------------------------------
 
     def watch(self, names: Sequence[str]) -> Watch:
-        """Watch the signals of these units, and changes of what is enabled, including links changed without systemd."""
+        """Watch the signals of these units, and their links for the start at boot, which other programs may change."""
         return either(self._signals(names), self.host.watch_path(LINKS, recursive=True))
 
     async def _signals(self, names: Sequence[str]) -> Watch:
@@ -241,7 +241,7 @@ class Systemd(Provider):
 
 
 def refused(verb: str, name: str, error: BusError) -> Permanent | Temporary:
-    """Return the error for a call that the manager refused; one that D-Bus lost may be tried again."""
+    """Return the error for a refused call: `Temporary` if the connection to D-Bus was lost, else `Permanent`."""
     if not error.name:
         return Temporary(f"cannot {verb} {name}: {error}", delay=error.delay)
     return Permanent(f"cannot {verb} {name}: {error}")

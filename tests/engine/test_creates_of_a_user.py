@@ -37,4 +37,4 @@ async def test_an_unsafe_link_fails_only_its_own_run(bench: Bench, machine: Mach
         rows = engine.status()
         assert [row["state"] for row in rows] == ["failed", "skipped", "ok", "skipped"]
         assert machine.settings == {"c": "right"}
-        assert f"cannot follow {users / 'bad'}, which belongs to user {UID} and leads to {roots}" in str(rows[0])
+        assert f"cannot follow {users / 'bad'}, which belongs to user {UID} and points to {roots}" in str(rows[0])

@@ -156,7 +156,7 @@ async def test_an_invalid_value_fails_the_run_and_is_not_shown(bench: Bench, mac
     ("kind", "text"),
     [
         ("zliar.present", "cannot send 'truth': the kind declares no such key"),
-        ("zconfused.present", "it is str, and declared as int"),
+        ("zconfused.present", "the value is str, but the kind declares int"),
     ],
 )
 async def test_a_kind_that_sends_an_undeclared_value_fails(bench: Bench, kind: str, text: str) -> None:

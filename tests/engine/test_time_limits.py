@@ -18,7 +18,7 @@ class Limited(Action, kind="zlimitedaction.run"):
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Run, then raise as if the timeout were over."""
         self.machine.log.append(f"run {self.name}")
-        raise Overdue(f"{self.name} still ran after 3 s and was killed")
+        raise Overdue(f"{self.name} exceeded its timeout of 3 s and was killed")
 
 
 @pytest.mark.parametrize("kind", ["zaction.run", "zlimitedaction.run"])

@@ -192,7 +192,7 @@ async def test_all_output_before_the_exit_is_read():
 async def test_timeout_kills_the_whole_group():
     """A timeout ends the command and all processes that it has started."""
     pids = []
-    with pytest.raises(Temporary, match=r"still ran after 0.3 s and was killed"):
+    with pytest.raises(Temporary, match=r"exceeded its timeout of 0.3 s and was killed"):
         await sh("sleep 99 & sleep 98", timeout=0.3, on_start=pids.append)
     assert await gone(pids[0])
     assert all([await gone(pid) for pid in group_members(pids[0])])

@@ -170,7 +170,7 @@ async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeyp
     host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
 
     async with asyncio.timeout(5):
-        with pytest.raises(Temporary, match="other programs locked it first"):
+        with pytest.raises(Temporary, match="other programs took its lock first"):
             await apt.Apt(host).refresh(force=True)
     assert len(host.ran) > 1
 

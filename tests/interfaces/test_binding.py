@@ -231,7 +231,9 @@ async def test_a_wrong_result_is_a_violation(host, wrong):
     async def everything(self):
         return wrong
 
-    with pytest.raises(ResultViolation, match=r"cannot use things\.all of tool: it returned something else"):
+    with pytest.raises(
+        ResultViolation, match=r"cannot use things\.all of tool: its result is not what the interface promises"
+    ):
         await Bound(Things, make(all=everything)(host)).all()
 
 

@@ -66,7 +66,7 @@ def test_refusals_have_reasons(host, providers):
     with pytest.raises(Permanent) as refusal:
         registry.bind("plants", host)
     assert str(refusal.value) == (
-        "cannot manage plants here: no tool for that works on this host "
+        "cannot manage plants: no provider works on this host "
         "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: "
         "os_family is Debian, not RedHat or Suse)"
     )

@@ -43,7 +43,7 @@ async def test_no_home_is_created_where_others_could_exchange_it(host, users, tm
     (tmp_path / "tmp").mkdir()
     (tmp_path / "tmp").chmod(0o1777)
 
-    with pytest.raises(Permanent, match=f"cannot add user new: its home {tmp_path}/{home} is not safe from others: "):
+    with pytest.raises(Permanent, match=f"cannot add user new: other users could replace its home {tmp_path}/{home}: "):
         await users.add("new", home=f"{tmp_path}/{home}")
     assert host.ran == []
     await users.add("new", home=f"{tmp_path}/{home}", createhome=False)
@@ -57,7 +57,7 @@ async def test_a_link_of_a_user_is_not_a_home(host, users, tmp_path):
     os.chown(link, UID, -1, follow_symlinks=False)
 
     with pytest.raises(
-        Permanent, match=f"cannot follow {link}, which belongs to user {UID} and leads to {tmp_path / 'home'}"
+        Permanent, match=f"cannot follow {link}, which belongs to user {UID} and points to {tmp_path / 'home'}"
     ):
         await users.add("new", home=f"{link}/new")
     assert host.ran == []
@@ -94,7 +94,7 @@ async def test_a_home_that_others_could_exchange_is_not_removed(host, users, tmp
     """The account alone can be removed, and a home below a directory of root."""
     with pytest.raises(
         Permanent,
-        match=f"cannot remove user app: its home {tmp_path}/users/app is not safe from others: "
+        match=f"cannot remove user app: other users could replace its home {tmp_path}/users/app: "
         f"{tmp_path}/users belongs",
     ):
         await users.remove("app", remove_home=True)
@@ -111,7 +111,7 @@ async def test_the_content_of_an_unsafe_home_is_not_given_away(host, users, tmp_
     """When only the uid changes, usermod would give it away."""
     for changed in ({"uid": 5}, {"uid": 5, "home": f"{tmp_path}/users/app"}):
         with pytest.raises(
-            Permanent, match=f"cannot change user app: its home {tmp_path}/users/app is not safe from others"
+            Permanent, match=f"cannot change user app: other users could replace its home {tmp_path}/users/app: "
         ):
             await users.modify("app", **changed)
     assert host.ran == []

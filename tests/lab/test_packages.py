@@ -236,7 +236,7 @@ def test_an_installation_that_is_killed_at_its_end_is_reported(host: Host, drive
         "installed tiny",
     )
     assert version(host, "tiny") == "2.0"
-    driver.logged("the package manager failed, but this is right")
+    driver.logged("the package manager failed, but these packages are as declared")
 
 
 def test_an_interrupted_dpkg_is_finished_even_if_the_package_is_as_declared(host: Host, driver: Driver):

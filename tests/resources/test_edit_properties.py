@@ -209,7 +209,7 @@ def test_what_is_around_a_block_is_kept(text, content, start):
         ("file.line", {"mode": "delete"}, "mode delete needs match, or content"),
         ("file.line", {"mode": "ensure", "content": "x\ny", "after": "a"}, "it must be one line"),
         ("file.keyvalue", {}, "give either key and value, or key_values"),
-        ("file.keyvalue", {"key": "a"}, "key and value belong together"),
+        ("file.keyvalue", {"key": "a"}, "key needs value, and value needs key"),
         ("file.keyvalue", {"key": "a", "value": 1, "key_values": {"b": 1}}, "give either key and value, or key_values"),
         ("file.keyvalue", {"key": "a", "value": "1\n2"}, "nor values a line break"),
         ("file.keyvalue", {"key": "a", "value": 1, "count": 0}, "count 0 would remove the key"),

@@ -153,7 +153,7 @@ async def test_follow_symlinks(host, top, follow, safe):
     arguments = {} if follow is None else {"follow_symlinks": follow}
     if follow and not safe:
         with pytest.raises(
-            Permanent, match=rf"cannot follow {top}/u/f, which belongs to user {USER} and leads to ../victim"
+            Permanent, match=rf"cannot follow {top}/u/f, which belongs to user {USER} and points to ../victim"
         ):
             await run(host, "file.managed", top / "u/f", contents="new", user=USER, **arguments)
     else:
@@ -237,7 +237,7 @@ async def test_a_directory_that_is_a_link_leads_nowhere(host, top):
         *EDITS,
     ]:
         with pytest.raises(
-            HoldfastError, match=rf"cannot follow {top}/u/d, which belongs to user {USER} and leads to {top}/etc"
+            HoldfastError, match=rf"cannot follow {top}/u/d, which belongs to user {USER} and points to {top}/etc"
         ):
             await run(host, kind, top / "u/d/f", **arguments)
     assert sorted(path.name for path in (top / "etc").iterdir()) == before

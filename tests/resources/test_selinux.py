@@ -101,7 +101,7 @@ async def test_too_little_for_a_file_without_a_label(host, tmp_path, on):
 async def test_where_selinux_is_not_on_it_is_refused(host, tmp_path, monkeypatch):
     """A label that nobody heeds is no protection; the file is not made without it."""
     monkeypatch.setattr(label, "SWITCH", str(tmp_path / "missing"))
-    with pytest.raises(Permanent, match=r"SELinux is not on here .* turn it on, or remove selinux"):
+    with pytest.raises(Permanent, match=r"SELinux is off on this host .* turn it on, or remove selinux"):
         await managed(host, tmp_path / "f", contents="x", selinux=WHOLE)
     assert not (tmp_path / "f").exists()
 

@@ -95,7 +95,7 @@ def test_a_name_that_an_argument_does_not_have_is_told(problems):
     """Of an argument that is a mapping with names of its own; in words for users."""
     (problem,) = problems(GOOD + "    - retry: {attemps: 3}\n")
 
-    assert problem.message.endswith("the argument 'retry.attemps' is wrong: there is no 'attemps' in it")
+    assert problem.message.endswith("the argument 'retry.attemps' is wrong: 'attemps' is not a known key")
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,7 @@ def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
         ),
         ("{name: {cmd: token, key: stdout}}", "recv-type", "cannot receive 'name'"),
         ("{makedirs: {cmd: token, key: stdout}}", "recv-type", "'makedirs' of file.managed[/etc/token] cannot be text"),
-        ("{contents: {cmd: token}}", "argument-value", "a sender, and which of its values"),
+        ("{contents: {cmd: token}}", "argument-value", "the sender, and the key of one of its values"),
         ("{contents: stdout}", "argument-value", "must be given as `contents: {cmd: ID, key: stdout}`"),
         ("[contents]", "argument-value", "is not a mapping"),
         (

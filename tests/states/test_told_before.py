@@ -122,7 +122,7 @@ def test_other_places_of_names_take_no_booleans(problems):
     (problem,) = problems(state("test.nop", "require: [{pkg: on}]"))
     assert problem.message == "the name in an item of require must be text, but this is the boolean true"
     (problem,) = problems(state("pkg.installed", "pkgs: [vim, on]"))
-    assert "quote what YAML reads as a boolean" in problem.message
+    assert "YAML reads it as a boolean; write it in quotes" in problem.message
 
 
 def test_an_argument_is_named_as_it_is_written(problems):

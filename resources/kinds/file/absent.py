@@ -29,7 +29,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
     removes: ClassVar[bool] = True
 
     def refuses(self, part: PathResource) -> str | None:
-        """Refuse an edit, unless it accepts a missing file."""
+        """Return why another state contradicts this one: an edit does, unless it accepts a missing file."""
         return None if isinstance(part, Edit) and part.tolerates() else self.cmp(part)
 
     @field_validator("name")

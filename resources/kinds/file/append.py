@@ -1,4 +1,4 @@
-"""`file.append`, `file.prepend`: lines that a file has to hold."""
+"""`file.append`, `file.prepend`: lines that a file must contain."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KeptLines(Sourced, Edit):
         return True
 
     def makes_parents(self) -> bool:
-        """Return what is declared."""
+        """Return whether `makedirs` is set."""
         return self.makedirs
 
     def watch(self, ctx: Context) -> Watch:
@@ -60,12 +60,12 @@ class KeptLines(Sourced, Edit):
         A line given twice is missing twice: the `}` of one block is not that of another.
         """
         return "".join(
-            finished(part, newline=True) for part in given if not stands(text, part, tolerant=self.ignore_whitespace)
+            finished(part, newline=True) for part in given if not has_lines(text, part, tolerant=self.ignore_whitespace)
         )
 
 
 class Append(KeptLines, kind="file.append"):
-    """Lines that the file holds somewhere; missing lines are added at its end.
+    """Lines that the file contains somewhere; missing lines are added at its end.
 
     /etc/profile:
       file.append:
@@ -79,7 +79,7 @@ class Append(KeptLines, kind="file.append"):
 
 
 class Prepend(KeptLines, kind="file.prepend"):
-    """Lines that the file holds somewhere; missing lines are added at its beginning, in the given order.
+    """Lines that the file contains somewhere; missing lines are added at its beginning, in the given order.
 
     /etc/hosts.allow:
       file.prepend:
@@ -97,11 +97,10 @@ class Prepend(KeptLines, kind="file.prepend"):
         return self.missing(text, given) + text
 
 
-def stands(text: str, part: str, *, tolerant: bool = False) -> bool:
-    """Return whether `text` holds the lines of `part`, one after the other; blanks at line ends do not count.
+def has_lines(text: str, part: str, *, tolerant: bool = False) -> bool:
+    """Return whether `text` has the lines of `part`, one after the other; blanks at line ends do not count.
 
-    `tolerant`: blanks before a line do not count either, and any number of blanks between words is equal, including
-    none.
+    `tolerant`: blanks before a line do not count either, and blanks between words are equal in any number, even none.
     """
     wanted = [_line(line.rstrip(), tolerant=tolerant) for line in part.rstrip("\n").split("\n")]
     lines = (

@@ -27,7 +27,7 @@ from holdfast.resources.traits import Edgeable, Recvable
 from holdfast.resources.visible import escaped
 
 LARGE = 1 << 20
-"""Number of bytes from which on content is read and compared in a thread."""
+"""Content of at least this number of bytes is read and compared in a thread."""
 NEW_FILE, NEW_DIRECTORY = 0o644, 0o755
 """Modes of new files and directories without a declared mode."""
 UNDECLARED = -1
@@ -89,10 +89,10 @@ class os_errors:  # noqa: N801 - used like a function, as those of contextlib
 
 
 def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_result | None]:
-    """Return the place of a path, and the status of what is there.
+    """Return the place of a path, and the status of the file there, None if there is no file.
 
-    The place is None if a directory on the way is missing. With `follow`, a link at the path is followed. Raises
-    `Permanent` if the path may not be read, or is not safe.
+    The place is None if a parent directory is missing. With `follow`, a link at the path is followed. Raises
+    `Permanent` if the path may not be read, or is unsafe.
     """
     try:
         place = paths.at(path, follow=follow)
@@ -104,9 +104,9 @@ def found(path: str, *, follow: bool = False) -> tuple[Place | None, os.stat_res
 
 
 def status(path: str) -> os.stat_result | None:
-    """Return the status of what is at a path, not following a link there; None if there is nothing.
+    """Return the status of the file at a path, not following a link there; None if there is no file.
 
-    Raises as `found` does.
+    Raises the errors of `found`.
     """
     return found(path)[1]
 
@@ -127,7 +127,7 @@ class Ownership(NamedTuple):
     mode: int | None
 
     def wrong(self, seen: os.stat_result | None) -> dict[str, str]:
-        """Return what differs, as Salt does: `{"mode": "0644", "user": "www-data"}`; nothing if the file is missing."""
+        """Return the differences as Salt does, `{"mode": "0644", "user": "www-data"}`; none if the file is missing."""
         changes: dict[str, str] = {}
         if seen is None:
             return changes
@@ -144,11 +144,11 @@ class Ownership(NamedTuple):
         return f" with {self.mode_of_new(mode)}, {self.owner_of_new()}"
 
     def mode_of_new(self, mode: int) -> str:
-        """Return the mode of a new file alone."""
+        """Return only the mode of a new file."""
         return f"mode {mode if self.mode is None else self.mode:04o}"
 
     def owner_of_new(self) -> str:
-        """Return the owner of a new file alone; a link has nothing else."""
+        """Return only the owner of a new file; for links, which have no mode."""
         numbers = ((self.user, self.uid, os.geteuid()), (self.group, self.gid, os.getegid()))
         user, group = (name or _name(own if number < 0 else number) for name, number, own in numbers)
         return f"owner {user}:{group}"
@@ -210,7 +210,7 @@ def octal(mode: str | None) -> int | None:
 
 
 def passable(mode: int) -> int:
-    """Return the mode of a directory made for a file of this mode: a reader of the file may pass the directory."""
+    """Return the mode of a directory made for a file of this mode: readers of the file may enter the directory."""
     return mode | (mode & 0o444) >> 2
 
 
@@ -223,9 +223,9 @@ def make_parents(path: str, owner: Ownership, mode: int = 0o755) -> None:
 
 
 def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
-    """Raise `Permanent` if the parent is missing and will not be made.
+    """Raise `Permanent` if the parent directory is missing and this state does not make it.
 
-    Without `apply` another state may make it first.
+    Without `apply` nothing is raised: another state may make the directory first.
     """
     parent = os.path.dirname(path)  # noqa: PTH120 - Path objects are slow
     if apply and not makedirs and status(parent) is None:
@@ -250,7 +250,7 @@ class PathResource(Recvable, Resource):
         "": "content",
     }
     removes: ClassVar[bool] = False
-    """Whether the kind removes what is at the path."""
+    """Whether the kind removes the file or directory at the path."""
 
     name: AbsPath
     """The absolute path; the ID of the state if the state gives no name."""
@@ -260,14 +260,14 @@ class PathResource(Recvable, Resource):
         return (("path", self.name),)
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the unit that the file defines, masks, adds to or enables."""
+        """Return the unit that the file defines, masks, extends or enables."""
         return unit_behind(self.name)
 
     def contradicts(self, other: Resource) -> str | None:
         """Return the contradiction as for other kinds, with two exceptions.
 
         Kinds that remove the path agree with each other. A state of a part of the file agrees with a state of the whole
-        file unless that refuses it.
+        file, unless `refuses` of the latter gives a reason.
         """
         if isinstance(other, PathResource) and self.removes and other.removes and type(self) is not type(other):
             return None
@@ -282,9 +282,9 @@ class PathResource(Recvable, Resource):
         return "security" if DECIDES.fullmatch(self.name) else super().concern(changes)
 
     def refuses(self, part: PathResource) -> str | None:
-        """Return why another state's part of the file can never be in what this state declares.
+        """Return why the file of this state can never have the part that another state declares.
 
-        None if it can be, or if that is not known yet.
+        None if it can, or if that is not known yet.
         """
         return None
 
@@ -323,6 +323,6 @@ class OwnedResource(Placed):
 
 
 def note(ctx: Context, changes: dict[str, Any], effect: Effect, *, applied: bool) -> None:
-    """Report what was done, or would be."""
+    """Report changes and effect; with `applied` as done, otherwise as what a run would do."""
     ctx.report.changes = changes
     ctx.report.did(effect, applied=applied)

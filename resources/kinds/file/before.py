@@ -13,7 +13,7 @@ from holdfast.resources.traits import Declaration
 
 
 async def before(ctx: Context, path: str) -> Declaration | None:
-    """Return a declaration of what is at the path; None for anything but a file, directory or link.
+    """Return a declaration that restores the present file, directory, link or absence; None for other types of files.
 
     The content of a file is copied. Raises `HoldfastError`.
     """

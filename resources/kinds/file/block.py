@@ -70,7 +70,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         return None if self.all_sources() else (self.content,)
 
     def patterns(self) -> tuple[str, ...]:
-        """Return what is declared."""
+        """Return the declared regular expressions."""
         return tuple(filter(None, (self.insert_before_match, self.insert_after_match)))
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -109,7 +109,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
         return (content + self.marker_end).find(self.marker_end) != len(content)
 
     def _end(self, line: str) -> str:
-        """Return the line with marker_end, without text that belongs to the block. Blanks belong to the line."""
+        """Return the line with marker_end, without text before it that belongs to the block; blanks do not."""
         before, marker, after = line.partition(self.marker_end)
         return (before if self.append_newline is not False and not before.strip() else "") + marker + after
 

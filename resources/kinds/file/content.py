@@ -53,7 +53,7 @@ def parse_contents(value: object) -> object:
 
 
 def decoded(data: bytes, url: str) -> str:
-    """Return the text of a source. Raises `Permanent` for what is not UTF-8."""
+    """Return the text of a source. Raises `Permanent` if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -102,7 +102,7 @@ async def fetch(ctx: Context, sources: Sources, *, trusted: bool) -> tuple[str, 
 
 
 async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[str, str]:
-    """Return algorithm and hex digest of `source_hash`: given itself, or found in the file that it names.
+    """Return algorithm and hex digest from `source_hash`, which is a digest or names a file with digests.
 
     `wanted` is the name to look for in the file; the base names of the source and of `path` are tried, too.
     """
@@ -115,7 +115,7 @@ async def expected(ctx: Context, digest: str, wanted: str, path: str) -> tuple[s
         names = (wanted, os.path.basename(wanted), os.path.basename(path))  # noqa: PTH119 - URLs are no paths
         found = _pick(text, names)
         if found is None:
-            raise Permanent(f"cannot verify {wanted}: there is no hash of it in {digest}")
+            raise Permanent(f"cannot verify {wanted}: {digest} has no hash of it")
     value = found[2].lower()
     algorithm = found[1] or ALGORITHMS.get(len(value))
     if algorithm is None or ALGORITHMS.get(len(value)) != algorithm:

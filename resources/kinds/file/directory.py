@@ -43,7 +43,7 @@ REMOVED = {"removed": "Removed due to clean"}
 
 @dataclass(slots=True)
 class _DirectoryRun:
-    """One run: what differs, and what of it is reported."""
+    """One run: the differences, and which of them are reported."""
 
     owner: Ownership
     place: Place | None
@@ -116,15 +116,15 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self
 
     def refuses(self, part: PathResource) -> str | None:
-        """Refuse each edit: only files are edited."""
+        """Return that an edit contradicts a directory: only files are edited."""
         return self.cmp(part)
 
     def watch(self, ctx: Context) -> Watch:
-        """Watch the directory, and its content if the state manages that."""
+        """Watch the directory, and its content if the state manages the content."""
         return ctx.watch_path(self.name, recursive=bool(self.recurse) or self.clean)
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return owner and mode of the directory. A directory that did not exist is removed if it is empty by then."""
+        """Return owner and mode of the directory; for one that does not exist yet, that it is removed once empty."""
         if status(self.name) is None:
             return Declaration("file.pruned", {"name": self.name, "if_empty": True})
         return None if self.clean else await before(ctx, self.name)
@@ -149,7 +149,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return False
 
     async def _probe(self, ctx: Context, *, apply: bool) -> _DirectoryRun:
-        """Find out what differs of the directory itself. Raises `Permanent` and `Unsafe`."""
+        """Find the differences of the directory itself. Raises `Permanent` and `Unsafe`."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode or self.dir_mode))
         place, seen = self._seen()
         if place is None or seen is None:
@@ -159,7 +159,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         if wrong:
             place.demand_own(seen, "change owner or mode of")
         if apply and wrong and inside.holders and self.recurse:
-            # An entry that is refused must not become root's together with the directory.
+            # An entry that is refused must not get a new owner together with the directory.
             await self._below(ctx, inside, {}, {}, apply=False)
         return _DirectoryRun(owner, place, seen, inside, wrong, {}, reported=not apply)
 
@@ -194,7 +194,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         note(ctx, changes, effect._replace(detail=foreseen + effect.detail), applied=apply)
 
     def _forced(self, *, apply: bool) -> dict[str, Any]:
-        """Return Salt's `changes` for what is replaced by a new directory."""
+        """Return Salt's `changes` for the file that a new directory replaces."""
         seen = status(self.name)
         if seen is None:
             return {}
@@ -205,7 +205,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     def _seen(self) -> tuple[Place | None, os.stat_result | None]:
         """Return the directory, or the target of a link that may be followed.
 
-        The status is None if there is no directory, or if what is in the way may be removed. Raises `Permanent`.
+        The status is None if there is no directory, or if the file in its place may be removed. Raises `Permanent`.
         """
         place, seen = found(self.name)
         if seen is None or stat.S_ISDIR(seen.st_mode):
@@ -223,7 +223,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     def _led(self) -> tuple[Place | None, os.stat_result | None]:
         """Return the target of a link.
 
-        A link that another user could exploit is in the way; raises `Unsafe` if it may not be removed.
+        A link that another user could exploit is not followed: it is in the way. Raises `Unsafe` if it may not be
+        removed.
         """
         try:
             return found(self.name, follow=True)
@@ -265,9 +266,9 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
     async def _below(
         self, ctx: Context, inside: Inside, removed: dict[str, Any], found: dict[str, dict[str, str]], *, apply: bool
     ) -> None:
-        """Add the removed entries and the differences of the others, by path; with `apply` after each is done.
+        """Clean and repair the content of the directory; without `apply` only find out what would change.
 
-        `removed` and `found` are filled in.
+        Fills in `removed`, the removed entries, and `found`, the differences of the others, by path.
         """
         if self.clean:
             await self._clean(ctx, inside, removed, apply=apply)
@@ -316,7 +317,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         )
 
     def _effect(self, parts: list[str], removed: int, below: int, *, apply: bool, new: bool) -> Effect:
-        """Return the effect on the directory or, if it is right itself, on what lies in it."""
+        """Return the effect on the directory itself or, if it does not differ, on its content."""
         effects: list[tuple[EffectVerb, str]] = []
         if new or parts:
             effects.append(("create", "") if new else ("change", " and ".join(parts)))

@@ -26,13 +26,13 @@ DIFF_LIMIT = 8 << 20
 
 @dataclass(slots=True)
 class Comparison:
-    """What one run found at a path, and what should be there."""
+    """The file that one run found at a path, and the file that should be there."""
 
     path: str
     place: Place | None
     """None: the directory does not exist yet."""
     seen: os.stat_result | None
-    """None: there is nothing, or a link that will be replaced."""
+    """None: there is no file, or a link that will be replaced."""
     owner: Ownership
     wanted: bytes | None = None
     """None: the content is left as it is."""
@@ -41,7 +41,7 @@ class Comparison:
     differs: bool = False
 
     def needs_new_file(self) -> bool:
-        """Return whether owner and mode are repaired by writing a new file.
+        """Whether owner and mode are repaired by writing a new file.
 
         The present file may belong to another user, or its creator may still hold it open.
         """
@@ -64,7 +64,7 @@ class Comparison:
 def effective_owner(owner: Ownership, place: Place | None, seen: os.stat_result | None) -> Ownership:
     """Return the owner that a file should have.
 
-    If none is declared and an untrusted user could have put the file there, that is the agent.
+    If no owner is declared and an untrusted user could have put the file there, the owner is the agent's user.
     """
     if owner.user is not None or place is None or seen is None or not place.who(seen):
         return owner
@@ -76,9 +76,9 @@ def effective_owner(owner: Ownership, place: Place | None, seen: os.stat_result 
 def attributes_of_new(comparison: Comparison, default: int) -> tuple[int, int, int]:
     """Return uid, gid and mode of the new file.
 
-    They are as declared, else those of the replaced file, if no untrusted user chose them. An undeclared owner is kept
-    (-1 for the agent itself), except below a directory of an untrusted user, where the file would stay his. Set-uid and
-    set-gid bits must be declared. `default` is the mode of a new file.
+    An undeclared owner or group is that of the replaced file (-1 if that is the agent's), unless an untrusted user
+    could have put the file there. An undeclared mode is that of the replaced file without set-uid and set-gid bits; if
+    an untrusted user chose it, also without the bits that `default`, the mode of a new file, lacks.
     """
     owner, seen = comparison.owner, comparison.seen
     uid, gid = max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED)

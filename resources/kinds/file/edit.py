@@ -38,7 +38,7 @@ from holdfast.resources.paths import Place, Unsafe
 from holdfast.resources.paths.handle import what
 
 BRIEF = 0.1
-"""Seconds of CPU time after which an edit is made by a separate process."""
+"""Seconds of CPU time after which an edit is repeated in a separate process."""
 LARGEST, LARGEST_OF_USERS = 64 << 20, 4 << 20
 """Greatest size of an edited file, in bytes; the second if an untrusted user can write the file."""
 
@@ -61,7 +61,7 @@ suffix.
 
 
 class Edit(Placed):
-    """A file of which the state declares a part: subclasses compute the new text."""
+    """Base of the kinds that manage a part of a file: subclasses compute the new text."""
 
     exclusive: ClassVar[bool] = False
     partial: ClassVar[bool] = True
@@ -81,9 +81,9 @@ class Edit(Placed):
 
     @abstractmethod
     def edited(self, text: str, given: tuple[str, ...]) -> str:
-        """Return the new text; editing the new text again must not change it.
+        """Return the new text. An edit of the new text must not change it again.
 
-        Raises `Permanent` if that is impossible.
+        Raises `Permanent` if the text cannot be edited.
         """
 
     async def given(self, ctx: Context) -> tuple[str, ...]:
@@ -109,7 +109,7 @@ class Edit(Placed):
             return True
 
     def offers(self) -> tuple[Uid, ...]:
-        """Return the unit that the file adds to; another state creates the file itself."""
+        """Return the unit that the file extends; another state offers the file itself."""
         return unit_parts(self.name)
 
     def dependencies(self) -> tuple[Dependency, ...]:
@@ -126,7 +126,7 @@ class Edit(Placed):
         return False
 
     def tolerates(self) -> bool:
-        """Return whether a missing file is right."""
+        """Return whether the state accepts a missing file."""
         return False
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
@@ -183,7 +183,7 @@ class Edit(Placed):
         if place is None or seen is None:
             if not self.makes():
                 raise Permanent(
-                    f"cannot edit {self.name}: it does not exist; make it first, for instance with file.managed"
+                    f"cannot edit {self.name}: it does not exist; create it first, for instance with file.managed"
                 )
             return ""
         if not stat.S_ISREG(seen.st_mode):
@@ -248,7 +248,7 @@ def is_brief(pattern: str, text: str) -> bool:
 
 
 def _looks(seen: os.stat_result | None) -> tuple[int, ...] | None:
-    """Return values that change whenever the file does."""
+    """Return attributes of which at least one changes whenever the file changes."""
     return None if seen is None else (seen.st_dev, seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns)
 
 

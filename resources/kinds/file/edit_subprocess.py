@@ -1,4 +1,4 @@
-"""Make an edit that takes long in a separate process, so that it neither blocks the agent nor runs without end.
+"""Edits that take long, in a separate process with a deadline, so that they do not block the agent.
 
 python -m holdfast.resources.kinds.file.edit_subprocess
     reads {"kind":, "arguments":, "text":, "given":} and writes {"text":} or {"refused":}

@@ -43,7 +43,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
     separator: str = field("=", min_length=1)
     """Separator of key and value, blanks included."""
     append_if_not_found: bool = False
-    """Add missing keys at the end. Default: they are left out."""
+    """Add missing keys at the end. Default: missing keys are not added."""
     prepend_if_not_found: bool = False
     """Add missing keys at the beginning."""
     search_only: bool = False
@@ -73,7 +73,7 @@ class KeyValue(Edit, kind="file.keyvalue"):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if (self.key is None) != (self.value is None):
-            raise ValueError("key and value belong together")
+            raise ValueError("key needs value, and value needs key")
         if (self.key is None) == (not self.key_values):
             raise ValueError("give either key and value, or key_values")
         for key, value in self._pairs():
@@ -109,11 +109,11 @@ class KeyValue(Edit, kind="file.keyvalue"):
         return text.lower() if self.key_ignore_case else text
 
     def makes(self) -> bool:
-        """Return what is declared."""
+        """Return whether `create_if_missing` is set."""
         return self.create_if_missing
 
     def tolerates(self) -> bool:
-        """Return what is declared."""
+        """Return whether `ignore_if_missing` is set, and `create_if_missing` is not."""
         return self.ignore_if_missing and not self.create_if_missing
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:

@@ -41,7 +41,7 @@ class Label(BaseModel):
         """
         if not is_on():
             raise Permanent(
-                f"cannot label {path}: SELinux is not on here ({SWITCH} is missing); turn it on, or remove selinux"
+                f"cannot label {path}: SELinux is off on this host ({SWITCH} is missing); turn it on, or remove selinux"
             )
         if place is None:
             return {}

@@ -23,9 +23,9 @@ NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
 
 
 class Line(Edit, kind="file.line"):
-    """One line that is in a file, in its place, or is not.
+    """One line that a file contains at its place, or does not contain.
 
-    A line on the declared side of `after` or `before` is in its place: several states may name the same neighbour.
+    A line on the declared side of `after` or `before` is at its place: several states may name the same neighbour.
 
     /etc/hosts.conf:
       file.line:
@@ -54,7 +54,7 @@ class Line(Edit, kind="file.line"):
     after: Text | None = None
     """The line must come after the one line that contains this."""
     indent: bool = True
-    """Indent the line like the neighbour or the line that it replaces; blanks before it do not count."""
+    """Indent the line like the neighbour or the line that it replaces; differences of indentation do not count."""
     quiet: bool = False
     """Accept a missing file."""
     create: bool = False
@@ -76,19 +76,19 @@ class Line(Edit, kind="file.line"):
         return self
 
     def makes(self) -> bool:
-        """Return what is declared."""
+        """Return whether `create` is set."""
         return self.create
 
     def tolerates(self) -> bool:
-        """Return what is declared."""
+        """Return whether `quiet` is set, and `create` is not."""
         return self.quiet and not self.create
 
     def patterns(self) -> tuple[str, ...]:
-        """Return what is declared. Plain text need not be a valid regular expression."""
+        """Return the arguments that may be regular expressions; plain text need not be a valid one."""
         return tuple(filter(None, (self.match, self.content, self.before, self.after)))
 
     async def owner_of_new(self, ctx: Context) -> Ownership:
-        """Return what is declared."""
+        """Return `user`, `group` and `file_mode`."""
         return await ownership(ctx, self.user, self.group, octal(self.file_mode))
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -130,7 +130,7 @@ class Line(Edit, kind="file.line"):
         return lines
 
     def _placed(self, lines: list[str]) -> list[str]:
-        """Return the lines with the declared line in its place. Raises `Permanent` if the place cannot be found."""
+        """Return the lines with the declared line at its place. Raises `Permanent` if the place cannot be found."""
         first, last = self._find(lines, "after"), self._find(lines, "before")
         start, end = self._bounds(lines, first, last)
         if any(map(self._is_it, lines[start:end])):
@@ -138,8 +138,8 @@ class Line(Edit, kind="file.line"):
         between = end - start if first is not None and last is not None and self.mode == "ensure" else 0
         if between > 1:
             raise Permanent(
-                f"cannot edit {self.name}: {between} lines are between after and before; mode ensure replaces one; "
-                "use insert"
+                f"cannot edit {self.name}: there are {between} lines between after and before, and mode ensure "
+                "replaces only one; use insert"
             )
         if first is not None and (last is None or self.mode == "ensure"):
             lines[first] = ended(lines[first])
@@ -149,12 +149,12 @@ class Line(Edit, kind="file.line"):
         return lines
 
     def _bounds(self, lines: list[str], first: int | None, last: int | None) -> tuple[int, int]:
-        """Return where the place of the line begins and ends. Raises `Permanent` if there is no such place.
+        """Return the first and the last index at which the line may be inserted. Raises `Permanent` if there is none.
 
         `first` and `last` are the lines of `after` and `before`; None if there is none.
         """
         if first is None and last is None:
-            words = " and ".join(
+            words = " or ".join(
                 f"{word} {getattr(self, word)!r}" for word in ("after", "before") if getattr(self, word)
             )
             raise Permanent(f"cannot edit {self.name}: no line matches {words}")
@@ -162,8 +162,8 @@ class Line(Edit, kind="file.line"):
         end = len(lines) if last is None else last
         if start > end:
             raise Permanent(
-                f"cannot edit {self.name}: what {self.after!r} matches (line {start}) comes after what "
-                f"{self.before!r} matches"
+                f"cannot edit {self.name}: the line of after {self.after!r} (line {start}) is below the line of before "
+                f"{self.before!r}"
             )
         return start, end
 

@@ -72,7 +72,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return f"{wrong} differs" if wrong else None
 
     def refuses(self, part: PathResource) -> str | None:
-        """Refuse an edit that would change the content that the state gives."""
+        """Return why an edit contradicts this state: it would change the content that this state gives."""
         said = self.contents if self.replace and self.template is None and not self.encoding else None
         if (
             said is None
@@ -94,7 +94,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Probe the file and, with `apply`, repair it; content first, so that readers get it soonest."""
+        """Probe the file and, with `apply`, repair it: the content first, since readers need it most."""
         place, seen = self._target()
         path = self.name if place is None else place.path
         if seen is None and not self.create:
@@ -118,7 +118,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return False
 
     async def _account(self, ctx: Context, comparison: Comparison, wrong: dict[str, str]) -> None:
-        """After an error, report what was wrong before and is right now."""
+        """After an error, report the differences that have been repaired."""
         place, seen = self._target()
         now = Comparison(comparison.path, place, seen, comparison.owner)
         await self._compare(ctx, now)
@@ -130,16 +130,16 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
     # -- probing -----------------------------------------------------------------------------------------------
 
     def _wrong(self, comparison: Comparison) -> dict[str, str]:
-        """Return what differs besides the content."""
+        """Return the differences other than of the content."""
         wrong = comparison.owner.wrong(comparison.seen)
         if self.selinux is not None:
             wrong |= self.selinux.wrong(comparison.path, comparison.place if comparison.seen is not None else None)
         return wrong
 
     def _target(self) -> tuple[Place | None, os.stat_result | None]:
-        """Return the place to manage and the status of what is there; None for a link that will be replaced.
+        """Return the place to manage and the status of the file there; None for a link that will be replaced.
 
-        Raises `Permanent` if there is something else than a file, or the path is not safe.
+        Raises `Permanent` if there is something other than a file, or if the path is unsafe.
         """
         place, seen = found(self.name)
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
@@ -155,7 +155,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
                 with os_errors("read link", self.name):
                     end = led.path if led is not None else place.readlink()
                 raise Permanent(
-                    f"cannot manage {self.name}: it is a dangling link to {end}; make that first, "
+                    f"cannot manage {self.name}: it is a dangling link to {end}; create the target first, "
                     "or set follow_symlinks: false to replace the link"
                 )
             place = led
@@ -164,7 +164,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return place, seen
 
     async def _compare(self, ctx: Context, comparison: Comparison) -> None:
-        """Find out the wanted content, and whether it differs."""
+        """Determine the wanted content, and compare it with the present content."""
         if comparison.seen is not None and not self.replace:
             return
         if await self._already(ctx, comparison):
@@ -217,7 +217,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return data, url
 
     def _text(self, ctx: Context) -> str | None:
-        """Return the content that the state gives itself."""
+        """Return the content that the state itself gives."""
         text = self.contents
         if self.contents_pillar:
             text = content.lookup(ctx.pillar, self.contents_pillar, self.contents_delimiter, "pillar")
@@ -323,7 +323,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
     def _changes(
         self, comparison: Comparison, wrong: dict[str, str], instead: str, apply: bool
     ) -> tuple[dict[str, str], str]:
-        """Return the changes as Salt does, and the diff; `instead` is the text that replaces a hidden diff."""
+        """Return the changes as Salt does, with the diff, or `instead` if the diff is hidden."""
         if comparison.seen is None:
             diff = unified(b"", comparison.wanted or b"", comparison.path)
             changes = self._changes_of_new(comparison.owner) if apply else {"newfile": comparison.path}
@@ -334,7 +334,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return {"diff": instead or diff, **wrong}, diff
 
     def _changes_of_new(self, owner: Ownership) -> dict[str, str]:
-        """Return the changes for a new file as Salt does: what differs from the private file that it begins with."""
+        """Return the changes for a new file as Salt does: its differences from an empty file of mode 0600."""
         empty = all(getattr(self, word) in (None, ()) for word in CONTENT[:4])
         mode = NEW_FILE if owner.mode is None and self.source else owner.mode
         told = {} if mode in {None, PRIVATE} else {"mode": f"{mode:04o}"}

@@ -133,7 +133,7 @@ class ManagedArguments(FromSources, OwnedResource):
     def _consistent(self) -> Self:
         given = [word for word in CONTENT[:4] if getattr(self, word) not in (None, ())]
         if len(given) > 1:
-            raise ValueError(f"{' and '.join(given)} exclude each other: the content can come from one place only")
+            raise ValueError(f"{' and '.join(given)} exclude each other: give only one of them")
         self._demand_hashes()
         try:
             "".encode(self.encoding or "utf-8", self.encoding_errors)

@@ -1,4 +1,4 @@
-"""One run that makes a directory like another. A link that is put there meanwhile cannot lead the run elsewhere."""
+"""One run that makes a directory like another one, and follows no link that a user puts there during the run."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from holdfast.resources.paths.handle import what
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How the directory should be: the source of its files, their owners, how they are made."""
+    """The rules for one directory: the source of its files, their owners and modes, and how they are written."""
 
     url: str
     directories: Ownership
@@ -62,10 +62,9 @@ def without_frames(error: HoldfastError) -> HoldfastError:
 
 
 class Mirror:
-    """Makes `top` as it should be, or only finds out what differs.
+    """Makes the directory `top` like its source or, without `apply`, only finds the differences.
 
-    `changes` are Salt's, by path: of what is done, or in noop of what would be. An error with one entry does not stop
-    the others; `fail` raises it.
+    `changes` are Salt's, by path. An error with one entry does not stop the others; `fail` raises it at the end.
     """
 
     def __init__(self, ctx: Context, rules: Rules, top: str, *, apply: bool) -> None:
@@ -218,14 +217,11 @@ class Mirror:
 
     @staticmethod
     def _demand_owner(place: Place, owner: Ownership) -> None:
-        """Raise `Unsafe` for a new directory that could not be entered.
-
-        That is so if it lies in the directory of a user and has another owner.
-        """
+        """Raise `Unsafe` for a new directory that could not be entered: another user owns its parent directory."""
         if place.directory.holders and owner.uid not in place.directory.holders:
             raise Unsafe(
-                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, or he could "
-                "replace the directory"
+                f"cannot make directory {place.path}: {place.directory.reason}; declare that user, who could "
+                "otherwise replace the directory"
             )
 
     def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:

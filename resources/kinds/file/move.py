@@ -36,13 +36,13 @@ from holdfast.resources.paths.handle import what
 
 
 def report_placed(ctx: Context, path: str, source: str, how: str, *, existed: bool, apply: bool) -> None:
-    """Report what was put in place, and how, or what would be; Salt reports no `changes` for the latter."""
+    """Report a file that was, or would be, put in place, and how; Salt reports no `changes` for the latter."""
     effect = Effect(("replace" if existed else "create",), path, detail=how)
     note(ctx, {path: source} if apply else {}, effect, applied=apply)
 
 
 class Rename(OwnedResource, kind="file.rename"):
-    """A file or directory that is moved to this path once. If the source is gone, nothing needs to be done.
+    """A file or directory that is moved to this path once. If the source does not exist, nothing is done.
 
     /etc/app/app.conf:
       file.rename:
@@ -52,7 +52,7 @@ class Rename(OwnedResource, kind="file.rename"):
     source: AbsPath
     """Present path."""
     force: bool = False
-    """Replace what is at the path; otherwise that stays, and the source stays, too."""
+    """Replace an existing file at the path. Default: nothing is moved."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the dependencies of any file, and the source."""
@@ -106,7 +106,7 @@ class Rename(OwnedResource, kind="file.rename"):
 class Copy(OwnedResource, kind="file.copy"):
     """A file that is copied from another one on this host.
 
-    With `force` the copy is kept equal to the source; without, it is only created.
+    With `force` the copy is kept equal to the source; without `force` it is only created.
 
     /etc/app/app.conf:
       file.copy:
@@ -166,7 +166,7 @@ class Copy(OwnedResource, kind="file.copy"):
     async def _is_right(self, ctx: Context, place: Place, seen: os.stat_result, data: bytes) -> bool:
         """Return whether the present file need not be copied again.
 
-        It must, if a user has put the same content there, and no owner is declared.
+        Equal content is copied again if an untrusted user has put it there and no owner is declared.
         """
         owner = await ownership(ctx, self.user, self.group)
         if effective_owner(owner, place, seen) != owner and seen.st_uid != os.geteuid():
@@ -174,7 +174,7 @@ class Copy(OwnedResource, kind="file.copy"):
         return seen.st_size == len(data) and await read(ctx, place, seen, published=False) == data
 
     async def _owner(self, ctx: Context, given: os.stat_result) -> Ownership:
-        """Return the owner of the copy, that of the source for `preserve`, and the declared mode."""
+        """Return owner and mode of the copy: as declared or, with `preserve`, the owner of the source."""
         owner = await ownership(ctx, self.user, self.group, octal(self.mode))
         if not self.preserve:
             return owner

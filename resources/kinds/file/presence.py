@@ -27,7 +27,7 @@ from holdfast.resources.paths import Place, touch
 def reachable(path: str) -> bool:
     """Return whether something is at a path, links followed.
 
-    Raises `Permanent` if the path may not be read, or is not safe.
+    Raises `Permanent` if the path may not be read, or is unsafe.
     """
     return found(path, follow=True)[1] is not None
 
@@ -35,7 +35,7 @@ def reachable(path: str) -> bool:
 class Exists(PathResource, kind="file.exists"):
     """Fails unless something is at the path, or at the target of a link there.
 
-    Changes nothing; other states require it.
+    The state changes nothing; other states can require it.
 
     /etc/machine-id:
       file.exists
@@ -93,9 +93,7 @@ class Touch(Placed, kind="file.touch"):
         """Create the file, or set its times. Raises `Permanent` for a dangling link."""
         place, seen = found(self.name, follow=True)
         if seen is None and status(self.name) is not None:
-            raise Permanent(
-                f"cannot touch {self.name}: it is a link that leads nowhere; remove it, or touch what it should lead to"
-            )
+            raise Permanent(f"cannot touch {self.name}: it is a dangling link; remove it, or touch its target")
         if seen is not None and not self.action() and self._times(seen) == (seen.st_atime, seen.st_mtime):
             ctx.report.comment = f"{self.name} is as declared"
             return True

@@ -1,4 +1,4 @@
-"""`file.pruned`: a directory that is removed if nothing is lost with it."""
+"""`file.pruned`: a directory that is removed if it contains no files."""
 
 from __future__ import annotations
 
@@ -46,11 +46,11 @@ class Pruned(PathResource, kind="file.pruned"):
         """Find empty directories, and remove them."""
         place, seen = found(self.name)
         if place is None or seen is None or not stat.S_ISDIR(seen.st_mode):
-            ctx.report.comment = f"{self.name} is no directory"
+            ctx.report.comment = f"{self.name} is not a directory"
             return True
         empty = await ctx.long_blocking(self._empty, place)
         if self.name not in empty and self.if_empty:
-            ctx.report.comment = f"{self.name} stays: it is not empty"
+            ctx.report.comment = f"{self.name} is kept: it is not empty"
             return True
         self._demand_removable(empty)
         if apply:
@@ -62,7 +62,7 @@ class Pruned(PathResource, kind="file.pruned"):
         return False
 
     def _demand_removable(self, empty: list[str]) -> None:
-        """Raise `Permanent` if the directory is not empty, unless errors are ignored and others below it are."""
+        """Raise `Permanent` if the directory is not empty, unless errors are ignored and directories below it are."""
         if self.name not in empty and not (self.ignore_errors and empty):
             young = "" if self.older_than is None else ", or too young"
             raise Permanent(f"cannot remove directory {self.name}: it is not empty{young}")

@@ -1,4 +1,4 @@
-"""`file.recurse`: a copy of a directory of the states."""
+"""`file.recurse`: a copy of a directory."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Directories = Annotated[tuple[str, ...], BeforeValidator(parse_list), AfterValid
 
 
 class Recurse(FromSources, Placed, kind="file.recurse"):
-    """A copy of a directory of the states: its files, and the directories that they are in.
+    """A copy of a directory: its files, and the directories that contain files.
 
     Links in the copy are never followed: one in place of a file is replaced, one in place of a directory is an error.
 
@@ -58,7 +58,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         **WINDOWS,
     }
     refused: ClassVar[Mapping[str, str]] = {
-        "merge": "of several directories the first that exists is used; give each of them a file.recurse of its own"
+        "merge": "only the first directory that exists is used; declare a file.recurse for each directory"
     }
 
     source: Directories
@@ -125,7 +125,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
             await mirror.clean(entries, self.exclude_pat)
         mirror.fail()
         if not mirror.changes and not mirror.removed:
-            ctx.report.comment = f"{self.name} is like {url}"
+            ctx.report.comment = f"{self.name} is equal to {url}"
             return True
         await tell()
         return False
@@ -168,7 +168,7 @@ class Recurse(FromSources, Placed, kind="file.recurse"):
         raise Permanent(f"cannot copy {missing}: there is no such directory; use file.managed for a single file")
 
     def _top(self) -> str:
-        """Return the path of the directory, a link there followed. Raises `Permanent` for anything but a directory."""
+        """Return the path of the directory, a link there followed. Raises `Permanent` if it is not a directory."""
         place, seen = found(self.name, follow=True)
         path = self.name if place is None else place.path
         if seen is not None and not stat.S_ISDIR(seen.st_mode):

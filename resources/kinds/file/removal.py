@@ -1,4 +1,4 @@
-"""Removal and copying of files and whole directories, without leaving them by a link or a mount."""
+"""Removal and copying of files and whole directories. No link is followed, and no mount point is crossed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ BATCH = 10_000
 
 
 def remove_below(top: SafeDirectory, path: str) -> None:
-    """Remove what is at a path below a directory, reached from there. Blocks. Raises as `remove` does."""
+    """Remove the file or directory at a path below `top`, opened from there. Blocks. Raises the errors of `remove`."""
     with os_errors("remove", path):
         place = reach(top, path)
     if place is not None:
@@ -27,10 +27,10 @@ def remove_below(top: SafeDirectory, path: str) -> None:
 
 
 def remove(place: Place, budget: Budget | None = None) -> None:
-    """Remove a file, a link (not its target) or a whole directory; what is gone already is right.
+    """Remove a file, a link (not its target) or a whole directory. A missing entry is no error.
 
-    Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`, the latter if there is a mount
-    point: "remove this directory" never means what is mounted there.
+    Blocks. `budget` counts the removed entries. Raises `Temporary` or `Permanent`; the latter also if there is a mount
+    point, because a state that removes a directory does not mean the file system that is mounted there.
     """
     mounted = mounts.below(place.real)
     if mounted:
@@ -60,7 +60,7 @@ def _remove(place: Place, level: int, budget: Budget) -> None:
                 break
         place.rmdir()
         budget.removed += 1
-    except ABSENT:  # gone meanwhile: that is right
+    except ABSENT:  # removed by another process
         return
 
 
@@ -77,7 +77,7 @@ def _remove_empty(place: Place, seen: os.stat_result) -> None:
 def copy(origin: Place, to: Place) -> None:
     """Copy a file, a link or a whole directory, with owner, mode and times, to a free path.
 
-    After an error nothing of the copy is left. Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
+    After an error, no part of the copy remains. Blocks. Raises `OSError`, `Permanent` and `Unsafe`.
     """
     try:
         _copy(origin, to, 1, Budget())
@@ -104,7 +104,7 @@ def _copy(origin: Place, to: Place, level: int, budget: Budget) -> None:
 
 
 def _copy_file(origin: Place, to: Place) -> None:
-    """Copy a regular file; owner, mode and times of the copy are those of the very file that is read."""
+    """Copy a regular file; owner, mode and times are read from the descriptor that the content is read from."""
     source, info = origin.open()
     origin.demand_own(info, "move")
     loose = bool(origin.directory.holders)

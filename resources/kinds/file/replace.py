@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, field_validator, model_validator
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, parse_list
-from holdfast.resources.kinds.file.append import stands
+from holdfast.resources.kinds.file.append import has_lines
 from holdfast.resources.kinds.file.content import finished
 from holdfast.resources.kinds.file.edit import Edit, Regex, bare, ended, split
 
@@ -83,11 +83,11 @@ class Replace(Edit, kind="file.replace"):
         return functools.reduce(operator.or_, (re.RegexFlag[name] for name in self.flags), re.RegexFlag(0))
 
     def tolerates(self) -> bool:
-        """Return what is declared."""
+        """Return whether `ignore_if_missing` is set."""
         return self.ignore_if_missing
 
     def patterns(self) -> tuple[str, ...]:
-        """Return what is declared."""
+        """Return the pattern."""
         return (self.pattern,)
 
     def edited(self, text: str, given: tuple[str, ...]) -> str:
@@ -98,7 +98,7 @@ class Replace(Edit, kind="file.replace"):
         except (re.error, IndexError) as error:
             raise Permanent(f"cannot edit {self.name}: the replacement does not fit the pattern: {error}") from None
         added = finished(self.not_found_content if self.not_found_content is not None else self.repl, newline=True)
-        if found or not (self.append_if_not_found or self.prepend_if_not_found) or stands(text, added):
+        if found or not (self.append_if_not_found or self.prepend_if_not_found) or has_lines(text, added):
             return changed
         return ended(text) + added if self.append_if_not_found else added + text
 
@@ -113,7 +113,7 @@ class Marked(Edit):
     regex: Regex
     """Regular expression, matched at the beginning of a line or after its comment sign.
 
-    A `^` before it changes nothing; a `$` after it means the end of the line.
+    A `^` at its beginning changes nothing; a `$` at its end means the end of the line.
     """
     char: str = "#"
     """The comment sign."""
@@ -132,7 +132,7 @@ class Marked(Edit):
         return regex
 
     def patterns(self) -> tuple[str, ...]:
-        """Return what is declared."""
+        """Return the regular expression."""
         return (self.regex,)
 
     def matches(self, line: str) -> bool:
@@ -140,11 +140,11 @@ class Marked(Edit):
         return anchored(self.regex).match(line) is not None
 
     def says(self, text: str) -> bool:
-        """Return whether the expression matches after any number of the leading blanks."""
+        """Return whether the expression matches the text, or the text without some of its leading blanks."""
         return any(self.matches(text[blanks:]) for blanks in range(len(text) - len(text.lstrip()) + 1))
 
     def is_comment(self, line: str) -> bool:
-        """Return whether a line begins with the comment sign, blanks aside."""
+        """Return whether a line begins with the comment sign, perhaps after blanks."""
         return line.lstrip().startswith(self.char.strip())
 
     def content(self, line: str) -> str:
@@ -152,7 +152,7 @@ class Marked(Edit):
         return line.lstrip().removeprefix(self.char.strip())
 
     def foreseen(self, changes: dict[str, str]) -> dict[str, str]:
-        """Report that the file changes, not what; the diff is shown as well."""
+        """Return only that the file changes; the report shows the diff, too."""
         return {self.name: "updated"}
 
     def demand(self, *, found: bool) -> None:

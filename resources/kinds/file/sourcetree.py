@@ -1,4 +1,4 @@
-"""A directory that is copied: its entries, and the selection of them."""
+"""The entries of a directory that is copied, and the selection of entries."""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ class Choice:
 def read_tree(top: str, choice: Choice, *, keep_links: bool) -> list[SourceEntry]:
     """Return the selected entries of a directory and their parents, sorted: a directory before its content.
 
-    Blocks. Raises `Permanent` for a link to nothing or to a parent, and for anything but files, links and directories.
+    Blocks. Raises `Permanent` for a dangling link, a link to a parent, and for other types than files, links and
+    directories.
     """
     entries = {entry.inside: entry for entry in _walk(top, "", keep_links, (), Budget())}
     meant = {
@@ -70,12 +71,12 @@ def dump(entries: Sequence[SourceEntry]) -> bytes:
 
 
 def load(listing: bytes) -> list[SourceEntry]:
-    """Return the entries of such a text."""
+    """Return the entries from the text that `dump` has made."""
     return [SourceEntry(*row) for row in json.loads(listing)]
 
 
 def file_names(listing: bytes) -> Iterator[str]:
-    """Return the paths of the files among them, below the directory."""
+    """Yield the paths of the files in such a text, below the directory."""
     return (
         entry.inside
         for entry in (load(listing) if listing else ())
@@ -102,8 +103,7 @@ def _walk(
     here = (directory.info.st_dev, directory.info.st_ino)
     if here in above:
         raise Permanent(
-            f"cannot copy {path}: it is a link that leads back to a directory above it; set keep_symlinks: "
-            "true, or remove it"
+            f"cannot copy {path}: it is a link to a directory above it; set keep_symlinks: true, or remove it"
         )
     for name in names:
         budget.spend(directory, len(above))

@@ -54,7 +54,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     force: bool = False
     """Remove a file or directory that is in the way."""
     backupname: str | None = None
-    """Rename what is in the way to this path; a plain name is one beside the link."""
+    """Rename a file or directory that is in the way to this path; a plain name means the directory of the link."""
     mode: Mode | None = None
     """Mode of directories made by `makedirs`; links have no mode."""
     follow_symlinks: bool = True
@@ -66,7 +66,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Return the dependencies of any file, and the target, which users of the link need."""
+        """Return the dependencies of any file, and the target, which the users of the link need."""
         own = super().dependencies()
         return (
             (*own, Dependency("path", posixpath.normpath(self.target), vital=False))
@@ -82,7 +82,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         leads = self._leads(place, seen)
         wrong = owner.wrong(seen) if seen is not None and stat.S_ISLNK(seen.st_mode) else {}
         if leads == self.target and not wrong:
-            ctx.report.comment = f"{self.name} leads to {self.target}"
+            ctx.report.comment = f"{self.name} points to {self.target}"
             return True
         if apply:
             await self._repair(ctx, seen, leads, owner)
@@ -113,7 +113,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     def _leads(self, place: Place | None, seen: os.stat_result | None) -> str | None:
         """Return the present target; None if there is no link.
 
-        Raises `Permanent` if something is in the way that must stay.
+        Raises `Permanent` if a file or directory that must not be removed is in the way.
         """
         if place is not None and seen is not None and stat.S_ISLNK(seen.st_mode):
             with os_errors("read link", self.name):

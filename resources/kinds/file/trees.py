@@ -1,6 +1,6 @@
-"""Whole directory trees: walked and repaired, without leaving them by a link or a mount.
+"""Walks and repairs of whole directory trees. No link is followed, and no mount point is crossed.
 
-An entry that an untrusted user may have put into them and does not own is neither changed nor entered.
+An entry that an untrusted user may have put into the tree and does not own is neither changed nor entered.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from holdfast.resources.temporaries import is_temporary
 DEPTH = 200
 """Greatest depth of a tree in which an untrusted user can make directories; each level is held open."""
 LONGEST = 4096
-"""Greatest length of a path in such a tree, in characters: each takes memory."""
+"""Greatest length of a path in such a tree, in characters: each path takes memory."""
 STRETCH, PAUSE = 64, 0.001
 """Number of entries between two pauses, and seconds of a pause.
 
@@ -41,7 +41,7 @@ DEEPEST = 400
 
 @dataclass(slots=True)
 class Budget:
-    """Number of entries of an untrusted user's tree that may still be read: he must not choose the cost."""
+    """Number of entries of an untrusted user's tree that may still be read, so that the user cannot set the cost."""
 
     left: int = ENTRIES
     removed: int = 0
@@ -70,7 +70,7 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Recursion:
-    """Wanted owners of the entries of a directory: of directories, and of all else; down to a depth, or all."""
+    """Wanted owners of the entries of a directory: of directories, and of all others; down to a depth, or of all."""
 
     directories: Ownership | None
     others: Ownership | None
@@ -79,7 +79,7 @@ class Recursion:
 
 
 def below(top: SafeDirectory, depth: int | None = None) -> Iterator[tuple[Place, os.stat_result]]:
-    """Yield all entries below a directory, each with its status, and after its content. Links are not followed.
+    """Yield all entries below a directory with their status; a directory after its content. Follows no links.
 
     Blocks. Raises `OSError` and `Unsafe`.
     """
@@ -105,7 +105,7 @@ def _below(
 
 
 def enter(place: Place, seen: os.stat_result) -> SafeDirectory | None:
-    """Open the directory at a place; None if it is gone.
+    """Open the directory at a place; None if it no longer exists.
 
     Raises `OSError`, and `Unsafe` for a directory that a user may have moved there.
     """
@@ -114,7 +114,7 @@ def enter(place: Place, seen: os.stat_result) -> SafeDirectory | None:
         inside = place.enter()
     except FileNotFoundError:
         return None
-    place.demand_own(inside.info, "walk")  # it may be another one by now
+    place.demand_own(inside.info, "walk")  # another directory may have replaced it
     return inside
 
 
@@ -133,12 +133,12 @@ def repair_tree(top: SafeDirectory, rules: Recursion, found: dict[str, dict[str,
 class _TreeRepair:
     """The repair of one tree, from the top down.
 
-    When the content of a directory is read, no user can add to it any more.
+    A directory is repaired before its content is read, so no user can add to it any more.
     """
 
     def __init__(self, top: SafeDirectory, rules: Recursion, found: dict[str, dict[str, str]], *, apply: bool) -> None:
         self.refused, self.first = 0, ""
-        """Number of refused entries, and the reason of the first: errors themselves would keep descriptors open."""
+        """Number of refused entries, and the reason of the first. The exceptions would keep descriptors open."""
         self._top, self._rules, self._found, self._apply = top, rules, found, apply
         self._budget = Budget()
 
@@ -301,7 +301,7 @@ def _parents(path: str, top: str) -> Iterator[str]:
 def reach(top: SafeDirectory, path: str) -> Place | None:
     """Return the place of a path below `top`, reached from there without following links.
 
-    None if a directory on the way is gone. Raises `OSError` and `Unsafe`.
+    None if a directory of the path no longer exists. Raises `OSError` and `Unsafe`.
     """
     *steps, name = path[len(top.path) :].strip("/").split("/")
     here = top
