@@ -102,7 +102,7 @@ class Daemon:
         stack.callback(journal.close)
         await absorb(directory, journal, self._health)
         host = await stack.enter_async_context(self._make_host())
-        package_changes = PackageChanges(host.interface, self._health)
+        package_changes = PackageChanges(host.package_manager, self._health)
         engine = Engine(host, settings.engine, journal, self._emit, obstacle=package_changes.obstacle)
         agent = self._agent = self._make_agent(engine, host, JournalSessions(journal, engine))
         if journal.known:
@@ -136,6 +136,7 @@ class Daemon:
             states=settings.states,
             var_dir=settings.state_dir,
             providers=settings.providers,
+            strict=settings.interfaces == "strict",
             durable=settings.durable,
             health=self._health,
             tasks=self._tasks,

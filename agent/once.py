@@ -71,6 +71,7 @@ async def _converge(
             pillar=compiled.pillar,
             options=compiled.options,
             providers=settings.providers,
+            strict=settings.interfaces == "strict",
             durable=settings.durable,
         )
         async with host:
@@ -78,7 +79,7 @@ async def _converge(
             host.onlooker = onlooker
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
-            package_changes = PackageChanges(host.interface, health)
+            package_changes = PackageChanges(host.package_manager, health)
             tell = _both(emit, agent.tell) if agent else emit
             engine = Engine(host, settings.engine, journal, tell, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone

@@ -144,6 +144,9 @@ class Settings(_Strict):
     your own."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Virtual module -> provider to use instead of the one that is chosen automatically (`pkg: apt`)."""
+    interfaces: Literal["strict", "lenient"] = "strict"
+    """What happens if a provider violates its interface (a signature, a missing field of a result, a function that does
+    not apply): it is refused, or with `lenient` used without the function, or with an empty value, and a warning."""
     durable: bool = True
     """Flush each written file, and intents, to the disk first. Without it, a power cut may leave an old file or lose a
     refresh."""

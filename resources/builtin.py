@@ -1,6 +1,6 @@
-"""The built-in kinds and the modules in `resources/kinds/` that declare them.
+"""The built-in kinds, interfaces and providers, and the modules that declare them.
 
-A module is imported when a state names one of its kinds.
+A module is imported when a state names one of its kinds, or when its interface is first used.
 """
 
 from __future__ import annotations
@@ -40,3 +40,13 @@ KIND_MODULES: Mapping[str, str] = {
     for function in functions.split()
 }
 """Kind -> module that declares it."""
+
+INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "service", "user": "user"}
+"""Virtual module -> module in `resources/interfaces/` that declares its interface."""
+PROVIDERS: Mapping[str, tuple[str, ...]] = {
+    "group": ("shadow",),
+    "pkg": ("apt",),
+    "service": ("systemd",),
+    "user": ("shadow",),
+}
+"""Virtual module -> modules in `resources/providers/` with providers of it, imported when it is first bound."""

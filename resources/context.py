@@ -135,6 +135,7 @@ UNASSIGNED, IDLE = Assignment(), Report()
 """Assignment and report of resources that do not run at present; one object of each for all of them."""
 
 Method = TypeVar("Method", bound=Callable[..., Any])
+I = TypeVar("I")  # noqa: E741 - an interface
 
 
 def announced(check_apply: Method) -> Method:
@@ -164,6 +165,10 @@ class Logger(Protocol):
 
     def warning(self, event: str, **fields: object) -> object:
         """Log an event that operators should act on."""
+        ...
+
+    def error(self, event: str, **fields: object) -> object:
+        """Log an error that no resource reports."""
         ...
 
 
@@ -354,10 +359,11 @@ class Context(Services, Protocol):
         """
         ...
 
-    def interface(self, name: str) -> Any:
-        """Return the provider of a virtual module (`pkg`, `service`, `user`, `group`) on this host.
+    def interface(self, interface: type[I], tool: str | None = None) -> I:
+        """Return the functions of an interface (`PkgInterface`, ...), as this host's provider has them.
 
-        Raises `Permanent` if no provider fits; the error names each provider and why it was refused.
+        `tool` is the provider's name, and given only for interfaces with `chosen_by_name`. Raises `Permanent` if no
+        provider fits; the error names each provider and why it was refused.
         """
         ...
 

@@ -41,9 +41,9 @@ from pydantic import ConfigDict, TypeAdapter
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Match, Signal
 from holdfast.resources.interfaces.binding import Bound
-from holdfast.resources.interfaces.registry import bind
+from holdfast.resources.interfaces.host import BusError, Match, Signal
+from holdfast.resources.interfaces.registry import bind, demand
 from holdfast.resources.interfaces.results import Result
 from holdfast.resources.testing import CaseFailed, SilentLog, expect, make, placed, seen_as
 from holdfast.resources.watches import idle
@@ -217,7 +217,7 @@ def _build(path: Path, root: Path) -> tuple[dict[str, Any], FakeProviderHost, Bo
     *shared, case = [placed(yaml.safe_load(text), {"root": str(root)}) for text in texts]
     for given in [*shared, case.get("is") or {}]:
         host.become(given)
-    return case, host, bind(interface, host, tool)
+    return case, host, bind(demand(interface), host, tool)
 
 
 async def _compare_result(

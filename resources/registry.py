@@ -72,11 +72,11 @@ def _load_foreign(family: str) -> None:
 
 
 def load_file(path: Path, text: str) -> None:
-    """Import an operator's kinds from the text of one Python file, which is not opened again.
+    """Import an operator's kinds and providers from the text of one Python file, which is not opened again.
 
     The caller has checked who may write the file. Raises `DeclarationError`, and any exception of the file's code.
     """
-    name = f"holdfastDECLARED_{path.stem}"
+    name = f"holdfast_kinds.{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None:
         raise DeclarationError(f"cannot load {path}: it is not a Python file")
@@ -87,3 +87,8 @@ def load_file(path: Path, text: str) -> None:
     except BaseException:
         del sys.modules[name]
         raise
+    if hasattr(module, "__interface__") or hasattr(module, "__virtualname__"):
+        from holdfast.resources.interfaces.provider import register_module  # noqa: PLC0415 - few files need it
+        from holdfast.resources.interfaces.registry import find as find_interface  # noqa: PLC0415 - the same
+
+        register_module(module, find_interface)

@@ -38,7 +38,7 @@ from typing import Any
 import yaml
 
 from holdfast.resources import paths, registry
-from holdfast.resources.context import UNASSIGNED, Assignment, Completed, Report
+from holdfast.resources.context import UNASSIGNED, Assignment, Completed, I, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
@@ -63,6 +63,10 @@ class SilentLog:
     def warning(self, event: str, **fields: object) -> None:
         """Record the event."""
         self.events.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        """Record the event."""
+        self.events.append(("error", event, fields))
 
 
 @dataclass
@@ -235,11 +239,13 @@ class FakeContext:
         """Raise `Permanent`: there are no functions."""
         raise Permanent(f"cannot call {call.get('fun')}: the test has no functions")
 
-    def interface(self, name: str) -> Any:
-        """Return the object given for a virtual module. Raises `Permanent` if there is none."""
+    def interface(self, interface: type[I], tool: str | None = None) -> I:
+        """Return the object given for a virtual module, or for its tool. Raises `Permanent` if there is none."""
+        name = tool or interface.module  # type: ignore[attr-defined]
         if name not in self.interfaces:
             raise Permanent(f"cannot bind {name}: the test has no such interface")
-        return self.interfaces[name]
+        found: I = self.interfaces[name]
+        return found
 
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
         """Record the paths in `watched`; return a watch that reports no events."""

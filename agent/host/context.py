@@ -18,7 +18,7 @@ from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
-from holdfast.resources.context import UNASSIGNED, Completed, Logger, Report
+from holdfast.resources.context import UNASSIGNED, Completed, I, Logger, Report
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.paths import Place
 from holdfast.resources.secrets import Redactor
@@ -27,8 +27,9 @@ from holdfast.states.source.hostfiles import absolute
 from holdfast.states.view.grains import Grains
 
 if TYPE_CHECKING:
+    from holdfast.agent.host.interfaces import Interfaces
     from holdfast.agent.host.path_watcher import PathWatcher
-    from holdfast.resources.interfaces.base import Bus
+    from holdfast.resources.interfaces.host import Bus
     from holdfast.states.source.files import Tree
 
 
@@ -75,8 +76,9 @@ class ContextHost(Protocol):
         """Record that the resource has read pillar or options."""
         ...
 
-    def interface(self, name: str) -> Any:
-        """The provider bound to a virtual module. Raises `Permanent`."""
+    @property
+    def interfaces(self) -> Interfaces:
+        """The virtual modules of this host."""
         ...
 
     def bus(self) -> Bus:
@@ -269,9 +271,9 @@ class HostContext:
         reader = None if sources.snapshot is None else lambda path: sources.content(absolute(path), self.identity)
         return Tree(self._host.states, paths.trusted_uids(), reader=reader)
 
-    def interface(self, name: str) -> Any:
-        """The provider bound to a virtual module on this host. Raises `Permanent`."""
-        return self._host.interface(name)
+    def interface(self, interface: type[I], tool: str | None = None) -> I:
+        """The functions of a virtual module on this host: see the protocol."""
+        return self._host.interfaces.get(interface, tool, identity=self.identity)
 
     def bus(self) -> Bus:
         """The system's D-Bus, for providers."""

@@ -20,7 +20,7 @@ from dbus_fast.unpack import unpack_variants
 from holdfast.agent.health import Health
 from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.tasks import Tasks
-from holdfast.resources.interfaces.base import BusError, Match, Signal
+from holdfast.resources.interfaces.host import BusError, Match, Signal
 
 log = LazyLogger("holdfast.dbus")
 

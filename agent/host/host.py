@@ -16,6 +16,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.flushes import Flushes
+from holdfast.agent.host.interfaces import Interfaces
 from holdfast.agent.host.source_snapshot import SourceSnapshot
 from holdfast.agent.host.source_store import SourceStore
 from holdfast.agent.host.sources import Sources
@@ -28,7 +29,8 @@ from holdfast.states.view.grains import seen
 if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher
     from holdfast.agent.host.world import LocalWorld
-    from holdfast.resources.interfaces.base import Bus
+    from holdfast.resources.interfaces.host import Bus
+    from holdfast.resources.interfaces.pkg import PkgInterface
 
 DOWNLOADS = 4
 """Most downloads at once. They have threads of their own, so that a slow server does not delay file operations."""
@@ -37,7 +39,8 @@ DOWNLOADS = 4
 class LocalHost:
     """The machine. Use as an async context manager.
 
-    `providers` is the operator's choice of tools (`{"pkg": "apt"}`). `durable` says whether files must be on the disk
+    `providers` is the operator's choice of tools (`{"pkg": "apt"}`), `strict` whether they are refused if they violate
+    their interface. `durable` says whether files must be on the disk
     before they count as written. `health` and `tasks` are the daemon's, if there is one.
     """
 
@@ -50,6 +53,7 @@ class LocalHost:
         pillar: Mapping[str, Any] | None = None,
         options: Mapping[str, Any] | None = None,
         providers: Mapping[str, str] | None = None,
+        strict: bool = True,
         durable: bool = True,
         health: Health | None = None,
         tasks: Tasks | None = None,
@@ -74,9 +78,8 @@ class LocalHost:
         self._network = Blocking(DOWNLOADS)
         self.sources = Sources(states, self.blocking, self._network)
         self._store = SourceStore(absolute(var_dir))
-        self._providers = providers or {}
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
-        self._interfaces: dict[str, Any] = {}
+        self.interfaces = Interfaces(self.context, providers or {}, strict=strict)
         self.onlooker: Callable[[str, str, bytes], None] | None = None
         """Shows output of commands to a person. Called with identity, stream name and bytes."""
         self._bus: Any = None
@@ -170,6 +173,8 @@ class LocalHost:
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
         outdated = {who for who, names in self._reads.items() if seen(facts_before, names) != seen(self.facts, names)}
+        if facts is not None and facts_before != facts:
+            outdated |= self.interfaces.grains_changed()
         if before != (self.pillar, self.options):
             outdated |= self._readers
         self._readers -= outdated
@@ -190,6 +195,7 @@ class LocalHost:
 
     def forget_all_but(self, identities: Collection[str]) -> None:
         """Forget what all other resources have read."""
+        self.interfaces.forget_all_but(identities)
         self._readers.intersection_update(identities)
         for gone in self._reads.keys() - identities:
             del self._reads[gone]
@@ -210,10 +216,8 @@ class LocalHost:
         bus: Bus = self._bus
         return bus
 
-    def interface(self, name: str) -> Any:
-        """The provider of a virtual module on this host, chosen once. Raises `Permanent` if none fits."""
-        if name not in self._interfaces:
-            from holdfast.resources.interfaces.registry import bind  # noqa: PLC0415 - the same
+    def package_manager(self) -> PkgInterface:
+        """The functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""
+        from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states use it
 
-            self._interfaces[name] = bind(name, self.context(f"interface[{name}]"), self._providers.get(name))
-        return self._interfaces[name]
+        return self.interfaces.get(PkgInterface)

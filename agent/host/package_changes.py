@@ -31,16 +31,16 @@ CONDITION = "packages-in-other-hands"
 
 
 class PackageChanges:
-    """Processes beside the agent that change packages. `interface` finds the provider of a virtual module.
+    """Processes beside the agent that change packages. `pkg_interface` binds the package manager.
 
     The provider is loaded only when a package manager's lock (`held`) is first found taken: all providers together need
     more than a megabyte.
     """
 
     def __init__(
-        self, interface: Callable[[str], Any], health: Health, held: Callable[[], bool] = package_locks.held
+        self, pkg_interface: Callable[[], Any], health: Health, held: Callable[[], bool] = package_locks.held
     ) -> None:
-        self._interface, self._health, self._held = interface, health, held
+        self._pkg_interface, self._health, self._held = pkg_interface, health, held
         self._pkg: Any = None
         self._free = 0.0
         """Loop time until which the lock counts as free without another check."""
@@ -114,7 +114,7 @@ class PackageChanges:
                 self._free = now + FRESH
                 return ""
             try:
-                self._pkg = self._interface("pkg")
+                self._pkg = self._pkg_interface()
                 self._pkg.others()
             except HoldfastError:
                 self._pkg = NO_PACKAGE_MANAGER  # no package manager that could be asked

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 from typing import NoReturn
 
-from holdfast.resources.interfaces.base import Bus, BusError, Match, Signal
+from holdfast.resources.interfaces.host import Bus, BusError, Match, Signal
 
 LOGIND = ("org.freedesktop.login1", "/org/freedesktop/login1", "org.freedesktop.login1.Manager")
 SYSTEMD = ("org.freedesktop.systemd1", "/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager")

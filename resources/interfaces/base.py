@@ -1,20 +1,21 @@
-"""Declarations of virtual modules: interfaces, which are equal on all platforms, and providers, which implement them.
+"""Declarations of virtual modules: what they promise on every host.
 
 An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). A method
-states the signature, the return type, the documentation and, as its body, the empty result. A `Provider` is a class
-that serves one interface with one tool and says on which hosts it can. Neither inherits from the other: the binding
-(`binding.py`) checks one against the other and stands between caller and provider.
+states the signature, the return type, the documentation and, as its body, the empty result. `provider.py` has what
+serves an interface with one tool, `binding.py` checks one against the other and stands between caller and provider.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from holdfast.resources.context import Services
-from holdfast.resources.errors import DeclarationError, Temporary
+from holdfast.resources.errors import DeclarationError
+from holdfast.resources.interfaces.signatures import difference
 from holdfast.resources.spelling import nearest
+
+if TYPE_CHECKING:
+    from holdfast.resources.interfaces.rows import Described
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Options = Mapping[str, Any] | None
@@ -29,89 +30,43 @@ GRAINS = frozenset({
 """Grains that a declaration may refer to; any other name is refused as a misspelling."""
 
 
-# -- services of the host for providers -----------------------------------------------------------------------------
-
-
-class BusError(Temporary):
-    """A call over D-Bus failed.
-
-    `name` is the name of the error (`org.freedesktop.systemd1.NoSuchUnit`), empty if there was no answer.
-    """
-
-    def __init__(self, message: str, *, name: str = "", delay: float | None = None) -> None:
-        super().__init__(message, delay=delay)
-        self.name = name
-
-
-class Match(NamedTuple):
-    """Which signals to receive. Empty fields match anything; `within` is an object path and all below it.
-
-    If `within` is given, the rule of the bus uses it, and `path` is compared here: thousands of paths need one rule.
-    """
-
-    sender: str
-    interface: str
-    member: str = ""
-    path: str = ""
-    within: str = ""
-
-
-class Signal(NamedTuple):
-    """A received signal; variants in its body are plain values."""
-
-    interface: str
-    member: str
-    path: str
-    body: Sequence[Any]
-
-
-class Bus(Protocol):
-    """The system's D-Bus, as providers use it. Variants are plain values in every answer."""
-
-    async def call(
-        self,
-        destination: str,
-        path: str,
-        interface: str,
-        member: str,
-        signature: str = "",
-        *arguments: Any,
-        timeout: float = 25.0,
-    ) -> list[Any]:
-        """Call a method and return its values.
-
-        Raises `BusError`, also if there is no answer within `timeout` seconds.
-        """
-        ...
-
-    def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Yield signals as they come. None means "armed": at first, and again whenever signals may have been missed."""
-        ...
-
-
-class ProviderHost(Services, Protocol):
-    """Services of the host for its providers."""
-
-    def bus(self) -> Bus:
-        """Return the system's D-Bus; connected at the first use."""
-        ...
-
-    def system_path(self, path: Path) -> Path:
-        """Return where a file of the system is: at `path`, except in tests."""
-        ...
-
-
-# -- interfaces ----------------------------------------------------------------------------------------------------
-
-
 def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
-    """Declare that only these platforms can have a function: elsewhere it is missing by design."""
+    """Declare that only these platforms can have a function: elsewhere it is missing by design.
+
+    One matching value of one grain is enough. Raises `DeclarationError` for an unknown grain.
+    """
     return _mark("supported", grains)
 
 
 def not_applicable(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
-    """Declare that a function has nothing to do on these platforms: it returns the empty result."""
+    """Declare that a function has nothing to do on these platforms: it returns the empty result.
+
+    One matching value of one grain is enough. Raises `DeclarationError` for an unknown grain.
+    """
     return _mark("not_applicable", grains)
+
+
+def since(version: int, *parameters: str) -> Callable[[Function], Function]:
+    """Declare that a version of the interface has added the function, or only these parameters of it.
+
+    A provider for the version before need not have them.
+    """
+
+    def mark(function: Function) -> Function:
+        function._since = (version, parameters)  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
+        return function
+
+    return mark
+
+
+def replaces(*names: str) -> Callable[[Function], Function]:
+    """Declare former names of a function, such as Salt's: calls by these names still work, and are deprecated."""
+
+    def mark(function: Function) -> Function:
+        function._replaces = names  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
+        return function
+
+    return mark
 
 
 def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Function], Function]:
@@ -151,19 +106,36 @@ class Interface:
     """What one virtual module promises on every host; subclasses name it by `name=`.
 
     A provider must have all public methods, except those decorated with `supported` or `not_applicable`. A subclass of
-    an interface may add functions and optional parameters, but not remove any.
+    an interface may widen it (more functions, more optional parameters, more platforms), and never narrow it.
     """
 
     module: ClassVar[str] = ""
     """The virtual name: `pkg`."""
     version: ClassVar[int] = 1
+    """Providers for this version and the one before are accepted."""
+    chosen_by_name: ClassVar[bool] = False
+    """Whether each caller names the tool (`pip`), because several are right on one host."""
 
-    def __init_subclass__(cls, *, name: str = "", version: int = 1) -> None:
-        """Take the name. Raises `DeclarationError` if there is none."""
+    def __init_subclass__(cls, *, name: str = "", version: int = 1, chosen_by_name: bool = False) -> None:
+        """Take the name. Raises `DeclarationError` if there is none, or if a function contradicts its declaration."""
         cls.module = name or cls.module
         cls.version = version
+        cls.chosen_by_name = chosen_by_name or cls.chosen_by_name
         if not cls.module:
             raise DeclarationError(f"cannot declare the interface {cls.__name__}: it has no name")
+        promised = cls.functions()
+        for function, declared in promised.items():
+            if both := _both(declared):
+                raise DeclarationError(
+                    f"cannot declare {cls.module}.{function}: both supported and not applicable where {both}"
+                )
+        for base in cls.__mro__[1:]:
+            if issubclass(base, Interface) and base is not Interface:
+                for function, declared in base.functions().items():
+                    if why := _narrowed(declared, promised.get(function)):
+                        raise DeclarationError(
+                            f"cannot declare {cls.module}.{function}: {why}; {base.__name__} promises more"
+                        )
 
     @classmethod
     def functions(cls) -> dict[str, Callable[..., Any]]:
@@ -174,52 +146,43 @@ class Interface:
             name: getattr(cls, name) for name in declared if not name.startswith("_") and callable(getattr(cls, name))
         }
 
+    # -- of a bound interface -------------------------------------------------------------------------------------
 
-# -- providers -----------------------------------------------------------------------------------------------------
+    def has(self, function: str) -> bool:
+        """Return whether a function really runs on this host; one that only raises or does nothing does not count."""
+        raise NotImplementedError
 
-
-class Confine(NamedTuple):
-    """Hosts on which a provider works, as data, so that a refusal has a reason."""
-
-    grains: Mapping[str, tuple[str, ...]] = {}
-    """Each of these grains must have one of its values."""
-    commands: tuple[str, ...] = ()
-    """Each of these commands must exist."""
-    paths: tuple[str, ...] = ()
-    """Each of these paths must exist."""
-    missing: str = ""
-    """Meaning of a missing path, for messages."""
+    def describe(self) -> tuple[Described, ...]:
+        """Return all functions, sorted by name, with what a call does on this host."""
+        raise NotImplementedError
 
 
-class Provider:
-    """Serves one interface with one tool. Created once for a host, when the interface is first used.
-
-    MUST set `implements`; SHOULD set `confine`. The public methods are functions of the virtual module; a function that
-    is only for callers of the tool itself is decorated with `physical`.
-    """
-
-    implements: ClassVar[type[Interface]]
-    confine: ClassVar[Confine] = Confine()
-    priority: ClassVar[int] = 0
-    """Of several providers that fit, the one with the highest priority is chosen."""
-    tool: ClassVar[str] = ""
-    """Name of the tool, as in `providers: {pkg: apt}`. Default: the name of the module."""
-
-    registered: ClassVar[list[type[Provider]]] = []
-    """All declared providers."""
-
-    def __init_subclass__(cls) -> None:
-        """Register the provider. Raises `DeclarationError` if it implements no interface."""
-        if not hasattr(cls, "implements"):
-            raise DeclarationError(f"cannot declare the provider {cls.__name__}: it does not say what it implements")
-        cls.tool = vars(cls).get("tool") or cls.__module__.rpartition(".")[2]
-        Provider.registered.append(cls)
-
-    def __init__(self, host: ProviderHost) -> None:
-        self.host = host
+def _both(function: Callable[..., Any]) -> str:
+    """Return a grain and values for which a function is declared both ways; empty if there are none."""
+    supports, spares = marked(function, "supported") or {}, marked(function, "not_applicable") or {}
+    for grain in supports.keys() & spares.keys():
+        spared = {value.casefold() for value in spares[grain]}
+        if both := [value for value in supports[grain] if value.casefold() in spared]:
+            return f"{grain} is {' or '.join(both)}"
+    return ""
 
 
-def physical(function: Function) -> Function:
-    """Keep a provider's function out of the virtual module: it belongs only to the tool."""
-    function._physical = True  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
-    return function
+def _narrowed(declared: Callable[..., Any], by: Any) -> str:
+    """Return how a redeclaration promises less than the declaration; empty if it does not."""
+    if not callable(by):
+        return "it is no function"
+    if why := difference(declared, by):
+        return why
+    before, now = marked(declared, "supported"), marked(by, "supported")
+    if now is not None and (before is None or any(set(before[grain]) - set(now.get(grain, ())) for grain in before)):
+        return "fewer platforms support it"
+    spared, spares = marked(declared, "not_applicable") or {}, marked(by, "not_applicable") or {}
+    if any(set(spares[grain]) - set(spared.get(grain, ())) for grain in spares):
+        return "it applies to fewer platforms"
+    return ""
+
+
+def marked(function: Callable[..., Any], word: str) -> Grains | None:
+    """Return the grains of the decorator `supported` or `not_applicable` of a function; None without it."""
+    grains: Grains | None = getattr(function, f"_{word}", None)
+    return grains

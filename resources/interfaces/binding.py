@@ -1,33 +1,17 @@
-"""A provider bound to its interface: the object that callers use, and the table that says what each call does.
-
-The interface (C) and the provider (P) each have a function or lack it, and the grains of the host match `supported` and
-`not_applicable` of the function or not:
-
-| C | P | not_applicable | supported | a call |
-|---|---|---|---|---|
-| yes | yes | - | any | runs the provider, its result checked |
-| yes | yes | match | any | contradiction: refused when bound (strict), else the declared empty result |
-| yes | no | match | any | the declared empty result |
-| yes | no | - | no match | `FunctionNotSupported` |
-| yes | no | - | match or none | `FunctionNotImplemented` |
-| yes | other signature | - | any | refused when bound (strict), else `FunctionNotImplemented` |
-| no | yes | | | runs the provider as it is; deprecated, logged once as a warning |
-| no | no, or `physical` | | | `FunctionNotFound` |
-
-Only functions that really run count as present (`has`, `dir`).
-"""
+"""A provider bound to its interface: the object that callers use. `rows.py` has what each call does, and why."""
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, NoReturn, get_type_hints
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from holdfast.resources.interfaces.base import Interface, Provider, ProviderHost, matches
+from holdfast.resources.interfaces import rows
+from holdfast.resources.interfaces.base import marked, matches
 from holdfast.resources.interfaces.errors import (
     FunctionNotFound,
     FunctionNotImplemented,
@@ -36,54 +20,62 @@ from holdfast.resources.interfaces.errors import (
     InterfaceError,
     ResultViolation,
     SignatureViolation,
+    VersionViolation,
 )
-from holdfast.resources.interfaces.signatures import difference, text
+from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.interfaces.provider import Functions, Offer
+from holdfast.resources.interfaces.provider import functions as functions_of
+from holdfast.resources.interfaces.results import LENIENT
+from holdfast.resources.interfaces.signatures import difference, parameters, text
 from holdfast.resources.spelling import nearest
-
-Row = Literal["provided", "deprecated", "not applicable", "not supported", "not implemented"]
-
-
-@dataclass(frozen=True, slots=True)
-class BoundFunction:
-    """What one function of a bound interface does, and why."""
-
-    function: str
-    row: Row
-    note: str = ""
-    """Remark on a difference of interface and provider."""
 
 
 class Bound:
     """One virtual module on one host; its attributes are the module's functions.
 
-    Raises `SignatureViolation` or `InterfaceContradiction` if the provider violates the interface and `strict` is set.
+    Raises `VersionViolation` if the provider was written for another version of the interface, and, if `strict`,
+    `SignatureViolation` or `InterfaceContradiction` if the provider violates the interface.
     """
 
-    def __init__(self, interface: type[Interface], provider: Provider, *, strict: bool = True) -> None:
-        self.interface = interface
-        self.provider = provider
+    def __init__(self, offer: Offer, host: ProviderHost, *, strict: bool = True) -> None:
+        self.interface = offer.interface
+        self.tool = offer.tool
+        self.provider = offer.make(host)
+        self.deprecated_calls: dict[str, int] = {}
+        """Deprecated function -> number of its calls, for metrics."""
+        self._targets = offer.targets
         self._strict = strict
-        self._host: ProviderHost = provider.host
-        self._warned: set[str] = set()
-        self._promised = interface.functions()
-        self._entries = {entry.function: entry for entry in self._decide_all()}
-        for entry in self._entries.values():
-            if entry.note:
-                self._host.log.info(
-                    "interface and provider differ",
-                    call=f"{interface.module}.{entry.function}",
-                    provider=provider.tool,
-                    why=entry.note,
-                )
+        self._host = host
+        self._sites: set[tuple[str, str, int]] = set()
+        """Deprecated function, file and line of calls that were warned of."""
+        self._promised = offer.interface.functions()
+        self._former = {
+            name: function for function, call in self._promised.items() for name in getattr(call, "_replaces", ())
+        }
+        self._entries: Mapping[str, rows.Described] = {}
+        self._provided = Functions({}, {}, frozenset())
+        self._made: set[str] = set()
+        """Names of the functions that are kept as attributes."""
+        if not offer.interface.version - 1 <= offer.targets <= offer.interface.version:
+            raise VersionViolation(
+                f"cannot use {offer.tool} for {self._name}: it was written for version {offer.targets} of the "
+                f"interface, which is at version {offer.interface.version}",
+                module=self._name, function="", provider=offer.tool,
+            )  # fmt: skip
+        self.decide()
+
+    @property
+    def _name(self) -> str:
+        return self.interface.module
 
     # -- asking --------------------------------------------------------------------------------------------------
 
     def has(self, function: str) -> bool:
         """Return whether a function really runs here; a stub does not count."""
         entry = self._entries.get(function)
-        return entry is not None and entry.row in ("provided", "deprecated")
+        return entry is not None and entry.row.has
 
-    def describe(self) -> tuple[BoundFunction, ...]:
+    def describe(self) -> tuple[rows.Described, ...]:
         """Return all functions, sorted by name, with what a call does."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
@@ -95,111 +87,167 @@ class Bound:
         """Return a function of the module. Raises `FunctionNotFound`."""
         if function.startswith("_"):
             raise AttributeError(function)
-        entry = self._entries.get(function)
-        if entry is None:
-            near = nearest(function, self._entries)
-            hint = f", did you mean {near}?" if near else ""
-            raise FunctionNotFound(f"cannot call {self.interface.module}.{function}: there is no such function{hint}")
-        call = self._make(entry)
+        call = self._make(function)
         self.__dict__[function] = call  # found directly the next time
+        self._made.add(function)
         return call
 
     # -- deciding ------------------------------------------------------------------------------------------------
 
-    def _decide_all(self) -> Iterator[BoundFunction]:
-        for name in self._promised:
-            yield self._decide(name)
-        for name, member in inspect.getmembers(type(self.provider), inspect.isfunction):
-            public = not name.startswith("_") and not hasattr(Provider, name)
-            if public and name not in self._promised and not getattr(member, "_physical", False):
-                yield BoundFunction(name, "deprecated")
+    def decide(self) -> None:
+        """Decide what each function does, by the present grains; called again when they have changed.
 
-    def _decide(self, name: str) -> BoundFunction:
-        promised, provided = self._promised[name], getattr(self.provider, name, None)
-        supported, spared = getattr(promised, "_supported", None), getattr(promised, "_not_applicable", None)
-        meant = supported is None or matches(supported, self._host.facts)
-        idle = spared is not None and matches(spared, self._host.facts)
-        if idle and provided is not None:
-            return self._violation(
-                InterfaceContradiction,
-                BoundFunction(name, "not applicable", "it is provided where the interface says that it does not apply"),
-            )
-        if idle:
-            return BoundFunction(
-                name,
-                "not applicable",
-                "declared both supported and not applicable here" if supported is not None and meant else "",
-            )
-        if not callable(provided):
-            return BoundFunction(name, "not implemented" if meant else "not supported")
-        if why := difference(promised, provided):
-            note = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
-            return self._violation(SignatureViolation, BoundFunction(name, "not implemented", note))
-        return BoundFunction(
-            name, "provided", "" if meant else "supported() leaves out this platform, where it is provided"
+        Raises `SignatureViolation` or `InterfaceContradiction` if the provider violates the interface and the binding
+        is strict.
+        """
+        before = self._entries
+        for made in self._made:
+            del self.__dict__[made]
+        self._made.clear()
+        self._provided = functions_of(self.provider)
+        entries = [self._decide(name, call) for name, call in self._promised.items()]
+        entries += [
+            rows.Described(name, rows.OUTSIDE["function"], "the interface does not have it")
+            for name in self._provided.public
+            if name not in self._promised
+        ]
+        entries += [
+            rows.Described(name, rows.OUTSIDE["physical function"], f"only callers of {self.tool} itself can use it")
+            for name in self._provided.physical
+            if name not in self._promised
+        ]
+        self._entries = {entry.function: entry for entry in entries}
+        for entry in entries:
+            if entry.row.level and entry != before.get(entry.function):
+                log = {"error": self._host.log.error, "warning": self._host.log.warning, "info": self._host.log.info}
+                log[entry.row.level](
+                    "interface and provider differ",
+                    call=f"{self._name}.{entry.function}",
+                    provider=self.tool,
+                    state=entry.row.state,
+                    why=entry.why,
+                )
+
+    def _decide(self, name: str, promised: Callable[..., Any]) -> rows.Described:
+        supported, spared = marked(promised, "supported"), marked(promised, "not_applicable")
+        facts = self._host.facts
+        have, why = self._have(name, promised)
+        row = rows.promised(
+            have,
+            None if supported is None else matches(supported, facts),
+            None if spared is None else matches(spared, facts),
         )
+        if row.number == 11 and self._strict:
+            self._raise(InterfaceContradiction, name, row.note)
+        if row.number == 17 and self._strict:
+            self._raise(SignatureViolation, name, why)
+        needed = supported or spared if row.state in ("not supported", "not applicable") else None
+        return rows.Described(name, row, why or row.note or (_reason(needed, facts) if needed else ""))
 
-    def _violation(self, error: type[InterfaceError], entry: BoundFunction) -> BoundFunction:
-        if self._strict:
-            self._raise(error, entry.function, entry.note)
-        return entry
+    def _have(self, name: str, promised: Callable[..., Any]) -> tuple[rows.Have, str]:
+        """Return what the provider has of a name that the interface promises, and a remark."""
+        provided = self._provided.public.get(name)
+        version, added = getattr(promised, "_since", (1, ()))
+        newer = version > self._targets
+        if provided is None:
+            if newer and not added:
+                return "nothing", f"{self.tool} was written for version {self._targets} of the interface"
+            if name in self._provided.physical:
+                return "physical function", ""
+            return ("no function" if name in self._provided.others else "nothing"), ""
+        if why := difference(promised, provided, added if newer else ()):
+            said = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
+            return "other signature", said
+        return "function", ""
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:
-        module, tool = self.interface.module, self.provider.tool
-        raise error(f"cannot use {module}.{function} of {tool}: {why}", module=module, function=function, provider=tool)
+        raise error(
+            f"cannot use {self._name}.{function} of {self.tool}: {why}",
+            module=self._name,
+            function=function,
+            provider=self.tool,
+        )
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def _make(self, entry: BoundFunction) -> Callable[..., Any]:
-        name = entry.function
-        if entry.row == "not applicable":
-            return functools.partial(self._promised[name], self.interface())
-        if entry.row == "deprecated":
-            return self._deprecated(name)
-        if entry.row == "provided":
+    def _make(self, name: str) -> Callable[..., Any]:
+        """Return the call of a function. Raises `FunctionNotFound`."""
+        entry = self._entries.get(name)
+        if entry is None and name in self._former:
+            return self._deprecated(name, getattr(self, self._former[name]), f"call {self._former[name]}")
+        if entry is None or entry.row.state == "physical":
+            near = nearest(name, self._entries)
+            hint = f"; {entry.why}" if entry else f", did you mean {near}?" if near else ""
+            raise FunctionNotFound(f"cannot call {self._name}.{name}: there is no such function{hint}")
+        if entry.row.state == "not applicable":
+            return self._idle(entry)
+        if entry.row.state == "deprecated":
+            return self._deprecated(name, self._provided.public[name], f"it belongs to {self.tool} alone")
+        if entry.row.state == "provided":
             return self._checked(name)
-        if entry.row == "not supported":
-            return self._missing(FunctionNotSupported, name, "it does not exist on this platform")
-        return self._missing(FunctionNotImplemented, name, entry.note or f"{self.provider.tool} lacks it")
+        if entry.row.state == "not supported":
+            return self._missing(FunctionNotSupported, name, "platforms like this one do not have it", entry.why)
+        return self._missing(FunctionNotImplemented, name, f"{self.tool} lacks it", entry.why)
 
-    def _missing(self, error: type[InterfaceError], name: str, why: str) -> Callable[..., Any]:
+    def _missing(self, error: type[InterfaceError], name: str, why: str, more: str) -> Callable[..., Any]:
         def call(*_: Any, **__: Any) -> NoReturn:
-            self._raise(error, name, why)
+            self._raise(error, name, f"{why} ({more})" if more else why)
 
         return call
 
-    def _deprecated(self, name: str) -> Callable[..., Any]:
-        provided = getattr(self.provider, name)
+    def _idle(self, entry: rows.Described) -> Callable[..., Any]:
+        """Return a call that does nothing."""
+        smallest = functools.partial(self._promised[entry.function], self.interface())
 
-        @functools.wraps(provided)
+        def call(*arguments: Any, **options: Any) -> Any:
+            self._host.log.debug("nothing to do on this platform", call=f"{self._name}.{entry.function}", why=entry.why)
+            return smallest(*arguments, **options)
+
+        return call
+
+    def _deprecated(self, name: str, function: Callable[..., Any], instead: str) -> Callable[..., Any]:
+        """Return a call that warns, once for each place that calls it."""
+
+        @functools.wraps(function)
         def run(*arguments: Any, **options: Any) -> Any:
-            if name not in self._warned:
-                self._warned.add(name)
-                call = f"{self.interface.module}.{name}"
+            caller = sys._getframe(1)  # noqa: SLF001 - the fastest way to the place of the call
+            site = (name, caller.f_code.co_filename, caller.f_lineno)
+            self.deprecated_calls[name] = self.deprecated_calls.get(name, 0) + 1
+            if site not in self._sites:
+                self._sites.add(site)
                 self._host.log.warning(
-                    "deprecated call: it belongs to the provider, not to the interface",
-                    call=call,
-                    provider=self.provider.tool,
+                    "deprecated call",
+                    call=f"{self._name}.{name}",
+                    provider=self.tool,
+                    interface=f"{self._name} version {self.interface.version}",
+                    ends_with_version=self.interface.version + 1,
+                    instead=instead,
+                    caller=f"{site[1]}:{site[2]}",
                 )
-            return provided(*arguments, **options)
+            return function(*arguments, **options)
 
         return run
 
     def _checked(self, name: str) -> Callable[..., Any]:
-        promised, provided = self._promised[name], getattr(self.provider, name)
+        promised, provided = self._promised[name], self._provided.public[name]
         if not inspect.iscoroutinefunction(promised):
-            return provided  # type: ignore[no-any-return] # a watch: its items are not checked
+            return provided  # a watch, whose items are not checked, or a function that must answer at once
         adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(promised)["return"])
+        asynchronous = inspect.iscoroutinefunction(provided)
+        absent = parameters(promised).keys() - parameters(provided).keys()
+        context = None if self._strict else {LENIENT: functools.partial(self._filled, name)}
 
         @functools.wraps(provided)
         async def call(*arguments: Any, **options: Any) -> Any:
+            if absent:
+                options = self._without(name, absent, options)
             result = (
                 provided(*arguments, **options)
                 if asynchronous
                 else self._host.blocking(functools.partial(provided, *arguments, **options))
             )
             try:
-                return adapter.validate_python(await result)
+                return adapter.validate_python(await result, context=context)
             except ValidationError as error:
                 wrong = "; ".join(
                     f"{'.'.join(map(str, e['loc']))}: {e['msg']}"
@@ -207,5 +255,33 @@ class Bound:
                 )
                 self._raise(ResultViolation, name, f"its result is not what the interface promises: {wrong}")
 
-        asynchronous = inspect.iscoroutinefunction(provided)
         return call
+
+    def _without(self, name: str, absent: set[str], options: dict[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call for a provider of the version before, which lacks some parameters."""
+        promised = parameters(self._promised[name])
+        for parameter in absent & options.keys():
+            if options[parameter] != promised[parameter].default:
+                self._raise(
+                    FunctionNotImplemented,
+                    name,
+                    f"{self.tool} has no parameter {parameter!r}: it was written for version {self._targets} of the "
+                    "interface",
+                )
+        return {name: value for name, value in options.items() if name not in absent}
+
+    def _filled(self, function: str, field: str) -> None:
+        self._host.log.warning(
+            "a result lacks a field that the interface promises",
+            call=f"{self._name}.{function}",
+            provider=self.tool,
+            field=field,
+        )
+
+
+def _reason(needed: Mapping[str, tuple[str, ...]], facts: Mapping[str, Any]) -> str:
+    """Return the grains that decided, with the host's values."""
+    return "; ".join(
+        f"{grain} is {facts.get(grain, 'unknown')}, declared for {', '.join(values)}"
+        for grain, values in needed.items()
+    )

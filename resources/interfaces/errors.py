@@ -34,6 +34,10 @@ class SignatureViolation(InterfaceError):
     """The provider's function cannot be called as the interface says."""
 
 
+class VersionViolation(InterfaceError):
+    """The provider was written for another version of the interface, older than the one before or newer."""
+
+
 class InterfaceContradiction(InterfaceError):
     """Interface and provider, or two declarations of the interface, contradict each other."""
 

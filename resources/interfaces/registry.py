@@ -1,93 +1,146 @@
 """Choice of the provider of a virtual module on a host: exactly one, or an error with the reasons.
 
-The operator's choice comes first, then the requirements of each provider, then the priority. Providers are the modules
-of `resources/providers/` and those of installed distributions (entry-point group `holdfast.providers`).
+The operator's choice comes first, then the requirements of each provider, then the priority. Providers are those of
+`builtin.py`, those of installed distributions (entry-point group `holdfast.providers`: classes or modules), and those
+in the operator's directory of kinds. A module is imported when its interface is first bound.
 """
 
 from __future__ import annotations
 
 import importlib
-import pkgutil
-import shutil
-from collections.abc import Iterator
 from importlib import metadata
-from pathlib import Path
+from types import ModuleType
+from typing import NamedTuple
 
-from holdfast.resources.context import PATH
+from holdfast.resources.builtin import INTERFACES, PROVIDERS
 from holdfast.resources.errors import Permanent
-from holdfast.resources.interfaces.base import Confine, Provider, ProviderHost, matches
+from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import Bound
+from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.interfaces.provider import Offer, Provider, register_module
 from holdfast.resources.spelling import nearest
 
-PACKAGE = "holdfast.resources.providers"
+PACKAGE = "holdfast.resources"
 GROUP = "holdfast.providers"
 
 
-def bind(name: str, host: ProviderHost, override: str | None = None, *, strict: bool = True) -> Bound:
-    """Return the virtual module `name` on this host; `override` is the tool that the operator chose.
+class Choice(NamedTuple):
+    """The provider of an interface on one host, and why the others are not."""
 
-    Raises `Permanent` if there is no such module or tool, if no provider fits (with the reason of each refusal), or if
-    several fit equally well; and the errors of `Bound` if the chosen provider violates its interface.
-    """
-    known = {provider.tool: provider for provider in providers() if provider.implements.module == name}
-    if not known:
-        modules = {provider.implements.module for provider in Provider.registered}
-        near = nearest(name, modules)
+    offer: Offer | None
+    refused: dict[str, list[str]]
+    """Tool -> the reasons why it does not fit."""
+    why: str
+    """Reason of the choice, or why there is none."""
+
+
+def find(name: str) -> type[Interface] | None:
+    """Return the interface of a virtual module; None if there is none."""
+    if name in INTERFACES:
+        module = importlib.import_module(f"{PACKAGE}.interfaces.{INTERFACES[name]}")
+        return next(
+            member
+            for member in vars(module).values()
+            if isinstance(member, type) and issubclass(member, Interface) and vars(member).get("module") == name
+        )
+    _load_foreign()
+    return next((offer.interface for offer in Provider.registered if offer.interface.module == name), None)
+
+
+def names() -> list[str]:
+    """Return the names of all virtual modules, sorted."""
+    _load_foreign()
+    return sorted({*INTERFACES, *(offer.interface.module for offer in Provider.registered)})
+
+
+def offers(interface: type[Interface]) -> dict[str, Offer]:
+    """Return the providers of an interface by tool, after loading them."""
+    for module in PROVIDERS.get(interface.module, ()):
+        importlib.import_module(f"{PACKAGE}.providers.{module}")
+    _load_foreign()
+    return {offer.tool: offer for offer in Provider.registered if offer.interface.module == interface.module}
+
+
+def demand(name: str) -> type[Interface]:
+    """Return the interface of a virtual module. Raises `Permanent` if there is none."""
+    interface = find(name)
+    if interface is None:
+        near = nearest(name, names())
         raise Permanent(
             f"cannot bind {name}: no provider serves such an interface" + (f", did you mean {near}?" if near else "")
         )
-    chosen = _named(name, override, known) if override else _fitting(name, host, known)
-    return Bound(chosen.implements, chosen(host), strict=strict)
+    return interface
 
 
-def providers() -> list[type[Provider]]:
-    """Return all providers, after loading them if necessary."""
-    if not _loaded:
-        for module in pkgutil.iter_modules(importlib.import_module(PACKAGE).__path__):
-            if not module.name.startswith("_"):
-                importlib.import_module(f"{PACKAGE}.{module.name}")
-        for point in metadata.entry_points(group=GROUP):
-            point.load()
-        _loaded.add(PACKAGE)
-    return list(Provider.registered)
+def choose(
+    interface: type[Interface], host: ProviderHost, override: str | None = None, *, strict: bool = True
+) -> Choice:
+    """Choose the provider of an interface for a host; `override` is the tool that the operator chose.
 
-
-def refusals(confine: Confine, host: ProviderHost) -> Iterator[str]:
-    """Yield the reasons why a provider does not fit a host."""
-    for grain, values in confine.grains.items():
-        if not matches({grain: values}, host.facts):
-            yield f"{grain} is {host.facts.get(grain, 'unknown')}, not {' or '.join(values)}"
-    for command in confine.commands:
-        if shutil.which(command, path=PATH) is None:
-            yield f"there is no command {command}"
-    for path in confine.paths:
-        if not Path(path).exists():
-            yield confine.missing or f"there is no {path}"
-
-
-def _named(name: str, tool: str, known: dict[str, type[Provider]]) -> type[Provider]:
-    if tool not in known:
+    `strict`: a module that does not say which interface it serves does not fit. Raises `Permanent` if there is no such
+    tool.
+    """
+    known, name = offers(interface), interface.module
+    if override and override not in known:
         raise Permanent(
-            f"cannot bind {name} to {tool}: there is no such provider; available: {', '.join(sorted(known))}"
+            f"cannot bind {name} to {override}: there is no such provider; available: {', '.join(sorted(known))}"
         )
+    refused = {tool: why for tool, offer in known.items() if (why := offer.refusals(host, strict=strict))}
+    if override:
+        return Choice(known[override], refused, f"`providers: {{{name}: {override}}}` chooses it")
+    fit = sorted((offer for tool, offer in known.items() if tool not in refused), key=lambda offer: -offer.priority)
+    best = [offer for offer in fit if offer.priority == fit[0].priority]
+    if len(best) == 1:
+        return Choice(best[0], refused, "it is the only one that fits" if len(fit) == 1 else "of those that fit it "
+                      f"has the highest priority, {best[0].priority}")  # fmt: skip
+    if best:
+        tools = sorted(offer.tool for offer in best)
+        return Choice(None, refused, f"cannot bind {name}: {' and '.join(tools)} fit equally well; choose one in "
+                      f"agent.yaml, `providers: {{{name}: {tools[0]}}}`")  # fmt: skip
+    reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
+    return Choice(None, refused, f"cannot manage {name}: no provider works on this host ({reasons})")
+
+
+def bind(
+    interface: type[Interface],
+    host: ProviderHost,
+    override: str | None = None,
+    *,
+    tool: str | None = None,
+    strict: bool = True,
+) -> Bound:
+    """Return the virtual module on this host. `override` is the tool that the operator chose.
+
+    `tool` is the one that the caller names, for interfaces that are `chosen_by_name`. Raises `Permanent` if there is no
+    such tool, if none fits (with the reason of each refusal), or if several fit equally well; and the errors of `Bound`
+    if the chosen one violates its interface.
+    """
+    if interface.chosen_by_name:
+        return Bound(_named(interface, host, tool, strict), host, strict=strict)
+    choice = choose(interface, host, override, strict=strict)
+    if choice.offer is None:
+        raise Permanent(choice.why)
+    return Bound(choice.offer, host, strict=strict)
+
+
+def _named(interface: type[Interface], host: ProviderHost, tool: str | None, strict: bool) -> Offer:
+    known = offers(interface)
+    if tool not in known:
+        raise Permanent(f"cannot bind {interface.module} to {tool}: there is no such provider; available: "
+                        f"{', '.join(sorted(known))}")  # fmt: skip
+    if why := known[tool].refusals(host, strict=strict):
+        raise Permanent(f"cannot use {tool} here: {', '.join(why)}")
     return known[tool]
 
 
-def _fitting(name: str, host: ProviderHost, known: dict[str, type[Provider]]) -> type[Provider]:
-    refused = {tool: list(refusals(provider.confine, host)) for tool, provider in known.items()}
-    fit = sorted(
-        (provider for tool, provider in known.items() if not refused[tool]), key=lambda provider: -provider.priority
-    )
-    if not fit:
-        reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
-        raise Permanent(f"cannot manage {name}: no provider works on this host ({reasons})")
-    best = [provider.tool for provider in fit if provider.priority == fit[0].priority]
-    if len(best) > 1:
-        raise Permanent(
-            f"cannot bind {name}: {' and '.join(sorted(best))} fit equally well; choose one in agent.yaml, "
-            f"`providers: {{{name}: {best[0]}}}`"
-        )
-    return fit[0]
+def _load_foreign() -> None:
+    """Load the providers of other distributions, once."""
+    if not _loaded:
+        _loaded.add(GROUP)
+        for point in metadata.entry_points(group=GROUP):
+            loaded = point.load()
+            if isinstance(loaded, ModuleType):
+                register_module(loaded, find)
 
 
 _loaded: set[str] = set()

@@ -5,7 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, StrictFloat, StrictInt, StrictStr, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    ValidationInfo,
+    model_validator,
+)
+
+LENIENT = "lenient"
+"""Key of the context of a validation: a function that is told the name of a missing field, which is then filled."""
+SMALLEST: Mapping[object, object] = {str: "", bool: False, int: 0, float: 0.0}
+"""Type of a field -> the value that fills it."""
 
 
 class Result(BaseModel):
@@ -21,11 +36,16 @@ class Result(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _sort(cls, value: Any) -> Any:
+    def _sort(cls, value: Any, info: ValidationInfo) -> Any:
         if not isinstance(value, Mapping):
             return value
         known = {name: item for name, item in value.items() if name in cls.model_fields}
         rest = {name: item for name, item in value.items() if name not in cls.model_fields}
+        if info.context and LENIENT in info.context:
+            for name, field in cls.model_fields.items():
+                if field.is_required() and name not in known and field.annotation in SMALLEST:
+                    info.context[LENIENT](name)
+                    known[name] = SMALLEST[field.annotation]
         return {**known, "extra": {**known.get("extra", {}), **rest}} if rest else known
 
 

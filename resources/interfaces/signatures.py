@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter
 from typing import Any, get_type_hints
 
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
-def difference(promised: Callable[..., Any], provided: Callable[..., Any]) -> str | None:
-    """Return why the provider's function does not match that of the interface, or None. `self` is left out."""
-    want, have = parameters(promised), parameters(provided)
+def difference(promised: Callable[..., Any], provided: Callable[..., Any], without: Collection[str] = ()) -> str | None:
+    """Return why the provider's function does not match that of the interface, or None. `self` is left out.
+
+    The provider need not have the parameters named in `without`.
+    """
+    have = parameters(provided)
+    want = {name: parameter for name, parameter in parameters(promised).items() if name in have or name not in without}
     wanted, had = (
         [name for name, parameter in side.items() if parameter.kind in POSITIONAL] for side in (want, have)
     )  # fmt: skip
@@ -26,7 +30,7 @@ def difference(promised: Callable[..., Any], provided: Callable[..., Any]) -> st
     for name in have.keys() - want.keys():
         if have[name].kind is not Parameter.KEYWORD_ONLY or have[name].default is Parameter.empty:
             return f"its own parameter {name!r} must be keyword-only with a default"
-    return _annotations(promised, provided, set(want) | {"return"})
+    return _annotations(promised, provided, set(want))
 
 
 def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
@@ -56,4 +60,11 @@ def _annotations(promised: Callable[..., Any], provided: Callable[..., Any], nam
     for name in sorted(names & want.keys() & have.keys()):
         if want[name] != have[name]:
             return f"{name!r} is annotated {have[name]}, not {want[name]}"
+    if "return" in want and "return" in have and not _is_at_least(have["return"], want["return"]):
+        return f"'return' is annotated {have['return']}, not {want['return']}"
     return None
+
+
+def _is_at_least(have: Any, want: Any) -> bool:
+    """Return whether a result of one type is also one of the other: it is the same, or a subclass with more fields."""
+    return bool(have == want or (inspect.isclass(have) and inspect.isclass(want) and issubclass(have, want)))

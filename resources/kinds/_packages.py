@@ -126,7 +126,7 @@ class Packages(Resource):
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Probe and, with `apply`, repair; the changes are those of the whole transaction, dependencies included."""
-        pkg: PkgInterface = ctx.interface("pkg")
+        pkg = ctx.interface(PkgInterface)
         wrong = await self.wrong(pkg, apply)
         if not wrong:
             ctx.report.comment = await self.reason(pkg)
@@ -176,7 +176,7 @@ class Packages(Resource):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the database of the package manager for these packages."""
-        pkg: PkgInterface = ctx.interface("pkg")
+        pkg = ctx.interface(PkgInterface)
         return pkg.watch(list(self.wanted))
 
     def uids(self) -> tuple[Uid, ...]:

@@ -35,12 +35,12 @@ class GroupKind(Resource):
 
     async def group(self, ctx: Context) -> Group | None:
         """Return the present group; None if there is none."""
-        group: GroupInterface = ctx.interface("group")
+        group = ctx.interface(GroupInterface)
         return (await group.info([self.name]))[self.name]
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the account files."""
-        group: GroupInterface = ctx.interface("group")
+        group = ctx.interface(GroupInterface)
         return group.watch()
 
     def uids(self) -> tuple[Uid, ...]:
@@ -109,7 +109,7 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the group, or change what differs."""
-        group: GroupInterface = ctx.interface("group")
+        group = ctx.interface(GroupInterface)
         if delta.create:
             await group.add(self.name, self.gid, self.system, unique=not self.non_unique)
         elif "gid" in delta.fields and self.gid is not None:
@@ -156,7 +156,7 @@ class Absent(GroupKind, kind="group.absent"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the group."""
-        group: GroupInterface = ctx.interface("group")
+        group = ctx.interface(GroupInterface)
         await group.remove(self.name)
 
     def changes(self, delta: Delta) -> dict[str, Any]:

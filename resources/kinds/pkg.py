@@ -76,7 +76,7 @@ class Installing(Edgeable, Groupable, Packages):
     @classmethod
     async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
         """Install the missing packages of all members in one transaction."""
-        first, pkg = members[0].resource, members[0].ctx.interface("pkg")
+        first, pkg = members[0].resource, members[0].ctx.interface(PkgInterface)
         asked = [spec for member in members for spec in await member.resource.specs(member.ctx, pkg, member.work)]
         specs = list(
             {
@@ -194,7 +194,7 @@ class Latest(Installing, kind="pkg.latest"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the database of the package manager, and the lists of packages."""
-        pkg: PkgInterface = ctx.interface("pkg")
+        pkg = ctx.interface(PkgInterface)
         return pkg.watch(list(self.wanted), catalogue=True)
 
 
@@ -224,7 +224,7 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     @classmethod
     async def apply_together(cls, members: Sequence[Member]) -> list[ChangeSet]:
         """Remove the packages of all members in one transaction."""
-        pkg: PkgInterface = members[0].ctx.interface("pkg")
+        pkg = members[0].ctx.interface(PkgInterface)
         names = list(dict.fromkeys(name for member in members for name in member.work))
         return divide(await pkg.remove(names, cls.purge, test=False), [member.work for member in members])
 
@@ -283,7 +283,7 @@ class Held(Packages, kind="pkg.held"):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the database for these packages; with `replace`, for all."""
-        pkg: PkgInterface = ctx.interface("pkg")
+        pkg = ctx.interface(PkgInterface)
         return pkg.watch() if self.replace else super().watch(ctx)
 
     async def repair(self, ctx: Context, pkg: PkgInterface, wrong: dict[str, dict[str, str]], test: bool) -> ChangeSet:

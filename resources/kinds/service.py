@@ -56,7 +56,7 @@ class Service(Reversible, Resource):
 
     async def status(self, ctx: Context) -> ServiceStatus:
         """Return the status from the service manager."""
-        service: ServiceInterface = ctx.interface("service")
+        service = ctx.interface(ServiceInterface)
         return (await service.status([self.name]))[self.name]
 
     async def probe(self, ctx: Context) -> State:
@@ -72,7 +72,7 @@ class Service(Reversible, Resource):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Change what differs, in the order of `desired`."""
-        service, after = ctx.interface("service"), delta.after or {}
+        service, after = ctx.interface(ServiceInterface), delta.after or {}
         for name in delta.fields:
             await getattr(service, VERBS[name][after[name]])(self.name, options=self.options)
 
@@ -96,7 +96,7 @@ class Service(Reversible, Resource):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the signals of the service manager."""
-        service: ServiceInterface = ctx.interface("service")
+        service = ctx.interface(ServiceInterface)
         return service.watch([self.name])
 
     async def inverse(self, ctx: Context) -> Declaration:
@@ -186,7 +186,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
         verb: EffectVerb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
             ctx.report.begin(lambda: self.account(ctx, Delta({"active": runs}, {"active": True}, ("active",))))
-            await getattr(ctx.interface("service"), verb)(self.name, options=self.options)
+            await getattr(ctx.interface(ServiceInterface), verb)(self.name, options=self.options)
             await self._settle(ctx)
         ctx.report.changes = {self.name: True}
         ctx.report.did(Effect((verb,), self.name), applied=apply)
@@ -235,7 +235,7 @@ class Dead(Service, Refreshable, kind="service.dead"):
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Stop the service if it runs."""
-        service: ServiceInterface = ctx.interface("service")
+        service = ctx.interface(ServiceInterface)
         ctx.report.touched = apply
         if not await service.stop(self.name, test=not apply):
             return True
@@ -280,7 +280,7 @@ class Masked(Service, kind="service.masked"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Mask the service."""
-        service: ServiceInterface = ctx.interface("service")
+        service = ctx.interface(ServiceInterface)
         await service.mask(self.name, self.runtime)
 
 
@@ -296,5 +296,5 @@ class Unmasked(Service, kind="service.unmasked"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Unmask the service."""
-        service: ServiceInterface = ctx.interface("service")
+        service = ctx.interface(ServiceInterface)
         await service.unmask(self.name, self.runtime)

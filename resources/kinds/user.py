@@ -23,6 +23,7 @@ from holdfast.resources.dependencies import Dependency, lies_in
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
+from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.secrets import MASK
@@ -63,7 +64,7 @@ class UserKind(Reversible, Resource):
 
     async def user(self, ctx: Context) -> User | None:
         """Return the present account; None if there is none."""
-        user: UserInterface = ctx.interface("user")
+        user = ctx.interface(UserInterface)
         return (await user.info([self.name]))[self.name]
 
     async def inverse(self, ctx: Context) -> Declaration:
@@ -83,7 +84,7 @@ class UserKind(Reversible, Resource):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the account files."""
-        user: UserInterface = ctx.interface("user")
+        user = ctx.interface(UserInterface)
         return user.watch()
 
     def uids(self) -> tuple[Uid, ...]:
@@ -248,7 +249,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         """Return the optional groups that do not exist."""
         if not self.optional_groups:
             return set()
-        found = await ctx.interface("group").info(self.optional_groups)
+        found = await ctx.interface(GroupInterface).info(self.optional_groups)
         return {name for name, group in found.items() if group is None}
 
     @announced
@@ -273,7 +274,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the account, or change what differs."""
-        user: UserInterface = ctx.interface("user")
+        user = ctx.interface(UserInterface)
         after = delta.after or {}
         fields = {name: after[name] for name in delta.fields if name in (*PLAIN, "gid", "groups") and name in after}
         if "groups" in fields:
@@ -338,7 +339,7 @@ class Absent(UserKind, kind="user.absent"):
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the account."""
-        user: UserInterface = ctx.interface("user")
+        user = ctx.interface(UserInterface)
         await user.remove(self.name, self.purge, self.force)
 
     def changes(self, delta: Delta) -> dict[str, Any]:

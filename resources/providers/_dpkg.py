@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.interfaces.base import ProviderHost
+from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.results import Pkg
 
 ADMIN = Path("/var/lib/dpkg")

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from holdfast.resources.interfaces.base import ProviderHost
+from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import Claims
 from holdfast.resources.providers._dpkg import LISTS, Dpkg, DpkgStatus, differences

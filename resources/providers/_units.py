@@ -8,7 +8,7 @@ from contextlib import aclosing
 from typing import Any
 
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Match, ProviderHost, Signal
+from holdfast.resources.interfaces.host import BusError, Match, ProviderHost, Signal
 from holdfast.resources.interfaces.results import ServiceStatus
 
 SYSTEMD = "org.freedesktop.systemd1"

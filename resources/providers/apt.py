@@ -14,8 +14,10 @@ from typing import Any, Literal
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.provider import Confine, Provider
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 from holdfast.resources.providers._claims import UCF
 from holdfast.resources.providers._complaints import complaint, named, was_killed

@@ -12,8 +12,10 @@ from typing import Any
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import Confine, Options, Provider, ProviderHost
+from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.group import GroupInterface
+from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.interfaces.provider import Confine, Provider
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.providers._etc import AGEING, ETC, FILES, GECOS, Accounts, read

@@ -9,7 +9,9 @@ from contextlib import aclosing, suppress
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
-from holdfast.resources.interfaces.base import BusError, Confine, Options, Provider, ProviderHost, Signal
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.host import BusError, ProviderHost, Signal
+from holdfast.resources.interfaces.provider import Confine, Provider
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals

@@ -11,7 +11,8 @@ import pytest
 
 from holdfast.resources.context import Completed
 from holdfast.resources.contract import idle
-from holdfast.resources.interfaces.base import Bus, Provider
+from holdfast.resources.interfaces.host import Bus
+from holdfast.resources.interfaces.provider import Offer, Provider
 
 DEBIAN = {"os": "Debian", "os_family": "Debian", "kernel": "Linux", "init": "systemd"}
 
@@ -33,6 +34,10 @@ class Log:
     def warning(self, event: str, **fields: object) -> None:
         """Keep the message."""
         self.lines.append(("warning", event, fields))
+
+    def error(self, event: str, **fields: object) -> None:
+        """Keep the message."""
+        self.lines.append(("error", event, fields))
 
 
 @dataclass
@@ -84,11 +89,12 @@ def host() -> FakeHost:
 
 
 @pytest.fixture
-def providers(monkeypatch: pytest.MonkeyPatch) -> list[type[Provider]]:
+def providers(monkeypatch: pytest.MonkeyPatch) -> list[Offer]:
     """Start without providers, and forget at the end those that the test has declared."""
     from holdfast.resources.interfaces import registry
 
-    registry.providers()
-    empty: list[type[Provider]] = []
+    for name in registry.names():
+        registry.offers(registry.demand(name))
+    empty: list[Offer] = []
     monkeypatch.setattr(Provider, "registered", empty)
     return empty

@@ -1,23 +1,28 @@
-"""Calls of virtual modules, for every combination of interface, provider and host."""
+"""Calls of virtual modules: every row of the table of interface, provider and host, and what is checked."""
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 from pydantic import StrictBool
 
 from holdfast.resources.errors import DeclarationError
-from holdfast.resources.interfaces.base import Interface, Provider, not_applicable, physical, supported
+from holdfast.resources.interfaces import rows
+from holdfast.resources.interfaces.base import Interface, not_applicable, replaces, since, supported
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import (
     FunctionNotFound,
     FunctionNotImplemented,
     FunctionNotSupported,
     InterfaceContradiction,
+    InterfaceError,
     ResultViolation,
     SignatureViolation,
+    VersionViolation,
 )
+from holdfast.resources.interfaces.provider import Provider, physical
 from holdfast.resources.interfaces.results import ChangeSet, Result
 
 pytestmark = pytest.mark.usefixtures("providers")
@@ -30,36 +35,47 @@ class Thing(Result):
     ready: StrictBool
 
 
-class Things(Interface, name="things"):
-    """An interface with one function of every sort."""
+class Bigger(Thing):
+    """A result with one more field."""
+
+    size: int = 1
+
+
+class Things(Interface, name="things", version=3):
+    """An interface with functions that are declared in every way."""
 
     async def look(self, name: str, deep: bool = False) -> Thing:
         """Return one thing."""
         return Thing(name="", ready=False)
 
+    @replaces("list_things")
     async def all(self) -> dict[str, Thing]:
         """Return all things."""
         return {}
 
+    async def plain(self) -> ChangeSet:
+        """A function without declarations."""
+        return ChangeSet()
+
     @supported(os_family=("Debian", "RedHat"))
-    async def hold(self) -> ChangeSet:
+    async def some(self) -> ChangeSet:
         """A function that only some systems support."""
         return ChangeSet()
 
-    @not_applicable(os_family="Windows")
-    async def chown(self) -> ChangeSet:
+    @not_applicable(kernel="Windows")
+    async def spared(self) -> ChangeSet:
         """A function that does nothing on some systems."""
         return ChangeSet(comment="nothing to do")
 
-    @supported(kernel="Linux")
-    @not_applicable(os="Debian")
-    async def odd(self) -> ChangeSet:
+    @supported(os_family=("Debian", "RedHat"))
+    @not_applicable(kernel="Windows")
+    async def both(self) -> ChangeSet:
         """A function that is declared both ways."""
-        return ChangeSet()
+        return ChangeSet(comment="nothing to do")
 
 
-def make(**functions: Any) -> type[Provider]:
-    """Return a provider of things with these functions, and correct functions `look` and `all`."""
+def make(**members: Any) -> type[Provider]:
+    """Return a provider of things with these members, and correct functions `look` and `all`."""
 
     async def look(self, name: str, deep: bool = False) -> Thing:
         return Thing(name=name, ready=deep)
@@ -67,9 +83,14 @@ def make(**functions: Any) -> type[Provider]:
     async def everything(self) -> dict[str, Thing]:
         return {}
 
-    return type(
-        "Tool", (Provider,), {"implements": Things, "tool": "tool", "look": look, "all": everything, **functions}
-    )
+    known = {"implements": Things, "tool": "tool", "look": look, "all": everything}
+    return type("Tool", (Provider,), known | members)
+
+
+def bind(host: Any, *, strict: bool = True, **members: Any) -> Bound:
+    """Return things bound to a provider with these members."""
+    make(**members)
+    return Bound(Provider.registered[-1], host, strict=strict)
 
 
 async def act(self: Any) -> ChangeSet:
@@ -77,96 +98,155 @@ async def act(self: Any) -> ChangeSet:
     return ChangeSet(changes={"it": {"old": None, "new": 1}})
 
 
-async def test_a_provided_function_runs_and_exists(host):
-    """Rows 1 and 12: interface and provider have the function, and its result is returned."""
-    bound = Bound(Things, make(chown=act)(host))
-
-    assert (await bound.look("a", deep=True)).ready is True
-    assert (await bound.chown()).changes
-    assert bound.has("look")
-    assert "look" in dir(bound)
+async def wrong(self: Any, more: int) -> ChangeSet:
+    """A function with another signature than that of the interface."""
+    return ChangeSet()
 
 
-@pytest.mark.parametrize(
-    ("function", "family", "error", "row"),
-    [
-        ("look", "Debian", FunctionNotImplemented, "not implemented"),
-        ("hold", "Debian", FunctionNotImplemented, "not implemented"),
-        ("hold", "Arch", FunctionNotSupported, "not supported"),
-        ("chown", "Debian", FunctionNotImplemented, "not implemented"),
-    ],
-    ids=["undecorated", "supported here", "supported elsewhere", "applicable here"],
+HERE, ELSEWHERE, WINDOWS, BOTH = (
+    {"os_family": "Debian", "kernel": "Linux"},
+    {"os_family": "Arch", "kernel": "Linux"},
+    {"os_family": "Arch", "kernel": "Windows"},
+    {"os_family": "Debian", "kernel": "Windows"},
 )
-async def test_a_missing_function_reports_whether_it_is_a_gap(host, function, family, error, row):
-    """Rows 2, 5, 6, 10: the interface has the function, and the provider does not."""
-    host.facts = {"os_family": family}
-    bound = Bound(Things, make(look=None)(host))
-
-    with pytest.raises(error, match=rf"cannot use things\.{function} of tool"):
-        getattr(bound, function)()
-    assert not bound.has(function)
-    assert function not in dir(bound)
-    assert {entry.function: entry.row for entry in bound.describe()}[function] == row
-
-
-async def test_a_function_that_does_not_apply_returns_the_declared_result(host):
-    """Row 9: the function can be called, does nothing, and does not count as existing."""
-    host.facts = {"os_family": ["windows"]}
-    bound = Bound(Things, make()(host))
-
-    assert (await bound.chown()).comment == "nothing to do"
-    assert not bound.has("chown")
-
-
-async def test_a_provided_function_that_does_not_apply_is_a_contradiction(host):
-    """Row 11: the provider is refused. If lenient, the declared result is returned, and the provider is not called."""
-    host.facts = {"os_family": "Windows"}
-    with pytest.raises(InterfaceContradiction, match="does not apply"):
-        Bound(Things, make(chown=act)(host))
-
-    bound = Bound(Things, make(chown=act)(host), strict=False)
-
-    assert not (await bound.chown()).changes
-    assert not bound.has("chown")
+RUNS, SMALLEST = "it", "nothing to do"
+ROWS = [
+    # row, function, grains, member of the provider, what a call does, level of the message when it is bound
+    (1, "plain", HERE, act, RUNS, ""),
+    (2, "plain", HERE, None, FunctionNotImplemented, "info"),
+    (3, "outside", HERE, act, RUNS, ""),
+    (4, "nowhere", HERE, None, FunctionNotFound, ""),
+    (5, "some", HERE, None, FunctionNotImplemented, "info"),
+    (6, "some", ELSEWHERE, None, FunctionNotSupported, ""),
+    (7, "some", HERE, act, RUNS, ""),
+    (8, "some", ELSEWHERE, act, RUNS, "warning"),
+    (9, "spared", WINDOWS, None, SMALLEST, ""),
+    (10, "spared", HERE, None, FunctionNotImplemented, "info"),
+    (11, "spared", WINDOWS, act, InterfaceContradiction, ""),
+    (12, "spared", HERE, act, RUNS, ""),
+    (13, "both", BOTH, None, SMALLEST, "error"),
+    (14, "both", WINDOWS, None, SMALLEST, ""),
+    (15, "both", HERE, None, FunctionNotImplemented, "info"),
+    (16, "both", ELSEWHERE, None, FunctionNotSupported, ""),
+    (17, "plain", HERE, wrong, SignatureViolation, ""),
+    (18, "plain", HERE, 42, FunctionNotImplemented, "info"),
+    (19, "outside", HERE, physical(lambda self: None), FunctionNotFound, ""),
+]
 
 
-async def test_not_applicable_overrides_supported(host):
-    """Row 13: a function that is declared both ways for this host does nothing, with a warning."""
-    bound = Bound(Things, make()(host))
+@pytest.mark.parametrize("row", ROWS, ids=[f"row {row[0]}" for row in ROWS])
+async def test_every_row_of_the_table(host, row):
+    """A call runs, does nothing or raises; `has`, `dir` and `describe` agree; and the binding logs what is odd."""
+    number, function, facts, member, effect, level = row
+    host.facts = facts
+    members = {} if member is None else {function: member}
 
-    assert await bound.odd() == ChangeSet()
-    assert any("both" in str(fields.get("why")) for _, _, fields in host.log.lines)
+    async def call() -> tuple[Bound, ChangeSet]:
+        bound = bind(host, **members)
+        bound_level = [at for at, _, fields in host.log.lines if fields.get("call") == f"things.{function}"]
+        assert bound_level == ([level] if level else [])
+        entry = {entry.function: entry for entry in bound.describe()}.get(function)
+        assert (entry.row.number if entry else 4) == number
+        assert bound.has(function) is (function in dir(bound)) is (effect == RUNS)
+        return bound, await getattr(bound, function)()
+
+    if isinstance(effect, type):
+        with pytest.raises(effect, match=rf"cannot (use|call) things\.{function}"):
+            await call()
+        assert issubclass(effect, InterfaceError) is (effect is not FunctionNotFound)
+        return
+    _, result = await call()
+    assert (RUNS in result.changes, result.comment) == (effect == RUNS, SMALLEST if effect == SMALLEST else "")
+    if effect == SMALLEST:
+        assert host.log.lines[-1][0] == "debug"
 
 
-async def test_a_stale_declaration_is_reported(host):
-    """Row 8: a function that the interface declares as impossible runs, with a warning."""
-    host.facts = {"os_family": "Arch"}
-    bound = Bound(Things, make(hold=act)(host))
+async def test_a_lenient_binding_goes_on_without_what_violates_the_interface(host):
+    """Rows 11 and 17: the smallest result and a warning; an error of a missing function, with both signatures."""
+    host.facts = WINDOWS
+    bound = bind(host, strict=False, spared=act, plain=wrong)
 
-    assert (await bound.hold()).changes
-    assert any("leaves out" in str(fields.get("why")) for _, _, fields in host.log.lines)
-
-
-async def test_a_function_outside_the_interface_is_deprecated(host):
-    """Row 3: the function runs unchanged, with one warning."""
-    bound = Bound(Things, make(extra=act)(host))
-    await bound.extra()
-    await bound.extra()
-
-    assert bound.has("extra")
-    assert [level for level, event, _ in host.log.lines if "deprecated" in event] == ["warning"]
+    assert (await bound.spared()).comment == "nothing to do"
+    assert not bound.has("spared")
+    with pytest.raises(FunctionNotImplemented, match=r"its own parameter 'more' .* the provider plain\(more: 'int'\)"):
+        bound.plain()
+    assert [level for level, _, _ in host.log.lines if level != "info"] == ["error", "warning", "debug"]
 
 
-async def test_unknown_and_physical_functions_are_not_found(host):
-    """Rows 4 and 19: the error has the nearest name, `hasattr` works, and the provider still has the function."""
-    bound = Bound(Things, make(own=physical(act))(host))
+def test_every_combination_has_exactly_one_row():
+    """Each of the 45 combinations of a promised function has a row, and all rows but 3, 4 and 19 are reached."""
+    combinations = [
+        (have, supports, spares)
+        for have in ("function", "nothing", "no function", "other signature", "physical function")
+        for supports in rows.ANY
+        for spares in rows.ANY
+    ]
+
+    reached = {rows.promised(*each).number for each in combinations}
+
+    assert reached == set(range(1, 20)) - {3, 4, 19}
+    assert {row.number for row in rows.OUTSIDE.values()} == {3, 4, 19}
+
+
+async def test_the_error_of_a_missing_function_says_which_grains_decided(host):
+    """The reason names the grain, its value here, and the values that would do; the fields are for programs."""
+    host.facts = ELSEWHERE
+
+    with pytest.raises(FunctionNotSupported) as refusal:
+        bind(host).some()
+
+    assert str(refusal.value) == (
+        "cannot use things.some of tool: platforms like this one do not have it "
+        "(os_family is Arch, declared for Debian, RedHat)"
+    )
+    assert (refusal.value.module, refusal.value.function, refusal.value.provider) == ("things", "some", "tool")
+
+
+async def test_an_unknown_function_has_the_nearest_name_as_a_hint(host):
+    """`hasattr` and `getattr` with a default work on a bound interface."""
+
+    async def own(self):
+        return "done"
+
+    bound = bind(host, own=physical(own))
 
     with pytest.raises(
-        FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look\?"
+        FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look"
     ):
         _ = bound.lok
     assert not hasattr(bound, "own")
-    assert (await bound.provider.own()).changes
+    assert await bound.provider.own() == "done"
+
+
+async def test_a_function_outside_the_interface_warns_once_for_each_place_that_calls_it(host):
+    """The warning names function, provider, interface, caller and the version that ends it; calls are counted."""
+    bound = bind(host, outside=act)
+    for _ in range(3):
+        await bound.outside()
+    await bound.outside()
+
+    warnings = [fields for level, event, fields in host.log.lines if event == "deprecated call"]
+    assert len(warnings) == 2
+    assert warnings[0]["caller"].startswith(f"{__file__}:")
+    assert {**warnings[0], "caller": ""} == {
+        "call": "things.outside",
+        "provider": "tool",
+        "interface": "things version 3",
+        "ends_with_version": 4,
+        "instead": "it belongs to tool alone",
+        "caller": "",
+    }
+    assert bound.deprecated_calls == {"outside": 4}
+
+
+async def test_a_former_name_calls_the_function_that_replaces_it(host):
+    """It is deprecated, and not listed."""
+    bound = bind(host)
+
+    assert await bound.list_things() == {}
+    assert host.log.lines[-1][2]["instead"] == "call all"
+    assert bound.deprecated_calls == {"list_things": 1}
+    assert "list_things" not in dir(bound)
 
 
 WRONG = {
@@ -185,15 +265,13 @@ WRONG = {
 
 @pytest.mark.parametrize("source", WRONG.values(), ids=WRONG)
 async def test_a_wrong_signature_is_refused(host, source):
-    """Row 17: every call that the interface allows must mean the same. If lenient, the function does not exist."""
+    """Every call that the interface allows must mean the same. If lenient, the function does not exist."""
     scope = {"Thing": Thing}
     exec(source, scope)
     with pytest.raises(SignatureViolation, match=r"the interface says look\(name: 'str', deep: 'bool' = False\)"):
-        Bound(Things, make(look=scope["look"])(host))
+        bind(host, look=scope["look"])
 
-    bound = Bound(Things, make(look=scope["look"])(host), strict=False)
-
-    assert not bound.has("look")
+    assert not bind(host, look=scope["look"], strict=False).has("look")
 
 
 async def test_additional_keyword_only_parameters_are_allowed(host):
@@ -202,15 +280,16 @@ async def test_additional_keyword_only_parameters_are_allowed(host):
     async def look(self, name, deep=False, *, colour: str = "red") -> Thing:
         return Thing(name=colour, ready=deep)
 
-    bound = Bound(Things, make(look=look)(host))
-
-    assert (await bound.look("a", colour="blue")).name == "blue"
+    assert (await bind(host, look=look).look("a", colour="blue")).name == "blue"
 
 
-async def test_an_attribute_that_is_not_a_function_does_not_count(host):
-    """Row 18: a constant with the right name is not a function."""
-    with pytest.raises(FunctionNotImplemented):
-        Bound(Things, make(look=42)(host)).look("a")
+async def test_a_result_with_more_fields_is_allowed(host):
+    """A provider may return a subclass of the promised type."""
+
+    async def look(self, name: str, deep: bool = False) -> Bigger:
+        return Bigger(name=name, ready=deep)
+
+    assert (await bind(host, look=look).look("a")).size == 1
 
 
 async def test_a_result_may_be_a_mapping(host):
@@ -219,9 +298,7 @@ async def test_a_result_may_be_a_mapping(host):
     async def everything(self):
         return {"a": {"name": "a", "ready": True, "colour": "red"}}
 
-    bound = Bound(Things, make(all=everything)(host))
-
-    assert await bound.all() == {"a": Thing(name="a", ready=True, extra={"colour": "red"})}
+    assert await bind(host, all=everything).all() == {"a": Thing(name="a", ready=True, extra={"colour": "red"})}
 
 
 @pytest.mark.parametrize("wrong", [{"a": {"name": "a"}}, {"a": {"name": "a", "ready": "yes"}}, None, ["a"]], ids=repr)
@@ -231,25 +308,126 @@ async def test_a_wrong_result_is_a_violation(host, wrong):
     async def everything(self):
         return wrong
 
-    with pytest.raises(
-        ResultViolation, match=r"cannot use things\.all of tool: its result is not what the interface promises"
-    ):
-        await Bound(Things, make(all=everything)(host)).all()
+    with pytest.raises(ResultViolation, match=r"cannot use things\.all of tool: its result is not what"):
+        await bind(host, all=everything).all()
+
+
+async def test_a_lenient_binding_fills_missing_fields_of_a_result(host):
+    """A missing field gets the smallest value, with a warning; a value of a wrong type is still a violation."""
+
+    async def everything(self):
+        return {"a": {"name": "a"}}
+
+    async def look(self, name: str, deep: bool = False) -> Thing:
+        return {"name": "a", "ready": "yes"}
+
+    bound = bind(host, strict=False, all=everything, look=look)
+
+    assert await bound.all() == {"a": Thing(name="a", ready=False)}
+    assert host.log.lines[-1][::2] == ("warning", {"call": "things.all", "provider": "tool", "field": "ready"})
+    with pytest.raises(ResultViolation):
+        await bound.look("a")
 
 
 async def test_a_plain_function_runs_in_a_thread(host):
     """A function of a provider that is not async runs in `blocking` of the host."""
 
     def look(self, name: str, deep: bool = False) -> Thing:
+        with pytest.raises(RuntimeError):
+            asyncio.get_running_loop()
         return Thing(name=name, ready=True)
 
-    assert (await Bound(Things, make(look=look)(host)).look("a")).ready
+    async def blocking(call, /, *args):
+        return await asyncio.to_thread(call, *args)
+
+    host.blocking = blocking
+
+    assert (await bind(host, look=look).look("a")).ready
+
+
+class Later(Interface, name="later", version=2):
+    """The second version of an interface."""
+
+    async def old(self) -> int:
+        """A function of the first version."""
+        return 0
+
+    @since(2, "deep")
+    async def wider(self, name: str, deep: bool = False) -> int:
+        """A function that has got a parameter."""
+        return 0
+
+    @since(2)
+    async def new(self) -> int:
+        """A function that the second version has added."""
+        return 0
+
+
+def earlier(targets: int) -> Any:
+    """Return a provider of `Later` that was written for the first version."""
+
+    async def old(self) -> int:
+        return 1
+
+    async def wider(self, name: str) -> int:
+        return 1
+
+    members = {"implements": Later, "tool": f"for{targets}", "targets": targets, "old": old, "wider": wider}
+    type("Tool", (Provider,), members)
+    return Provider.registered[-1]
+
+
+async def test_a_provider_for_the_version_before_is_adapted(host):
+    """It lacks what the new version has added, and need not take new parameters unless a caller uses them."""
+    bound = Bound(earlier(1), host)
+
+    assert (await bound.old(), await bound.wider("a"), await bound.wider("a", deep=False)) == (1, 1, 1)
+    with pytest.raises(FunctionNotImplemented, match="has no parameter 'deep': it was written for version 1"):
+        await bound.wider("a", deep=True)
+    with pytest.raises(FunctionNotImplemented, match=r"lacks it \(for1 was written for version 1 of the interface\)"):
+        bound.new()
+
+
+@pytest.mark.parametrize("targets", [-1, 3])
+async def test_a_provider_for_a_distant_version_is_refused(host, targets):
+    """Older than the version before, or newer than the interface."""
+    with pytest.raises(
+        VersionViolation, match=rf"written for version {targets} of the interface, which is at version 2"
+    ):
+        Bound(earlier(targets), host)
+
+
+async def test_grains_that_change_are_decided_again(host):
+    """A function that was not supported becomes so, and callers find the new one."""
+    host.facts = ELSEWHERE
+    bound = bind(host, both=act)
+    with pytest.raises(FunctionNotSupported):
+        bound.some()
+
+    host.facts = HERE
+    bound.decide()
+
+    with pytest.raises(FunctionNotImplemented):
+        bound.some()
 
 
 def test_an_unknown_grain_is_an_error_at_the_declaration():
     """A misspelt grain in a decorator is refused at once."""
     with pytest.raises(DeclarationError, match="there is no grain 'osfamily', did you mean 'os_family'"):
         supported(osfamily="Debian")
+
+
+def test_a_function_cannot_be_declared_both_ways_for_one_value():
+    """`supported` and `not_applicable` that name the same value of a grain are refused at once."""
+
+    @supported(os=("Debian", "Arch"))
+    @not_applicable(os="debian")
+    async def odd(self) -> None: ...
+
+    with pytest.raises(
+        DeclarationError, match=r"declare odd\.odd: both supported and not applicable where os is Debian"
+    ):
+        type("Odd", (Interface,), {"odd": odd}, name="odd")
 
 
 def test_interfaces_and_providers_need_a_name():
@@ -268,3 +446,44 @@ def test_an_interface_inherits_functions():
 
     assert {"look", "more"} <= set(More.functions())
     assert (More.module, More.version) == ("things", 2)
+
+
+async def look_less(self, name: str) -> Thing:
+    """A function that lacks a parameter."""
+    return Thing(name=name, ready=True)
+
+
+def less() -> Any:
+    """Return a new function without declarations."""
+
+    async def function(self) -> ChangeSet: ...
+
+    return function
+
+
+@pytest.mark.parametrize(
+    ("member", "why"),
+    [
+        ({"look": look_less}, r"its positional parameters are \(name\), not \(name, deep\)"),
+        ({"look": None}, "it is no function"),
+        ({"some": supported(os_family="Debian")(less())}, "fewer platforms support it"),
+        ({"plain": supported(os_family="Debian")(less())}, "fewer platforms support it"),
+        ({"plain": not_applicable(kernel="Windows")(less())}, "it applies to fewer platforms"),
+    ],
+    ids=["parameter", "function", "platform", "all platforms", "not applicable"],
+)
+def test_a_derived_interface_cannot_narrow(member, why):
+    """Whoever relies on the base must be able to use the derived interface."""
+    with pytest.raises(DeclarationError, match=f"{why}; Things promises more"):
+        type("Less", (Things,), member)
+
+
+def test_a_derived_interface_can_widen():
+    """Optional parameters and platforms may be added."""
+
+    async def look(self, name: str, deep: bool = False, *, colour: str = "") -> Thing: ...
+
+    more = supported(os_family=("Debian", "RedHat", "Arch"))(less())
+    wide = type("Wide", (Things,), {"look": look, "some": more})
+
+    assert wide.functions()["some"] is more

@@ -6,7 +6,8 @@ import pytest
 
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces import registry
-from holdfast.resources.interfaces.base import Confine, Interface, Provider
+from holdfast.resources.interfaces.base import Interface
+from holdfast.resources.interfaces.provider import Confine, Provider
 
 
 class Plants(Interface, name="plants"):
@@ -25,7 +26,7 @@ def test_the_provider_that_fits_is_chosen(host, providers):
     plant("oak", Confine(grains={"os_family": ("RedHat",)}))
     plant("ash", Confine(grains={"os_family": ("debian",)}, commands=("sh",), paths=("/",)))
 
-    assert registry.bind("plants", host).provider.tool == "ash"
+    assert registry.bind(Plants, host).tool == "ash"
 
 
 def test_priority_decides_among_those_that_fit(host, providers):
@@ -33,7 +34,7 @@ def test_priority_decides_among_those_that_fit(host, providers):
     plant("oak")
     plant("ash", priority=1)
 
-    assert registry.bind("plants", host).provider.tool == "ash"
+    assert registry.bind(Plants, host).tool == "ash"
 
 
 def test_the_setting_overrides_the_choice(host, providers):
@@ -41,9 +42,9 @@ def test_the_setting_overrides_the_choice(host, providers):
     plant("oak", Confine(commands=("no-such-command",)))
     plant("ash", priority=1)
 
-    assert registry.bind("plants", host, "oak").provider.tool == "oak"
+    assert registry.bind(Plants, host, "oak").tool == "oak"
     with pytest.raises(Permanent, match="cannot bind plants to elm: there is no such provider; available: ash, oak"):
-        registry.bind("plants", host, "elm")
+        registry.bind(Plants, host, "elm")
 
 
 def test_a_tie_is_an_error(host, providers):
@@ -54,7 +55,7 @@ def test_a_tie_is_an_error(host, providers):
     with pytest.raises(
         Permanent, match=r"ash and oak fit equally well; choose one in agent\.yaml, `providers: {plants: "
     ):
-        registry.bind("plants", host)
+        registry.bind(Plants, host)
 
 
 def test_refusals_have_reasons(host, providers):
@@ -64,7 +65,7 @@ def test_refusals_have_reasons(host, providers):
     plant("elm", Confine(paths=("/no/such/path",), missing="it is winter"))
 
     with pytest.raises(Permanent) as refusal:
-        registry.bind("plants", host)
+        registry.bind(Plants, host)
     assert str(refusal.value) == (
         "cannot manage plants: no provider works on this host "
         "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: "
@@ -72,14 +73,14 @@ def test_refusals_have_reasons(host, providers):
     )
 
 
-def test_an_unknown_module_gets_the_nearest_name(host, providers):
+def test_an_unknown_module_gets_the_nearest_name(providers):
     """The error names the nearest virtual module."""
     plant("oak")
 
     with pytest.raises(
         Permanent, match=r"cannot bind plant: no provider serves such an interface, did you mean plants\?"
     ):
-        registry.bind("plant", host)
+        registry.demand("plant")
 
 
 @pytest.mark.parametrize(
@@ -89,8 +90,8 @@ def test_an_unknown_module_gets_the_nearest_name(host, providers):
 )
 def test_builtin_providers_implement_their_interfaces(host, name, tool):
     """Each binds strictly, and implements everything that its interface promises for its platform."""
-    bound = registry.bind(name, host, tool)
+    bound = registry.bind(registry.demand(name), host, tool)
 
-    rows = {entry.function: entry.row for entry in bound.describe()}
-    assert set(rows.values()) <= {"provided", "not supported"}, rows
-    assert [entry.note for entry in bound.describe() if entry.note] == []
+    states = {entry.function: entry.row.state for entry in bound.describe()}
+    assert set(states.values()) <= {"provided", "not supported"}, states
+    assert [fields for level, _, fields in host.log.lines if level != "debug"] == []

@@ -15,7 +15,7 @@ from holdfast.agent.health import Health
 from holdfast.agent.host import dbus
 from holdfast.agent.host.dbus import DAEMON, SystemBus, message, rule
 from holdfast.agent.tasks import Tasks
-from holdfast.resources.interfaces.base import BusError, Match, Signal
+from holdfast.resources.interfaces.host import BusError, Match, Signal
 
 pytestmark = pytest.mark.skipif(
     shutil.which("dbus-daemon") is None, reason="dbus-daemon is not installed: apt-get install dbus-daemon"

@@ -22,6 +22,7 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.context import Assignment
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.interfaces.registry import demand
 
 
 def tell(**message: Any) -> None:
@@ -47,9 +48,8 @@ async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
     """Perform one request."""
     do, arguments = request["do"], request.get("arguments", {})
     if do == "call":
-        return await getattr(host.interface(request["module"]), request["function"])(
-            *request["positional"], **arguments
-        )
+        bound = host.interfaces.get(demand(request["module"]))
+        return await getattr(bound, request["function"])(*request["positional"], **arguments)
     kind = registry.find(request["kind"])
     if kind is None:
         raise LookupError(request["kind"])

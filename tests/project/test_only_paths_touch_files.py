@@ -96,7 +96,7 @@ EXCEPTIONS = {
     "resources/package_locks.py:is_ours": "/proc",
     "resources/providers/apt.py:_fetched": "apt's own lists, at fixed paths that only root can write",
     "resources/providers/_dpkg.py:was_interrupted": DATABASE,
-    "resources/interfaces/registry.py:refusals": "programs in the directories of PATH, and fixed paths of the system",
+    "resources/interfaces/provider.py:refusals": "programs in the directories of PATH, and fixed paths of the system",
     "resources/kinds/service.py:inverse": "of a unit, not of a path",
     "resources/kinds/service.py:probe": "of a unit, not of a path",
     "resources/providers/systemd.py:enable": "of a unit, not of a path",

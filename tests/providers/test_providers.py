@@ -19,9 +19,10 @@ from holdfast.resources.testing import CaseFailed
 HERE = Path(__file__).parent
 CASES = sorted(path for path in HERE.glob("*/*.yaml") if path.name != SHARED)
 PROVIDERS = {
-    f"{cls.implements.module}.{cls.tool}": cls
-    for cls in registry.providers()
-    if cls.__module__.startswith(f"{registry.PACKAGE}.")
+    f"{name}.{offer.tool}": offer.source
+    for name in registry.names()
+    for offer in registry.offers(registry.demand(name)).values()
+    if offer.home.startswith(f"{registry.PACKAGE}.")
 }
 
 

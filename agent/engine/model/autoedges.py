@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from holdfast.agent.engine.model.events import Notice
 from holdfast.resources.context import Context
@@ -79,7 +78,9 @@ class AutoEdges:
     async def _ask(self) -> Shipped:
         """Return which packages ship the paths that matter; nothing if no provider can tell."""
         try:
-            owners: Any = self._context("automatic edges").interface("pkg").owners
+            from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - only states with packages need it
+
+            owners = self._context("automatic edges").interface(PkgInterface).owners
             async with asyncio.timeout(PATIENCE):
                 found: Shipped = await owners(self._packages, self._paths)
         except Exception as error:  # noqa: BLE001 - some edges are missing then

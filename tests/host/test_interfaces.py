@@ -1,0 +1,134 @@
+"""Virtual modules of a host: bound once, decided again when grains change, and who is told of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from holdfast.agent.host.host import LocalHost
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces.base import Interface, supported
+from holdfast.resources.interfaces.errors import FunctionNotSupported
+from holdfast.resources.interfaces.provider import Confine, Offer, Provider
+
+
+class Pots(Interface, name="pots"):
+    """An interface with a function that one system lacks."""
+
+    async def wash(self) -> int:
+        """Wash all pots."""
+        return 0
+
+    @supported(os="Debian")
+    async def polish(self) -> int:
+        """Polish all pots."""
+        return 0
+
+
+class Brushes(Interface, name="brushes", chosen_by_name=True):
+    """An interface whose provider each caller names."""
+
+    async def colour(self) -> str:
+        """Return the colour."""
+        return ""
+
+
+@pytest.fixture(autouse=True)
+def providers(monkeypatch: pytest.MonkeyPatch) -> list[Offer]:
+    """Declare providers, and forget them at the end."""
+    for name in registry.names():
+        registry.offers(registry.demand(name))
+    declared: list[Offer] = []
+    monkeypatch.setattr(Provider, "registered", declared)
+
+    async def wash(self: Any) -> int:
+        return 1
+
+    for tool, system in (("steel", "Debian"), ("copper", "Arch")):
+        members = {"implements": Pots, "tool": tool, "confine": Confine(grains={"os": (system, "Any")}), "wash": wash}
+        type(tool.title(), (Provider,), members)
+
+    for tool in ("red", "blue"):
+
+        async def colour(self: Any) -> str:
+            return str(self.tool)
+
+        type(tool.title(), (Provider,), {"implements": Brushes, "tool": tool, "colour": colour})
+    return declared
+
+
+@pytest.fixture
+def host(tmp_path):
+    """Return a Debian host."""
+    return LocalHost(states=tmp_path, var_dir=tmp_path, facts={"os": "Debian"})
+
+
+def told(host: LocalHost, **grains: Any) -> set[str]:
+    """Change the grains; return the resources that are told."""
+    return {identity for identity in host.update(facts=grains) if not identity.startswith("interface[")}
+
+
+async def test_an_interface_is_bound_once(host):
+    """All resources share the provider."""
+    assert host.context("a").interface(Pots) is host.context("b").interface(Pots)
+    assert [bound.tool for bound in host.interfaces] == ["steel"]
+
+
+async def test_users_are_told_when_grains_change_the_provider(host):
+    """The next use binds the one that fits now; nobody else is told."""
+    ctx = host.context("a")
+    host.context("b")
+    ctx.interface(Pots)
+
+    assert told(host, os="Arch") == {"a"}
+    assert ctx.interface(Pots).describe() == host.interfaces.get(Pots).describe()
+    assert [bound.tool for bound in host.interfaces] == ["copper"]
+
+
+async def test_users_are_told_when_grains_change_what_a_function_does(host, providers):
+    """The provider stays the same object; a function that was a gap is now not supported."""
+    del providers[1]
+    pots = host.context("a").interface(Pots)
+    provider = pots.provider
+
+    assert told(host, os="Any") == {"a"}
+    with pytest.raises(FunctionNotSupported):
+        await pots.polish()
+    assert host.context("a").interface(Pots).provider is provider
+
+
+async def test_nobody_is_told_of_grains_that_decide_nothing(host):
+    """A new address concerns no provider."""
+    host.context("a").interface(Pots)
+
+    assert told(host, os="Debian", ipv4=["10.0.0.1"]) == set()
+
+
+async def test_a_provider_that_fits_no_more_is_an_error_at_the_next_use(host):
+    """With the reasons; and its users are told at the change."""
+    ctx = host.context("a")
+    ctx.interface(Pots)
+
+    assert told(host, os="Plan9") == {"a"}
+    with pytest.raises(Permanent, match=r"cannot manage pots: .*copper: os is Plan9, not Arch or Any"):
+        ctx.interface(Pots)
+
+
+async def test_resources_that_are_gone_are_forgotten(host):
+    """They are not told any more."""
+    host.context("a").interface(Pots)
+    host.forget_all_but([])
+
+    assert told(host, os="Arch") == set()
+
+
+async def test_a_caller_names_the_tool_of_an_interface_that_is_chosen_by_name(host):
+    """Two tools of one interface are in use side by side; another name is an error."""
+    ctx = host.context("a")
+
+    assert [await ctx.interface(Brushes, tool).colour() for tool in ("red", "blue")] == ["red", "blue"]
+    for tool in (None, "green"):
+        with pytest.raises(Permanent, match=f"cannot bind brushes to {tool}: .* available: blue, red"):
+            ctx.interface(Brushes, tool)

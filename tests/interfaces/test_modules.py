@@ -1,0 +1,163 @@
+"""Plain modules as providers, as an operator or another distribution writes them."""
+
+from __future__ import annotations
+
+import sys
+import types
+from typing import Any
+
+import pytest
+
+from holdfast.resources import registry as kinds
+from holdfast.resources.errors import DeclarationError, Permanent
+from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces.base import Interface
+from holdfast.resources.interfaces.binding import Bound
+from holdfast.resources.interfaces.errors import FunctionNotImplemented
+from holdfast.resources.interfaces.provider import Provider, register_module
+
+pytestmark = pytest.mark.usefixtures("providers")
+
+
+class Plants(Interface, name="plants"):
+    """An interface with three functions."""
+
+    async def list(self) -> list[str]:
+        """Return the plants."""
+        return []
+
+    async def water(self, name: str) -> int:
+        """Water a plant; return the litres."""
+        return 0
+
+    async def late(self) -> int:
+        """A function that is defined at the end of a module."""
+        return 0
+
+
+HEAD = "from plants_of_tests import Plants\n__interface__ = Plants\n"
+
+
+@pytest.fixture(autouse=True)
+def importable(monkeypatch):
+    """Let modules import the interface."""
+    monkeypatch.setitem(sys.modules, "plants_of_tests", sys.modules[__name__])
+
+
+def make(source: str, name: str = "garden") -> types.ModuleType:
+    """Return a module with this source."""
+    module = types.ModuleType(name)
+    exec(source, module.__dict__)
+    return module
+
+
+def bind(host: Any, source: str, *, strict: bool = True) -> Bound:
+    """Register a module, and return the interface bound to it."""
+    register_module(make(source), lambda name: Plants if name == "plants" else None)
+    return registry.bind(Provider.registered[-1].interface, host, strict=strict)
+
+
+async def test_functions_are_read_wherever_they_stand(host):
+    """Below the declaration, under a condition, and by an alias; imported functions and private ones do not count."""
+    bound = bind(host, HEAD + "from os.path import join as extra\n"
+                 "__func_alias__ = {'list_': 'list'}\n"
+                 "def list_() -> list[str]: return ['rose']\n"
+                 "def _private(): ...\n"
+                 "if True:\n    async def water(name: str) -> int: return len(name)\n"
+                 "else:\n    def late() -> int: return 1\n")  # fmt: skip
+
+    assert (await bound.list(), await bound.water("rose")) == (["rose"], 4)
+    assert dir(bound) == ["list", "water"]
+    assert bound.tool == "garden"
+
+
+async def test_all_says_what_a_module_exports(host):
+    """A function that `__all__` leaves out is private; one that it names may come from elsewhere."""
+    bound = bind(host, HEAD + "from json import dumps\n__all__ = ['late', 'dumps']\n"
+                 "def list() -> list[str]: return []\ndef late() -> int: return 1\n")  # fmt: skip
+
+    assert dir(bound) == ["dumps", "late"]
+    assert {entry.function: entry.row.number for entry in bound.describe()}["list"] == 18
+
+
+async def test_grains_and_host_are_there_before_a_module_is_read(host):
+    """`__virtual__` and the functions see `__grains__` and `__host__`."""
+    bound = bind(host, HEAD + "def __virtual__(): return __grains__['os'] == 'Debian'\n"
+                 "async def late() -> int: return len((await __host__.run('ls')).stdout)\n")  # fmt: skip
+    host.answers["ls"] = "abc"
+
+    assert await bound.late() == 3
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("return False", "its __virtual__ says so"),
+        ("return None", "its __virtual__ says so"),
+        ("return False, 'no garden here'", "no garden here"),
+        ("raise OSError('broken')", "its __virtual__ failed: broken"),
+    ],
+    ids=["False", "None", "reason", "exception"],
+)
+def test_a_module_that_refuses_a_host_says_why(host, body, reason):
+    """As in Salt; the reason is part of the error."""
+    with pytest.raises(Permanent, match=rf"no provider works on this host \(garden: {reason}\)"):
+        bind(host, HEAD + f"def __virtual__(): {body}\n")
+
+
+def test_a_module_states_its_tool_confine_priority_and_version(host):
+    """The reasons are the same as those of a class."""
+    confine = "from holdfast.resources.interfaces.provider import Confine\n"
+    with pytest.raises(Permanent, match=r"\(spade: there is no command no-such-command\)"):
+        bind(host, HEAD + confine + "__tool__ = 'spade'\n__confine__ = Confine(commands=('no-such-command',))\n")
+    register_module(make(HEAD + "__tool__ = 'hoe'\n__priority__ = 7\n__version__ = 0\n"), lambda _: None)
+
+    assert [(offer.tool, offer.priority, offer.targets) for offer in Provider.registered[1:]] == [("hoe", 7, 0)]
+
+
+async def test_a_module_with_only_a_virtual_name_is_refused_unless_lenient(host):
+    """If strict, it must say which interface it implements."""
+    source = "__virtualname__ = 'plants'\ndef late() -> int: return 1\n"
+    with pytest.raises(Permanent, match="garden does not declare `__interface__ = Plants`"):
+        bind(host, source)
+    Provider.registered.clear()
+
+    assert await bind(host, source, strict=False).late() == 1
+
+
+async def test_a_virtual_name_of_one_module_has_a_generated_interface(host):
+    """If no interface has the name, the functions of the module are the interface."""
+    bound = bind(host, "__virtualname__ = 'zoo'\nasync def feed(animal: str) -> str: return animal\n")
+
+    assert await bound.feed("lion") == "lion"
+    assert (bound.interface.module, dir(bound)) == ("zoo", ["feed"])
+
+
+def test_something_else_as_interface_is_an_error():
+    """`__interface__` must be a class derived from `Interface`."""
+    with pytest.raises(DeclarationError, match="cannot use garden: its __interface__ is not an interface"):
+        register_module(make("__interface__ = 'pkg'\n"), lambda _: None)
+
+
+def test_a_module_loaded_again_replaces_itself_and_no_other(host):
+    """An operator's file that has changed is loaded again; two providers for one tool are an error."""
+    register_module(make(HEAD + "def late() -> int: return 1\n"), lambda _: None)
+    register_module(make(HEAD + "__priority__ = 2\n"), lambda _: None)
+
+    assert [offer.priority for offer in Provider.registered] == [2]
+    with pytest.raises(
+        DeclarationError, match="cannot declare garden for plants in shed: garden has declared it already"
+    ):
+        register_module(make(HEAD + "__tool__ = 'garden'\n", "shed"), lambda _: None)
+
+
+async def test_a_file_in_the_directory_of_kinds_may_be_a_provider(host, tmp_path):
+    """The loader of an operator's kinds registers it."""
+    path = tmp_path / "allotment.py"
+    kinds.load_file(path, HEAD + "async def late() -> int: return 5\n")
+
+    bound = registry.bind(Plants, host)
+
+    assert (bound.tool, await bound.late()) == ("allotment", 5)
+    with pytest.raises(FunctionNotImplemented):
+        bound.list()
