@@ -1,4 +1,4 @@
-"""One journal with one writer: what `apply` changes beside a running agent, after it, or before it, is known to all."""
+"""The journal has one writer: the agent learns what `apply` changes beside it, after it or before it."""
 
 import asyncio
 import json
@@ -79,7 +79,7 @@ def restarts(tree):
 
 
 def paused(tree, agent):
-    """Pause the agent, and give it states with another content of the file."""
+    """Pause the agent, and let it compile states with another content of the file."""
     tree("pause", check=0)
     at = len(agent.log)
     tree.sls("web", STATES.format("two"))
@@ -92,7 +92,7 @@ def row(tree, identity):
 
 
 def test_the_agent_delivers_the_refreshes_that_apply_could_not_deliver(tree):
-    """`plan` lists them before."""
+    """`plan` lists these refreshes."""
     with Agent(tree) as agent:
         paused(tree, agent)
         (tree.host / "go").unlink()
@@ -103,7 +103,7 @@ def test_the_agent_delivers_the_refreshes_that_apply_could_not_deliver(tree):
         (tree.host / "go").touch()
         tree("resume")
         agent.wait(lambda: restarts(tree) == 2, "the restart")
-        tree("trigger", "cmd.wait[restart]")  # whatever is to come has come then
+        tree("trigger", "cmd.wait[restart]")  # any second restart would have run by then
     assert "pending" not in tree("plan").stdout
     assert restarts(tree) == 2
 
@@ -142,7 +142,7 @@ def test_the_agent_repeats_nothing_that_apply_has_done(tree):
 
 
 def test_a_resource_that_a_killed_apply_was_changing_counts_as_changed(tree):
-    """The agent has the intent in its journal."""
+    """The agent has the intent of the run in its journal."""
     with Agent(tree) as agent:
         paused(tree, agent)
         (tree.host / "go").unlink()
@@ -153,7 +153,7 @@ def test_a_resource_that_a_killed_apply_was_changing_counts_as_changed(tree):
             agent.wait((tree.host / "up").exists, "the command")
             assert not row(tree, "cmd.wait[told]")["pending_refresh"]
             process.send_signal(signal.SIGKILL)
-        agent.wait(lambda: row(tree, "cmd.wait[told]")["pending_refresh"], "what is owed")
+        agent.wait(lambda: row(tree, "cmd.wait[told]")["pending_refresh"], "the pending refresh")
         assert re.search(r"holdfast apply by uid \d+, process \d+ ended while it changed cmd.run\[slow\]", agent.log)
         (tree.host / "go").touch()
 
@@ -182,18 +182,18 @@ def applying(tree, agent):
 
 
 def gone(agent, number):
-    """The agent ends."""
+    """End the agent with this signal."""
     agent.signal(number)
     agent.process.wait(10)
 
 
 @pytest.mark.parametrize("how", ENDS)
 def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
-    """What runs ends, nothing more is started, apply says so and fails.
+    """The running command may end, no other one starts, and `apply` says so and fails.
 
     The next agent knows what was changed, and what was done.
 
-    Takes more than a second: it starts an agent and an apply.
+    The test takes more than a second, because it starts an agent and an apply.
     """
     agent = Agent(tree)
     with agent, applying(tree, agent) as process:
@@ -211,10 +211,10 @@ def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
         assert "cmd.run[slow]" in journal._actions
 
 
-def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
-    """That one looks only, and so holds the journal without doing the same itself.
+def test_an_apply_reports_to_an_agent_that_was_restarted_meanwhile(tree):
+    """The new agent runs in noop: it holds the journal, but changes nothing itself.
 
-    Takes more than a second: it starts two agents and an apply.
+    The test takes more than a second, because it starts two agents and an apply.
     """
     agent = Agent(tree)
     with agent, applying(tree, agent) as process:
@@ -230,9 +230,9 @@ def test_an_apply_whose_agent_is_restarted_tells_the_next_one(tree):
 
 
 def test_there_is_one_apply_at_a_time(tree):
-    """A second one is refused, and told of the first; `plan` and runs of other states are not.
+    """A second run is refused with the process of the first. `plan` and runs of other states are not.
 
-    Takes more than a second: it starts an agent and four runs.
+    The test takes more than a second, because it starts an agent and a run with a slow command.
     """
     with Agent(tree) as agent:
         with applying(tree, agent) as process:
@@ -249,7 +249,7 @@ def test_there_is_one_apply_at_a_time(tree):
 
 
 def test_without_an_agent_there_is_one_apply_at_a_time(tree):
-    """The second one names the first, instead of forgetting what it changes."""
+    """The message names the process of the first run."""
     (tree.root / "state").mkdir(mode=0o700)
     with Lock(tree.root / "state/lock", "apply"):
         said = tree("apply", check=1).stderr
@@ -257,10 +257,10 @@ def test_without_an_agent_there_is_one_apply_at_a_time(tree):
     assert not (tree.host / "conf").exists()
 
 
-def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
-    """All its clients' places are taken: apply says so, and changes nothing.
+def test_apply_changes_nothing_if_the_agent_refuses_the_connection(tree):
+    """The agent serves its greatest number of clients already.
 
-    Takes more than a second: it starts an agent.
+    The test takes more than a second, because it starts an agent.
     """
     with Agent(tree) as agent:
         paused(tree, agent)
@@ -276,7 +276,7 @@ def test_an_agent_that_refuses_is_no_reason_to_forget(tree):
 
 
 def test_an_agent_delivers_what_an_earlier_apply_left_pending(tree):
-    """It does not repeat what the `apply` has done."""
+    """The agent does not repeat what `apply` has done."""
     (tree.host / "go").unlink()
     tree("apply", check=1)
     (tree.host / "go").touch()
@@ -302,8 +302,8 @@ def test_a_run_of_other_states_makes_the_agent_forget_nothing(tree, words):
     assert (tree.host / "once").read_text() == ran
 
 
-def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_path):
-    """The run has no journal, and the agent has nothing to deliver for it."""
+def test_an_apply_of_other_states_leaves_the_journal_of_the_agent_alone(tree, tmp_path):
+    """Such a run has no journal, so the agent has nothing to deliver for it."""
     other = tmp_path / "other"
     other.mkdir(mode=0o755)
     (other / "a.sls").write_text(
@@ -317,7 +317,7 @@ def test_an_apply_of_other_states_has_nothing_to_do_with_the_agent(tree, tmp_pat
 
 
 def test_the_journal_of_older_one_shot_runs_is_taken_over(tree):
-    """Their pending deliveries are made, and their file is removed."""
+    """The agent makes their pending deliveries, and removes their file."""
     conf, restart = f"file.managed[{tree.host}/conf]", "cmd.wait[restart]"
     state = tree.root / "state"
     state.mkdir(mode=0o700)
@@ -334,7 +334,7 @@ def test_the_journal_of_older_one_shot_runs_is_taken_over(tree):
     assert sorted(path.name for path in state.iterdir() if path.name.startswith("apply")) == []
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can take rights away from a file and still be refused nothing")
+@pytest.mark.skipif(os.geteuid() != 0, reason="other users have a state directory of their own")
 def test_plan_writes_nothing_and_needs_no_journal(tree):
     """The state directory does not exist yet, and is not created."""
     tree("plan", check=2)
@@ -348,11 +348,11 @@ class Lender:
         self.lent = []
 
     async def lend(self, keys):
-        """Remember."""
+        """Record the keys."""
         self.lent += keys
 
     def take_back(self, keys):
-        """Remember."""
+        """Forget the keys."""
         self.lent = [key for key in self.lent if key not in keys]
 
 
@@ -371,7 +371,7 @@ WORDS = st.recursive(
     st.binary(max_size=30),
 )
 def test_no_message_of_a_run_breaks_the_agent(messages, noise):
-    """Each message is carried out, or refused with a sentence."""
+    """Each message is executed or refused with an error."""
 
     async def talk():
         with closing(Journal()) as journal:
@@ -396,7 +396,7 @@ def test_no_message_of_a_run_breaks_the_agent(messages, noise):
     ['["done", "a", "b", NaN]', '["unchanged", "\\ud800"]', "[" * 100_000, "{}", '["close"]', '["_put", "intent"]'],
 )
 async def test_a_message_that_the_journal_could_not_store_is_refused(broken):
-    """It would block all later writes of the journal."""
+    """Such a message would block all later writes of the journal."""
     with closing(Journal()) as journal, pytest.raises(ControlError, match="cannot read a message of the run"):
         JournalSession(journal, Lender(), Peer(7, 0)).take(broken.encode(), lambda _: None)
 
@@ -436,7 +436,7 @@ async def test_the_wait_for_an_agent_that_does_not_answer_ends(monkeypatch):
 
 
 async def test_an_intent_that_is_too_long_for_a_message_is_refused():
-    """It is not sent, and the run does not wait for an answer. Shorter intents are still sent."""
+    """The intent is not sent, and the run does not wait for an answer. Shorter intents are still sent."""
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs):
         async with asyncio.timeout(10):

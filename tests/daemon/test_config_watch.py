@@ -1,4 +1,4 @@
-"""Changes of the configuration are noticed, with real files: soon, once, and whatever way they are made."""
+"""The agent notices changes of its configuration, however they are made, and reports each once."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from holdfast.agent.settings import WatchSettings, load
 
 @pytest.fixture
 def root(tmp_path):
-    """A configuration in the usual layout."""
+    """A configuration in the default layout."""
     base = tmp_path / "etc"
     (base / "states").mkdir(parents=True)
     (base / "pillar").mkdir()
@@ -30,7 +30,7 @@ def root(tmp_path):
 
 
 class Watching:
-    """A running watch and what it told."""
+    """A running watch of a configuration, and the changes that it reported."""
 
     def __init__(self, watched, **settings):
         self.told = asyncio.Queue()
@@ -41,7 +41,7 @@ class Watching:
         )
 
     async def __aenter__(self):
-        """Begin to watch, or to poll."""
+        """Start to watch or to poll."""
         self.task = asyncio.create_task(self.watch.run())
         while self.watch._reach is None and "config-polling" not in {
             condition.code for condition in self.health.conditions
@@ -50,47 +50,47 @@ class Watching:
         return self
 
     async def __aexit__(self, *_):
-        """End it."""
+        """Stop the watch."""
         self.task.cancel()
         await asyncio.gather(self.task, return_exceptions=True)
         self.paths.close()
 
-    def deafen(self):
-        """Have watchdog hear nothing from now on, without its knowing."""
+    def lose_events(self):
+        """Let watchdog report no more events, without an error."""
         self.watch._observer._observer.unschedule_all()
 
     async def next(self):
-        """Names that changed, within ten seconds."""
+        """The names of the files that changed; waits for at most ten seconds."""
         async with asyncio.timeout(10):
             return [Path(path).name for path in await self.told.get()]
 
 
-def usual(root):
-    """What settings in this root name."""
+def files_of(root):
+    """The files and directories that the settings in this root name."""
     root.chmod(0o755)
     return ConfigurationFiles.of(load(root / "agent.yaml"), root / "agent.yaml")
 
 
-def test_usual_layout_takes_one_watch(root):
-    """States, pillar, kinds and settings below one directory cost one thread, not five."""
-    assert usual(root).roots() == {str(root): True}
+def test_the_default_layout_takes_one_watch(root):
+    """States, pillar, kinds and settings below one directory need one thread, not five."""
+    assert files_of(root).roots() == {str(root): True}
 
 
 def test_a_home_directory_is_not_watched_whole(root):
-    """Settings that lie among other things do not make the agent watch all of those."""
+    """A directory with settings and other files is not watched recursively."""
     (root / "mail").mkdir()
 
-    assert usual(root).roots() == {str(root): False, str(root / "states"): True, str(root / "pillar"): True}
-    assert usual(root).main() == str(root / "states")
+    assert files_of(root).roots() == {str(root): False, str(root / "states"): True, str(root / "pillar"): True}
+    assert files_of(root).main() == str(root / "states")
 
 
 @pytest.mark.parametrize("among_others", [False, True])
-async def test_three_threads(root, among_others):
-    """The agent's whole watch of its configuration: three threads, whatever the layout."""
+async def test_a_watch_takes_at_most_three_threads(root, among_others):
+    """The number of threads does not depend on the layout."""
     if among_others:
         (root / "mail").mkdir()
     before = set(threading.enumerate())
-    async with Watching(usual(root)):
+    async with Watching(files_of(root)):
         lasting = [each for each in set(threading.enumerate()) - before if each.name != "holdfast-blocking"]
         assert len(lasting) <= 3
 
@@ -112,27 +112,27 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_change_is_noticed(root, name):
-    """Every way to change a configuration."""
-    async with Watching(usual(root)) as watching:
+async def test_a_change_is_noticed(root, name):
+    """Each way to change a configuration is noticed."""
+    async with Watching(files_of(root)) as watching:
         CHANGES[name](root)
 
         assert await watching.next()
 
 
 @pytest.mark.parametrize("name", CHANGES)
-async def test_change_among_other_things_is_noticed(root, name):
-    """The same where settings, pillar and kinds lie in a directory with much else in it."""
+async def test_a_change_beside_other_files_is_noticed(root, name):
+    """Settings, pillar and kinds are in a directory with many other files."""
     (root / "mail").mkdir()
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         CHANGES[name](root)
 
         assert await watching.next()
 
 
 async def test_many_writes_are_one_change(root):
-    """A git checkout is one change, told when it is quiet again."""
-    async with Watching(usual(root), settle=0.2) as watching:
+    """A git checkout is one change, reported once no file changes any more."""
+    async with Watching(files_of(root), settle=0.2) as watching:
         for number in range(50):
             (root / f"states/s{number}.sls").write_text("")
 
@@ -140,9 +140,9 @@ async def test_many_writes_are_one_change(root):
         assert watching.told.empty()
 
 
-async def test_endless_writing_does_not_hold_it_back(root):
-    """Someone who never stops writing delays the news by settle_limit at most."""
-    async with Watching(usual(root), settle=0.1, settle_limit=0.3) as watching:
+async def test_continuous_writing_delays_a_report_by_a_limited_time(root):
+    """The delay is at most `settle_limit`."""
+    async with Watching(files_of(root), settle=0.1, settle_limit=0.3) as watching:
         told = asyncio.create_task(watching.next())
         number = 0
         while not told.done():
@@ -153,9 +153,9 @@ async def test_endless_writing_does_not_hold_it_back(root):
         assert await told == ["web.sls"]
 
 
-async def test_reading_and_touching_nothing_is_no_change(root):
-    """Our own reads, hidden files and editors' backups do not make the agent compile."""
-    async with Watching(usual(root)) as watching:
+async def test_reading_and_backups_of_editors_are_no_changes(root):
+    """The agent does not compile because of its own reads, hidden files or backups."""
+    async with Watching(files_of(root)) as watching:
         (root / "states/web.sls").read_text()
         (root / "states/.web.sls.swp").write_text("")
         (root / "states/web.sls~").write_text("")
@@ -164,14 +164,14 @@ async def test_reading_and_touching_nothing_is_no_change(root):
         assert await watching.next() == ["last.sls"]
 
 
-async def test_a_link_that_moves_on(root, tmp_path):
-    """Deployments switch a symbolic link: the new directory is seen and watched."""
+async def test_the_new_target_of_a_link_is_watched(root, tmp_path):
+    """Deployments switch a symbolic link; the new directory is seen and watched."""
     for release in ("r1", "r2"):
         (tmp_path / release).mkdir()
         (tmp_path / release / f"{release}.sls").write_text("")
     shutil.rmtree(root / "states")
     (root / "states").symlink_to(tmp_path / "r1")
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         (root / "link").symlink_to(tmp_path / "r2")
         (root / "link").rename(root / "states")
         assert set(await watching.next()) >= {"r1.sls", "r2.sls"}
@@ -179,11 +179,11 @@ async def test_a_link_that_moves_on(root, tmp_path):
         assert await watching.next() == ["more.sls"]
 
 
-async def test_a_directory_that_comes_back(root, monkeypatch):
-    """States removed as a whole and put back are watched again."""
+async def test_a_recreated_directory_is_watched_again(root, monkeypatch):
+    """The states directory was removed and created again."""
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     (root / "other").mkdir()
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         shutil.rmtree(root / "states")
         assert "web.sls" in await watching.next()
         (root / "states").mkdir()
@@ -192,10 +192,10 @@ async def test_a_directory_that_comes_back(root, monkeypatch):
         assert await watching.next() == ["web.sls"]
 
 
-async def test_lost_events_are_found(root):
-    """An overflow of the kernel's queue, of which watchdog only logs, leads to a look at everything."""
-    async with Watching(usual(root)) as watching:
-        watching.deafen()
+async def test_changes_are_found_after_an_overflow_of_inotify(root):
+    """The library only logs an overflow of the kernel's queue. The agent then compares all files."""
+    async with Watching(files_of(root)) as watching:
+        watching.lose_events()
         (root / "states/web.sls").write_text("changed: test.nop\n")
         logging.getLogger("watchdog.observers.inotify_c").warning(
             "Inotify queue overflowed; filesystem events were lost"
@@ -204,15 +204,15 @@ async def test_lost_events_are_found(root):
         assert await watching.next() == ["web.sls"]
 
 
-async def test_without_inotify_files_are_looked_at(root, monkeypatch):
-    """When inotify's limits are exhausted, the configuration is polled, and health says so."""
+async def test_without_inotify_the_configuration_is_polled(root, monkeypatch):
+    """A health problem names the limit of inotify that is reached."""
 
     def full(self):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(observer.InotifyObserver, "start", full)
     monkeypatch.setattr(config_watch, "POLL", 0.05)
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         (root / "states/web.sls").write_text("")
 
         assert await watching.next() == ["web.sls"]
@@ -220,10 +220,10 @@ async def test_without_inotify_files_are_looked_at(root, monkeypatch):
         assert "limit of inotify" in watching.health.conditions[0].text
 
 
-async def test_update_watches_something_else(root, tmp_path):
-    """agent.yaml may name other directories while the agent runs."""
+async def test_an_update_watches_other_directories(root, tmp_path):
+    """Settings may name other directories while the agent runs."""
     (tmp_path / "elsewhere").mkdir()
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         await watching.watch.update(
             ConfigurationFiles((tmp_path / "elsewhere",), (root / "agent.yaml",)), WatchSettings(settle=0.02)
         )
@@ -232,8 +232,8 @@ async def test_update_watches_something_else(root, tmp_path):
         assert await watching.next() == ["new.sls"]
 
 
-async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch):
-    """An update, a poll, and watchdog's own walk at its start or end: none runs in the thread of the loop."""
+async def test_no_walk_through_a_directory_runs_in_the_event_loop(root, tmp_path, monkeypatch):
+    """An update, a poll, and the start and end of watchdog all walk through directories in other threads."""
     (tmp_path / "elsewhere").mkdir()
     walkers = {}
 
@@ -246,7 +246,7 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
 
         monkeypatch.setattr(owner, name, noting)
 
-    watching = Watching(usual(root))
+    watching = Watching(files_of(root))
     for owner, name in (
         (configuration_files, "_walk"),
         (ConfigurationFiles, "reach"),
@@ -265,13 +265,13 @@ async def test_no_walk_through_a_tree_holds_the_loop(root, tmp_path, monkeypatch
 
 
 async def test_a_change_during_an_update_is_noticed(root, tmp_path, monkeypatch):
-    """Whatever is written while the new directories are walked through is told.
+    """Changes while the new directories are read are reported.
 
-    Of agent.yaml, too, from which the update was read before.
+    So are changes of agent.yaml, which the update was read from.
     """
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         real = ConfigurationFiles.signature
 
         def signature(self):
@@ -289,18 +289,18 @@ async def test_a_change_during_an_update_is_noticed(root, tmp_path, monkeypatch)
         assert sorted(await watching.next()) == ["agent.yaml", "new.sls"]
 
 
-def test_a_loop_of_links_ends(root):
-    """A link to a directory above is followed once."""
+def test_a_walk_follows_a_loop_of_links_once(root):
+    """A link leads to a directory above it."""
     (root / "states/up").symlink_to(root)
 
     assert str(root / "states/up/agent.yaml") in ConfigurationFiles((root / "states",), ()).signature()
     assert Path(root / "states/up/states/up") not in ConfigurationFiles((root / "states",), ()).signature()
 
 
-async def test_links_in_a_loop_and_closed_directories_do_not_end_it(root):
-    """What cannot be looked at is left out; the rest is watched as before."""
+async def test_unreadable_entries_do_not_end_the_watch(root):
+    """A link that leads to itself is left out; all else is watched."""
     (root / "states/loop").symlink_to("loop")
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         (root / "states/again").symlink_to("again")
         (root / "states/db.sls").write_text("")
         assert await watching.next() == ["db.sls"]
@@ -308,10 +308,10 @@ async def test_links_in_a_loop_and_closed_directories_do_not_end_it(root):
         assert await watching.next() == ["web.sls"]
 
 
-async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
-    """The system's errors in the middle of a look, twice: it is looked at again soon, and the change is told."""
+async def test_a_directory_that_vanishes_while_it_is_read(root, monkeypatch):
+    """Two errors of the system during a poll only delay the report of the change."""
     monkeypatch.setattr(config_watch, "POLL", 0.05)
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         real, failures = (
             ConfigurationFiles.signature,
             [FileNotFoundError(2, "No such file or directory"), PermissionError(13, "Permission denied")],
@@ -330,22 +330,22 @@ async def test_directory_that_vanishes_while_it_is_looked_at(root, monkeypatch):
         assert watching.health.conditions == ()
 
 
-def test_inode_of_what_vanished(root):
-    """Between listing a directory and looking at it, it may go."""
+def test_the_inode_of_a_removed_file_is_zero(root):
+    """The file may be removed between the listing of its directory and the call of stat."""
     assert configuration_files._inode(str(root)) == root.stat().st_ino
     assert configuration_files._inode(str(root / "gone")) == 0
 
 
 @pytest.mark.parametrize("spare", [0, 1, 2, 4])
-async def test_a_lack_of_descriptors_is_got_over(root, monkeypatch, spare):
-    """With no descriptor left, or too few, the configuration is polled, health says so.
+async def test_the_watch_recovers_from_a_lack_of_descriptors(root, monkeypatch, spare):
+    """Without enough descriptors, the configuration is polled, and health reports it.
 
-    With descriptors it is watched, and none is lost.
+    Once there are enough, it is watched again, and no descriptor is lost.
     """
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     before = len(list(Path("/proc/self/fd").iterdir()))
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    watching = Watching(usual(root))
+    watching = Watching(files_of(root))
     try:
         free = [number for number in range(3, 200) if not Path(f"/proc/self/fd/{number}").exists()]
         resource.setrlimit(resource.RLIMIT_NOFILE, (free[spare], limits[1]))
@@ -364,11 +364,11 @@ async def test_a_lack_of_descriptors_is_got_over(root, monkeypatch, spare):
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
-async def test_a_lack_of_descriptors_while_it_watches(root, monkeypatch):
-    """A tree that cannot be looked through for want of descriptors has not changed for that, and is watched on."""
+async def test_a_lack_of_descriptors_during_a_watch_is_no_change(root, monkeypatch):
+    """A directory that cannot be read for lack of descriptors has not changed, and stays watched."""
     monkeypatch.setattr(config_watch, "POLL", 0.05)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    async with Watching(usual(root)) as watching:
+    async with Watching(files_of(root)) as watching:
         (root / "states/first.sls").write_text("")
         assert await watching.next() == ["first.sls"]
         resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
@@ -383,10 +383,10 @@ async def test_a_lack_of_descriptors_while_it_watches(root, monkeypatch):
         assert await watching.next() == ["web.sls"]
 
 
-async def test_what_no_event_told_is_watched_from_then_on(root):
-    """If watchdog lost a directory, the next poll finds the change, and later changes are events again."""
-    async with Watching(usual(root), rescan=1) as watching:
-        watching.deafen()
+async def test_a_poll_restores_lost_watches(root):
+    """The poll finds the change that watchdog missed; later changes are events again."""
+    async with Watching(files_of(root), rescan=1) as watching:
+        watching.lose_events()
         (root / "states/web.sls").write_text("")
         assert await watching.next() == ["web.sls"]
         (root / "states/web.sls").write_text("b: test.nop\n")
@@ -394,7 +394,7 @@ async def test_what_no_event_told_is_watched_from_then_on(root):
 
 
 def test_a_source_that_cannot_be_read_counts_as_changed(tmp_path):
-    """It is missing, or a link that leads nowhere: the states are compiled again, which reports it."""
+    """If the source is missing or its link is broken, the states are compiled again, which reports it."""
     kept, missing, loop = tmp_path / "kept", tmp_path / "missing", tmp_path / "loop"
     kept.write_text("x")
     loop.symlink_to(loop)

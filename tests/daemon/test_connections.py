@@ -1,4 +1,4 @@
-"""Those who ask the agent something are bounded in number, and leave descriptors for repairs."""
+"""The number of clients of the agent is limited, so that descriptors remain for repairs."""
 
 from __future__ import annotations
 
@@ -17,16 +17,14 @@ from holdfast.agent.health import Health
 
 @pytest.fixture
 def few_descriptors():
-    """A function that leaves this process so many more descriptors; undone after the test."""
+    """A function that leaves this process a number of free descriptors, until the end of the test."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
 
     def leave(more):
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
         spare = [os.open("/dev/null", os.O_RDONLY) for _ in range(more)]
         top = os.open("/dev/null", os.O_RDONLY)
-        resource.setrlimit(
-            resource.RLIMIT_NOFILE, (top, hard)
-        )  # the lowest free number is what the limit allows, or more
+        resource.setrlimit(resource.RLIMIT_NOFILE, (top, hard))  # the lowest free number equals the limit, or is above
         for descriptor in (*spare, top):
             os.close(descriptor)
 
@@ -35,14 +33,14 @@ def few_descriptors():
 
 
 class Served:
-    """A server on a port of this host whose clients are answered when `answer` is set."""
+    """A server on a local port that answers its clients once `answer` is set."""
 
     def __init__(self, most):
         self.asked, self.clients, self.answer = [], [], asyncio.Event()
         self.connections = Connections(lambda reader: reader.readline(), self.talk, lambda: b"no\n", most)
 
     async def talk(self, request, _, writer):
-        """Answer when the test says so; to those that are still there."""
+        """Answer a request once the test allows it."""
         if not request:
             return
         self.asked.append(request)
@@ -50,24 +48,24 @@ class Served:
         writer.write(b"yes\n")
 
     async def __aenter__(self):
-        """Listen."""
+        """Start to listen."""
         self.server = await asyncio.start_server(self.connections.take, "127.0.0.1", 0, backlog=BACKLOG)
         self.port = self.server.sockets[0].getsockname()[1]
         return self
 
     async def __aexit__(self, *_):
-        """End all connections, on both sides."""
+        """Close all connections, on both sides."""
         for writer in self.clients:
             writer.close()
         self.server.close()
         await self.connections.stop()
 
     async def client(self, text=""):
-        """Connect, say this, and return what the answer can be read from."""
+        """Connect and send a text. Returns the reader of the answer."""
         return await self.talked(host="127.0.0.1", port=self.port, text=text)
 
     async def talked(self, *, text, **where):
-        """The same over a socket of the test's."""
+        """Do the same with given arguments of `open_connection`."""
         reader, writer = await asyncio.open_connection(**where)
         self.clients.append(writer)
         writer.write(text.encode())
@@ -75,19 +73,19 @@ class Served:
 
 
 def descriptors():
-    """How many this process has open."""
+    """The number of open descriptors of this process."""
     return len([*Path("/proc/self/fd").iterdir()])
 
 
 async def until(holds):
-    """Let the loop turn until something holds."""
+    """Let other tasks run until a condition holds."""
     async with asyncio.timeout(10):
         while not holds():
             await asyncio.sleep(0)
 
 
-async def test_clients_that_have_asked_keep_their_places_and_a_new_one_is_told_so():
-    """Nobody waits in vain: what cannot be served is refused at once."""
+async def test_a_client_above_the_limit_is_refused_at_once():
+    """Clients that have sent a request keep their connections."""
     async with Served(2) as served:
         first, second = await served.client("a\n"), await served.client("b\n")
         await until(lambda: len(served.asked) == 2)
@@ -99,8 +97,8 @@ async def test_clients_that_have_asked_keep_their_places_and_a_new_one_is_told_s
         assert await first.read() == await second.read() == b"yes\n"
 
 
-async def test_a_place_is_free_again_when_its_client_has_gone():
-    """However it went."""
+async def test_a_lost_connection_makes_room_for_another_client():
+    """Three clients abort their connection before."""
     async with Served(1) as served:
         for _ in range(3):
             await served.client()
@@ -112,7 +110,7 @@ async def test_a_place_is_free_again_when_its_client_has_gone():
 
 
 async def test_thousands_of_idle_clients_take_few_descriptors():
-    """The agent has those of the clients that it serves, and for a moment those that it is about to refuse."""
+    """The agent has those of the clients that it serves, and for a short time those that it is about to refuse."""
     async with Served(4) as served:
         before, most = descriptors(), 0
         for number in range(1, 300):
@@ -123,19 +121,19 @@ async def test_thousands_of_idle_clients_take_few_descriptors():
 
 
 @pytest.mark.parametrize(("soft", "clients"), [(1024, 64), (256, 32), (16, 2), (4, 1), (resource.RLIM_INFINITY, 64)])
-def test_where_descriptors_are_few_so_are_clients(monkeypatch, soft, clients):
-    """Most of them are for repairs."""
+def test_the_limit_of_clients_follows_that_of_descriptors(monkeypatch, soft, clients):
+    """Most descriptors are kept for repairs."""
     monkeypatch.setattr(module.resource, "getrlimit", lambda _: (soft, soft))
 
     assert affordable(64) == clients
 
 
-async def test_that_there_are_no_descriptors_is_told_once_and_serving_goes_on_later(
+async def test_a_lack_of_descriptors_is_reported_once_and_clients_are_served_later(
     few_descriptors, caplog, monkeypatch
 ):
-    """A condition of health, no traceback for each second.
+    """A health problem replaces the traceback that asyncio would log each second.
 
-    It takes a second: so long asyncio waits before it accepts again.
+    The test takes a second, the time that asyncio waits before it accepts again.
     """
     monkeypatch.setattr(module, "CALM", 0.01)
     health = Health()
@@ -156,8 +154,8 @@ async def test_that_there_are_no_descriptors_is_told_once_and_serving_goes_on_la
         assert not caplog.records
 
 
-async def test_other_errors_of_the_loop_are_logged_as_ever(caplog):
-    """With their traceback: those are bugs."""
+async def test_other_errors_of_the_event_loop_are_logged(caplog):
+    """Such an error is a bug, so it is logged with its traceback."""
     loop = asyncio.get_running_loop()
     loop.set_exception_handler(Exhaustion(Health()).handle)
     loop.call_soon(lambda: 1 / 0)

@@ -1,4 +1,4 @@
-"""The control socket over real connections: who may use it, what it answers, and what no client can do to the agent."""
+"""The control socket over real connections: who may connect, the answers, and what no client can do to the agent."""
 
 import asyncio
 import json
@@ -43,27 +43,27 @@ class Agent:
         self.engine = self.pausing = self.reloads = self.status = self.triggers = self
 
     def with_rows(self, _most):
-        """One resource."""
+        """The rows of one resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
     async def pause(self, words, reason, seconds):
-        """Remember."""
+        """Record the call."""
         self.done.append(("pause", words, reason, seconds))
 
     async def resume(self, words):
-        """Remember."""
+        """Record the call."""
         self.done.append(("resume", words))
 
     async def reload(self):
-        """One problem."""
+        """Report one problem."""
         return {"problems": ["one"]}
 
     def recheck(self):
-        """Remember."""
+        """Record the call."""
         self.done.append("recheck")
 
     async def trigger(self, identity):
-        """Know one resource."""
+        """Record the identity; only `cmd.run[x]` exists."""
         if identity != "cmd.run[x]":
             raise ControlError(f"cannot trigger {identity}: there is no such resource")
         self.done.append(identity)
@@ -134,7 +134,7 @@ async def test_each_request_reaches_its_part_of_the_agent(control):
 @pytest.mark.parametrize("size", [0, 1, answers.ROWS, 3 * answers.ROWS + 1])
 @pytest.mark.parametrize("head", [{}, {"status": "converged"}])
 async def test_all_rows_arrive_with_secrets_redacted(control, logs, size, head):
-    """The response is sent in slices; their borders depend on the number of rows."""
+    """The response is sent in slices, whose limits depend on the number of rows."""
     path, agent = control
     logs.redactor = Redactor({"password": "opensesame"})
     agent.with_rows = lambda _most: {
@@ -148,21 +148,21 @@ async def test_all_rows_arrive_with_secrets_redacted(control, logs, size, head):
     }
 
 
-async def test_a_long_status_leaves_others_their_turn(control, monkeypatch):
-    """While its rows are made, redacted and sent, the loop continues: slow rows are made ten at a time."""
+async def test_a_long_status_lets_other_callbacks_run_in_between(control, monkeypatch):
+    """Slow rows are made ten at a time."""
     path, agent = control
     monkeypatch.setattr(answers, "SLICE", 0.0)
-    turns, made = 0, Counter()
+    ticks, made = 0, Counter()
 
     def rows():
         for number in range(500):
-            made[turns] += 1
+            made[ticks] += 1
             yield {"id": number}
 
     async def others():
-        nonlocal turns
+        nonlocal ticks
         while True:
-            turns += 1
+            ticks += 1
             await asyncio.sleep(0)
 
     agent.with_rows = lambda _most: {"resources": rows()}
@@ -196,8 +196,8 @@ async def test_a_refusal_of_the_agent_is_an_error(control):
         b"x" * 70_000 + b"\n",
     ],
     ids=[
-        *("no json", "no object", "unknown verb", "list as verb", "mapping as verb", "deep", "deep verb"),
-        *("no text", "empty", "nothing", "wrong type", "unknown field", "too long"),
+        *("not JSON", "not an object", "unknown verb", "list as verb", "mapping as verb", "deep", "deep verb"),
+        *("not text", "empty", "nothing", "wrong type", "unknown field", "too long"),
     ],
 )
 async def test_an_invalid_request_is_refused_with_a_sentence(control, logs, data):
@@ -215,7 +215,7 @@ async def test_the_socket_has_mode_0600(control):
     assert stat.S_IMODE(control[0].stat().st_mode) == 0o600
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 async def test_peer_credentials_are_checked(control):
     """Another user who can connect in spite of the mode is refused."""
     path = control[0]
@@ -274,7 +274,7 @@ async def test_a_long_path_works(tmp_path, logs):
 
 
 async def test_without_an_agent_the_error_says_what_to_check(tmp_path):
-    """It names the options that select the agent."""
+    """The error names the options that select the agent."""
     with pytest.raises(ControlError, match="is it running, with this --config and --state-dir"):
         await asked(tmp_path / "none.sock", Status())
 

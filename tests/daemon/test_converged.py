@@ -1,7 +1,4 @@
-"""`converged` of a running agent: its exit code, its metric, its health and its words say the same.
-
-Each test takes some seconds: it starts an agent, and asks it several times, by processes of their own.
-"""
+"""`converged` of a running agent: its exit code, its metric, its health and its text agree."""
 
 import pytest
 
@@ -50,9 +47,9 @@ def converged(tree, agent, *, yes):
 
 @pytest.mark.parametrize("where", ["agent", "state"])
 def test_an_agent_in_noop_is_an_audit_that_can_be_monitored(tree, where):
-    """A host that differs from its states has not converged, though nothing is left to be looked at.
+    """A host that differs from its states has not converged, though nothing is left to check.
 
-    Once it is as declared, it has.
+    Once it is as declared, it has converged.
     """
     tree.settings("engine: {noop: true}\n" if where == "agent" else "")
     noop = "    - noop: true\n" if where == "state" else ""

@@ -1,4 +1,4 @@
-"""Grains: Salt's names and values, found without asking anybody."""
+"""Grains have Salt's names and values, and reading them needs no network."""
 
 import json
 import socket
@@ -35,8 +35,8 @@ RELEASES = {
 
 
 @pytest.mark.parametrize("name", RELEASES)
-def test_distribution(tmp_path, name):
-    """Trees written for Salt branch on these."""
+def test_grains_of_a_distribution(tmp_path, name):
+    """States written for Salt depend on these values."""
     text, expected = RELEASES[name]
     (tmp_path / "etc").mkdir()
     (tmp_path / "etc/os-release").write_text(text)
@@ -48,7 +48,7 @@ def test_distribution(tmp_path, name):
 
 
 def test_names_come_from_the_hosts_file(tmp_path):
-    """The domain is looked up in /etc/hosts, never asked for on the network."""
+    """The domain is read from /etc/hosts, not from the network."""
     (tmp_path / "etc").mkdir()
     short = socket.gethostname().partition(".")[0]
     (tmp_path / "etc/hosts").write_text(f"127.0.0.1 localhost\n10.0.0.9 {short}.example.org {short} # me\n")
@@ -58,28 +58,28 @@ def test_names_come_from_the_hosts_file(tmp_path):
     assert (found["host"], found["fqdn"], found["domain"]) == (short, f"{short}.example.org", "example.org")
 
 
-def test_systemd_version_without_asking_it(tmp_path):
-    """The version stands in the name of a library."""
+def test_the_version_of_systemd_is_read_from_a_file_name(tmp_path):
+    """No command runs: the name of a library has the version."""
     (tmp_path / "usr/lib/systemd").mkdir(parents=True)
     (tmp_path / "usr/lib/systemd/libsystemd-shared-252.so").touch()
 
     assert facts.GrainParts(tmp_path).read()["systemd"]["version"] == "252"
 
 
-def test_an_empty_machine_is_no_error(tmp_path):
-    """A root without any of the files still gives grains that are JSON."""
+def test_an_empty_root_has_grains(tmp_path):
+    """A root without any of the files gives grains that are JSON."""
     assert json.loads(json.dumps(facts.GrainParts(tmp_path).read()))["os"] == "Linux"
 
 
-def test_grains_are_cheap():
-    """Every one-shot run pays for them: milliseconds, imports aside."""
+def test_grains_take_little_cpu_time():
+    """Each one-shot run reads them, so this takes milliseconds, imports aside."""
     facts.GrainParts(Path("/")).read()
 
     assert effort(lambda: facts.GrainParts(Path("/")).read(), 0.5) < 0.5
 
 
-def test_operators_grains_win(tmp_path):
-    """agent.yaml over the grains file over the host."""
+def test_grains_of_the_settings_take_precedence(tmp_path):
+    """The order is: agent.yaml, the grains file, the host."""
     tmp_path.chmod(0o755)
     file = tmp_path / "grains"
     file.write_text("roles: [web]\nos: Mine\nsite: a\n")
@@ -91,14 +91,14 @@ def test_operators_grains_win(tmp_path):
 
 
 def test_id_is_the_full_name_by_default(tmp_path):
-    """A host needs no configuration to have a name."""
+    """A host without settings has an ID."""
     found = facts.gather(Settings(grains_file=tmp_path / "none"))
 
     assert found["id"] == found["fqdn"]
 
 
-def test_stand_in_replaces_all(tmp_path):
-    """A tree can be compiled for another host: nothing of this one shines through."""
+def test_a_file_of_grains_replaces_all_grains_of_the_host(tmp_path):
+    """States can be compiled for another host, without any fact of this one."""
     tmp_path.chmod(0o755)
     file = tmp_path / "grains.json"
     file.write_text('{"os": "Plan9", "fqdn": "far.example.org"}')
@@ -107,8 +107,8 @@ def test_stand_in_replaces_all(tmp_path):
     assert facts.stand_in(file, Settings(id="near"))["id"] == "near"
 
 
-def test_broken_grains_file_names_file_and_line(tmp_path):
-    """Like any mistake in the configuration."""
+def test_a_wrong_grains_file_is_an_error_with_its_line(tmp_path):
+    """The error is like that of any other file."""
     tmp_path.chmod(0o755)
     file = tmp_path / "grains"
     file.write_text("a: 1\na: 2\n")

@@ -1,4 +1,4 @@
-"""Grains that change while the agent runs: who is told, and what is done again."""
+"""Grains that change while the agent runs: when they are read again, and which changes count."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"]}
 RECHECK = Notice("debug", "recheck", "", "")
 
 
-class Changing:
-    """A host whose grains a test changes."""
+class ChangingHost:
+    """A host whose grains the test changes."""
 
     def __init__(self):
         self.grains, self.looks, self.changes, self.gate = dict(GRAINS), 0, 0, asyncio.Event()
@@ -36,7 +36,7 @@ class Changing:
         return found
 
     def changed(self):
-        """Those that matter are others."""
+        """Count a change of grains that states have read."""
         self.changes += 1
 
     @staticmethod
@@ -46,15 +46,15 @@ class Changing:
         await asyncio.Event().wait()
 
     async def looked(self):
-        """Let what is under way come to its end."""
+        """Wait until the grains have been read."""
         while self.watch._looking:
             await asyncio.sleep(0)
 
 
 @pytest.fixture
 async def host():
-    """One whose states have read `ipv4`."""
-    changing = Changing()
+    """A host whose states have read `ipv4`."""
+    changing = ChangingHost()
     changing.watch.use(GRAINS, lambda: {"ipv4"})
     yield changing
     await changing.watch.close()
@@ -71,8 +71,8 @@ async def host():
     ],
     ids=["nothing", "not read", "new", "read", "unreadable"],
 )
-async def test_at_a_recheck_only_what_was_read_counts(host, change, changes):
-    """They are read again each time; what cannot be read now is no change."""
+async def test_at_a_recheck_only_changes_of_used_grains_count(host, change, changes):
+    """Each recheck reads the grains. An error while reading is no change."""
     host.grains |= change
     host.watch.tell(RECHECK)
     await host.looked()
@@ -80,8 +80,8 @@ async def test_at_a_recheck_only_what_was_read_counts(host, change, changes):
     assert (host.looks, host.changes) == (1, changes)
 
 
-async def test_who_asks_while_a_look_is_under_way_gets_another(host):
-    """What changes meanwhile is not missed."""
+async def test_a_request_during_a_read_causes_another_read(host):
+    """A change during the first read is not missed."""
     host.gate.clear()
     host.watch.look()
     await asyncio.sleep(0)
@@ -93,8 +93,8 @@ async def test_who_asks_while_a_look_is_under_way_gets_another(host):
     assert (host.looks, host.changes) == (2, 1)
 
 
-async def test_news_of_what_a_call_has_looked_at_need_no_grain(host):
-    """What `salt['mount.active']()` returned is not known any more, so the templates are rendered again."""
+async def test_an_event_of_a_topic_that_a_helper_uses_is_a_change(host):
+    """The result of `salt['mount.active']()` is outdated then, so the templates are rendered again."""
     host.watch.use(GRAINS, lambda: {"salt.mount"})
     host.watch._heard(frozenset({Topic.MOUNTS}))
 
@@ -113,13 +113,13 @@ async def test_news_of_what_a_call_has_looked_at_need_no_grain(host):
         ({ALL}, {*Topic} - {Topic.MOUNTS}),
     ],
 )
-def test_only_what_somebody_depends_on_is_followed(read, wanted):
-    """A group of the kernel's messages is joined for a grain that is read."""
+def test_only_topics_of_used_grains_are_followed(read, wanted):
+    """The agent joins a group of kernel messages only for a grain that is used."""
     assert topics(read) == wanted
 
 
-def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
-    """The others are read again all the same."""
+def test_a_part_that_cannot_be_read_keeps_its_values(monkeypatch):
+    """The other parts are read again all the same."""
     parts, broken, counter = GrainParts(), [], iter(range(9))
 
     def network(_):
@@ -138,7 +138,7 @@ def test_a_part_that_cannot_be_read_is_what_it_was(monkeypatch):
 
 
 def test_gateways_and_disks_as_salt_names_them(tmp_path):
-    """Read from the kernel's tables."""
+    """The values are read from tables of the kernel."""
     (tmp_path / "proc/net").mkdir(parents=True)
     (tmp_path / "proc/net/route").write_text(
         "Iface\tDestination\tGateway\neth0\t00000000\t010200C0\t0003\t0\t0\t0\t00000000\t0\t0\t0\n"

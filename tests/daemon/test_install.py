@@ -1,4 +1,4 @@
-"""What `holdfast install` refuses."""
+"""`holdfast install` refuses programs that other users can change."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from holdfast.agent import install
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has files that root trusts")
-def test_what_others_can_change_is_no_service():
-    """Neither a directory that others may write, nor one below it, nor one that a link leads to."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents are root's, and sticky
+def test_a_program_that_others_can_change_is_refused():
+    """A directory that others may write is refused, one below it, and one that a link leads to."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents belong to root and are sticky
         top = Path(name)
         (top / "open" / "bin").mkdir(parents=True)
         (top / "safe").mkdir()

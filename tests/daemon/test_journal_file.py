@@ -1,4 +1,4 @@
-"""The file of the journal: locked, full, read-only, removed, replaced and damaged while the agent runs."""
+"""The file of the journal is locked, full, read-only, removed, replaced or damaged while the agent runs."""
 
 import asyncio
 import os
@@ -22,7 +22,7 @@ EDGE = ("a", "b", "watch")
 
 
 class Running:
-    """A journal that an agent uses, and its health."""
+    """A journal as an agent uses it, with its health."""
 
     def __init__(self, directory, *, durable=False):
         self.path = directory / "journal.db"
@@ -34,18 +34,18 @@ class Running:
 
     @property
     def codes(self):
-        """What health says now."""
+        """The codes of the current health problems."""
         return [condition.code for condition in self.health.conditions]
 
     async def until(self, *codes):
-        """Wait until health says exactly this."""
+        """Wait until health has exactly these codes."""
         async with asyncio.timeout(20):
             while self.codes != [*codes]:
                 self._told.clear()
                 await self._told.wait()
 
     async def live(self):
-        """One row of everything, on the disk."""
+        """Write a row of each table to the disk."""
         journal = self.journal
         await journal.announce("a", [EDGE])
         journal.changed("a", [EDGE])
@@ -57,7 +57,7 @@ class Running:
         await journal.announce("interrupted", [])
 
     def after_a_kill(self, directory):
-        """What the next agent would find if this one was killed now must be all that this one knows."""
+        """Check that the next agent, after a kill of this one, would know all that this journal knows."""
         directory.mkdir()
         for end in ("", "-wal"):
             file = self.path.with_name(self.path.name + end)
@@ -73,20 +73,20 @@ class Running:
 
 
 def content(journal):
-    """All that a journal knows, in some fixed order."""
+    """All rows of a journal, in a fixed order."""
     return [(statement, sorted(map(tuple, rows))) for statement, rows in journal._everything()]
 
 
 def fill(path):
-    """Take all the room that there is."""
+    """Use all free space of the file system."""
     with path.open("wb", buffering=0) as file, suppress(OSError):
         while file.write(b"x" * 4096):
             pass
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch):
-    """Nothing waits for seconds here."""
+def short_waits(monkeypatch):
+    """Shorten the waits of seconds."""
     monkeypatch.setattr(database, "BUSY", 0.1)
     monkeypatch.setattr(store, "RETRIES", (0.02,))
 
@@ -103,8 +103,8 @@ def small(tmp_path):
     subprocess.run(["umount", "--lazy", directory], check=True)
 
 
-async def test_a_locked_journal_holds_up_only_what_must_be_written_first(tmp_path):
-    """The loop goes on; what waits is told why; all is written when the lock is gone."""
+async def test_a_locked_journal_delays_only_intents(tmp_path):
+    """The event loop continues; an intent fails with the reason; all is written once the lock is released."""
     running = Running(tmp_path)
     await running.live()
     other = sqlite3.connect(running.path, isolation_level=None)
@@ -138,8 +138,8 @@ async def test_a_locked_journal_holds_up_only_what_must_be_written_first(tmp_pat
     running.journal.close()
 
 
-async def test_a_full_disk_loses_nothing_that_was_told_meanwhile(small, tmp_path):
-    """The whole of memory is written when there is room."""
+async def test_records_during_a_full_disk_are_written_later(small, tmp_path):
+    """The whole journal is written once there is space."""
     running = Running(small)
     await running.live()
     fill(small / "filler")
@@ -156,8 +156,11 @@ async def test_a_full_disk_loses_nothing_that_was_told_meanwhile(small, tmp_path
     running.journal.close()
 
 
-async def test_an_agent_that_is_started_on_a_full_disk_knows_what_is_owed(small):
-    """It repairs what others do not watch, and says what is wrong; an agent that does not start repairs nothing."""
+async def test_an_agent_that_starts_on_a_full_disk_knows_pending_deliveries(small):
+    """It reports the problem, and can repair resources without subscribers.
+
+    An agent that does not start repairs nothing.
+    """
     before = Running(small)
     await before.live()
     before.journal.close()
@@ -177,7 +180,7 @@ async def test_an_agent_that_is_started_on_a_full_disk_knows_what_is_owed(small)
 
 @pytest.fixture
 def failing(tmp_path):
-    """A directory on a disk, and the file by which the kernel is told that it has met an error there."""
+    """A directory on a disk, and the file by which a test causes a file system error in the kernel."""
     image, directory = tmp_path / "image", tmp_path / "failing"
     directory.mkdir()
     image.write_bytes(b"")
@@ -192,8 +195,8 @@ def failing(tmp_path):
     subprocess.run(["umount", "--lazy", directory], check=True)
 
 
-async def test_a_file_system_that_meets_an_error_is_read_only(failing):
-    """The kernel makes it so; it is told, and nothing hangs."""
+async def test_an_error_of_the_file_system_makes_the_journal_unwritable(failing):
+    """The kernel makes the file system read-only. Health reports this, and nothing hangs."""
     directory, trigger = failing
     running = Running(directory)
     await running.live()
@@ -209,59 +212,59 @@ async def test_a_file_system_that_meets_an_error_is_read_only(failing):
 
 
 def remove(path):
-    """The database alone."""
+    """Remove the database, but not its log."""
     path.unlink()
 
 
 def remove_log(path):
-    """Only what was written last."""
+    """Remove the latest writes."""
     path.with_name("journal.db-wal").unlink()
 
 
 def remove_all(path):
-    """With all that is beside it."""
+    """Remove the database and all files beside it."""
     for each in path.parent.iterdir():
         each.unlink()
 
 
 def truncate_all(path):
-    """Without the memory that SQLite shares, to read it would kill the process."""
+    """Truncate all files; reading the shared memory file of SQLite afterwards would kill the process."""
     for each in path.parent.iterdir():
         os.truncate(each, 0)
 
 
 def overwrite(path):
-    """In place."""
+    """Overwrite the database in place."""
     with path.open("r+b") as file:
         file.write(b"no page of a database" * 100)
 
 
 def overwrite_log(path):
-    """In place."""
+    """Overwrite the log in place."""
     path.with_name("journal.db-wal").write_bytes(b"no log" * 1000)
 
 
 def restore_a_backup(path):
-    """The same content in another file."""
+    """Replace the file by another one with the same content."""
     shutil.copy(path, path.with_name("backup"))
     path.with_name("backup").replace(path)
 
 
 def make_a_directory(path):
-    """With something in it."""
+    """Replace the file by a directory that is not empty."""
     path.unlink()
     path.mkdir()
     (path / "note").write_text("mine")
 
 
 def make_a_link(path):
-    """To a file that must not be touched."""
+    """Replace the file by a link to a file that must not be touched."""
     path.unlink()
     path.symlink_to(path.parent.parent / "precious")
 
 
 def make_a_pipe(path):
-    """To open it may take for ever."""
+    """Replace the file by a pipe: opening it could block for ever."""
     path.unlink()
     os.mkfifo(path)
 
@@ -280,17 +283,17 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize("notice", ["a look", "the next intent"])
+@pytest.mark.parametrize("notice", ["a check", "the next intent"])
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_what_somebody_does_to_the_file_is_mended_from_memory(damage, notice, tmp_path):
-    """Before anything is changed; it is told, and nothing that others own is touched."""
+async def test_a_damaged_file_is_restored_from_memory(damage, notice, tmp_path):
+    """The file is restored before anything changes. Health reports it, and files of others are not touched."""
     directory, precious = tmp_path / "state", tmp_path / "precious"
     directory.mkdir()
     precious.write_text("precious")
     running = Running(directory, durable=True)
     await running.live()
     damage(running.path)
-    if notice == "a look":
+    if notice == "a check":
         running.journal.check()
     else:
         await running.journal.announce("b", [])
@@ -307,8 +310,8 @@ async def test_what_somebody_does_to_the_file_is_mended_from_memory(damage, noti
     running.journal.close()
 
 
-async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path):
-    """Nothing is changed meanwhile that must be written down; a look at it ends the wait."""
+async def test_a_removed_directory_is_reported_until_it_exists_again(tmp_path):
+    """No intent is accepted meanwhile; a check ends the wait."""
     directory = tmp_path / "state"
     directory.mkdir()
     running = Running(directory)
@@ -328,8 +331,8 @@ async def test_a_directory_that_is_gone_is_told_until_it_is_there_again(tmp_path
 
 
 @pytest.mark.parametrize("moment", ["_transaction", "set_aside", "_sync"])
-def test_an_agent_that_is_killed_while_it_makes_the_file_anew(moment, tmp_path, monkeypatch):
-    """The next one finds the old file or the new one, whole."""
+def test_an_agent_that_is_killed_while_it_recreates_the_file(moment, tmp_path, monkeypatch):
+    """The next agent finds the old file or the new one, complete."""
     journal = Journal(tmp_path / "journal.db", durable=False)
     journal.adopt([EDGE], {"a": "a", "b": "b"})
     journal.changed("a", [EDGE])
@@ -361,8 +364,8 @@ def test_a_write_that_failed_leaves_the_file_usable(tmp_path):
     journal.close()
 
 
-async def test_a_disk_that_hangs_holds_up_what_must_be_written_for_a_while_only(tmp_path, monkeypatch):
-    """Then it is told; when the disk answers again all is written."""
+async def test_an_intent_waits_for_a_hanging_disk_for_a_limited_time(tmp_path, monkeypatch):
+    """The intent then fails. Once the disk answers, all is written."""
     monkeypatch.setattr(store, "PATIENCE", 0.05)
     answers = asyncio.Event()
 
@@ -388,8 +391,8 @@ async def test_a_disk_that_hangs_holds_up_what_must_be_written_for_a_while_only(
     journal.close()
 
 
-async def test_what_the_file_does_not_take_keeps_nobody_waiting_for_ever(tmp_path):
-    """A row that SQLite cannot store, by a bug, is told like a full disk: who waits for the file goes on."""
+async def test_a_row_that_sqlite_cannot_store_does_not_block_the_journal(tmp_path):
+    """Such a row is a bug. It is reported like a full disk, and the waiting intent fails."""
     agent = Running(tmp_path)
     async with asyncio.timeout(20):
         for _ in range(2):
@@ -402,8 +405,8 @@ async def test_what_the_file_does_not_take_keeps_nobody_waiting_for_ever(tmp_pat
     agent.journal.close()
 
 
-async def test_an_intent_that_stands_already_outlives_a_second_that_cannot_be_written(tmp_path):
-    """What may have been changed after the first still counts as changed if the agent dies."""
+async def test_a_stored_intent_remains_if_a_second_one_cannot_be_written(tmp_path):
+    """A change after the first intent still counts as a change if the agent dies."""
     agent = Running(tmp_path)
     await agent.journal.announce("a", [EDGE])
     other = sqlite3.connect(agent.path, isolation_level=None)

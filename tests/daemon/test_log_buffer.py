@@ -1,4 +1,4 @@
-"""What is kept of the log: the newest, and never more than there is room for."""
+"""The log buffer keeps the newest entries, within a limited size."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from holdfast.agent.log_buffer import CUT, ROOM, TEXT, LogBuffer, _size
 
 
-def test_the_newest_are_kept_in_order() -> None:
-    """As many as are asked for; none at all if that is none."""
+def test_the_newest_entries_are_kept_in_order() -> None:
+    """The number of entries is that of the settings, which may be 0."""
     buffer = LogBuffer(2)
     for name in "abc":
         buffer.append({"event": name})
@@ -32,8 +32,8 @@ def test_the_age_of_entries_does_not_depend_on_the_system_clock() -> None:
     assert buffer.reach == 25
 
 
-def test_floods_are_cut_and_the_oldest_make_room() -> None:
-    """Commands that print megabytes again and again cost no more than a few of them, wherever their output stands."""
+def test_long_texts_are_cut_and_the_oldest_entries_removed() -> None:
+    """The limit holds for commands that print megabytes again and again, in whatever field."""
     buffer = LogBuffer(500)
     for number in range(200):
         buffer.append(
@@ -53,8 +53,8 @@ def test_floods_are_cut_and_the_oldest_make_room() -> None:
 
 
 @given(st.lists(st.integers(0, ROOM // 2)), st.integers(0, 20))
-def test_there_is_always_room_enough(lengths: list[int], limit: int) -> None:
-    """Whatever is logged; and an entry without a long text is kept as it is."""
+def test_the_buffer_never_exceeds_its_size(lengths: list[int], limit: int) -> None:
+    """Entries without a long text are kept as they are."""
     buffer = LogBuffer(limit)
     for length in lengths:
         buffer.append({"event": "x" * length})

@@ -1,4 +1,4 @@
-"""What `holdfast log` leaves out: each option alone, and all together."""
+"""`holdfast log` omits entries by each option alone, and by all together."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ ENTRIES = [
     ],
     ids=str,
 )
-def test_all_that_is_asked_for_must_hold(wanted: dict[str, object], events: list[str]) -> None:
-    """Whatever the options, in any combination."""
+def test_an_entry_must_match_all_options(wanted: dict[str, object], events: list[str]) -> None:
+    """Each combination of options selects the entries that match all of them."""
     chosen = LogFilter(**wanted)  # type: ignore[arg-type]
     assert [entry["event"] for entry in ENTRIES if chosen(entry)] == events
 
 
 def test_the_log_of_an_agent_is_searched(tmp_path: Path) -> None:
-    """All lines since a time, not the last fifty alone; and it says since when the log is kept where that is later."""
+    """`log` shows all matching lines since a time, not only fifty, and says where the log starts if that is later."""
     tree = Tree(tmp_path)
     tree.sls("many", "".join(f"n{number}: test.nop\n" for number in range(70)) + "bad: test.fail_without_changes\n")
     with Agent(tree):

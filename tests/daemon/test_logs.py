@@ -1,4 +1,4 @@
-"""Where lines go: a terminal, JSON, journald's real protocol; and that no reader can make the agent wait."""
+"""Log lines on a terminal, as JSON, and in journald's protocol. No reader can block the agent."""
 
 import asyncio
 import json
@@ -29,7 +29,7 @@ REPAIRED = Ran(
 
 @pytest.fixture(autouse=True)
 def restored():
-    """Leave structlog and logging as they were."""
+    """Restore structlog and logging after each test."""
     handlers = logging.getLogger().handlers[:]
     yield
     logging.captureWarnings(capture=False)
@@ -39,7 +39,7 @@ def restored():
 
 @pytest.fixture
 def pipe():
-    """A pipe; the log goes in at its second end."""
+    """A pipe; the log is written to its second end."""
     ends = os.pipe()
     yield ends
     for end in ends:
@@ -47,7 +47,7 @@ def pipe():
 
 
 def read(descriptor):
-    """What can be read now."""
+    """All that can be read now."""
     data = b""
     while select.select([descriptor], [], [], 0.05)[0]:
         data += os.read(descriptor, 1 << 16)
@@ -55,7 +55,7 @@ def read(descriptor):
 
 
 def parse_journal(data):
-    """Fields of one datagram, by journald's rules."""
+    """The fields of one datagram, by journald's rules."""
     fields = {}
     while data:
         head, _, data = data.partition(b"\n")
@@ -67,8 +67,8 @@ def parse_journal(data):
     return fields
 
 
-def test_console_line_reads_as_a_sentence(pipe):
-    """Time, sentence, and the diff indented below; no colours on a pipe."""
+def test_a_console_line_has_time_sentence_and_diff(pipe):
+    """The diff is indented below the line. A pipe gets no colours."""
     log = Logs(LogSettings(format="console"), pipe[1])
     log.emit(REPAIRED)
 
@@ -79,8 +79,8 @@ def test_console_line_reads_as_a_sentence(pipe):
     assert rest == ["         -a", "         +b"]
 
 
-def test_terminal_has_colours(monkeypatch):
-    """On a terminal the verb and the diff are coloured, unless NO_COLOR says no."""
+def test_a_terminal_gets_colours_unless_no_color_is_set(monkeypatch):
+    """The verb and the diff are coloured."""
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     ours, theirs = pty.openpty()
@@ -99,8 +99,8 @@ def test_terminal_has_colours(monkeypatch):
     assert "\x1b" not in plain
 
 
-def test_a_line_of_another_day_says_which():
-    """Who reads the log of an agent that has been up for weeks must not take last week's trouble for today's."""
+def test_a_line_of_another_day_has_its_date():
+    """In the log of an agent that runs for weeks, old problems must not look like those of today."""
     old, new = (
         Console(colour=False).render({"time": at, "event": "said", "details": "more"}).decode()
         for at in (time.time() - 9e5, time.time())
@@ -110,10 +110,10 @@ def test_a_line_of_another_day_says_which():
     assert re.fullmatch(r"\d\d:\d\d:\d\d said\n {9}more\n", new)
 
 
-def test_sentences_fit_the_terminal_and_details_stay_as_they_are():
-    """Broken between words, below themselves; a diff is not, for somebody may copy it.
+def test_sentences_are_wrapped_and_details_are_not():
+    """Sentences are wrapped between words and indented. A diff is not wrapped, so that it can be copied.
 
-    A terminal may have a new size with each line.
+    Each line uses the current width of the terminal.
     """
     entry = {"event": "failed cmd.run[x]: " + "many words " * 9, "level": "error", "details": "-" + "a b" * 30}
     widths = [60, 30, None]
@@ -128,8 +128,8 @@ def test_sentences_fit_the_terminal_and_details_stay_as_they_are():
     assert {" ".join(" ".join(lines[:-1]).split()[1:]) for lines in (first, second, third)} == {entry["event"].rstrip()}
 
 
-def test_colours_stay_when_a_sentence_is_broken():
-    """The verb's, or that of every line of a warning."""
+def test_wrapped_sentences_keep_their_colours():
+    """The verb keeps its colour, and each line of a warning."""
     console = Console(colour=True, width=lambda: 30)
 
     assert console.text({"event": "repaired " + "word " * 9}).startswith("\x1b[1;33mrepaired\x1b[0m word")
@@ -138,8 +138,8 @@ def test_colours_stay_when_a_sentence_is_broken():
     assert all(line.startswith("\x1b[33m") and line.endswith("\x1b[0m") for line in warned)
 
 
-def test_control_characters_are_shown_not_obeyed():
-    """Output of commands cannot play with the operator's terminal."""
+def test_control_characters_are_escaped():
+    """The output of commands cannot control the terminal of an operator."""
     shown = Console(colour=False).render({"event": "said \x1b[2J\x07", "details": "a\tb\x9b"}).decode()
 
     assert "\x1b" not in shown
@@ -147,8 +147,8 @@ def test_control_characters_are_shown_not_obeyed():
     assert "a\tb\\x9b" in shown
 
 
-def test_other_fields_are_shown():
-    """What a kind logs with fields of its own is not lost, and its resource stands in front."""
+def test_additional_fields_of_a_kind_are_shown():
+    """The resource precedes the sentence."""
     shown = (
         Console(colour=False)
         .render({"event": "waiting for apt's lock", "resource": "pkg.installed[jq]", "holder": 77})
@@ -158,8 +158,8 @@ def test_other_fields_are_shown():
     assert shown.endswith("pkg.installed[jq]: waiting for apt's lock  holder=77\n")
 
 
-def test_json_lines(pipe):
-    """One object a line, values as values."""
+def test_json_has_one_object_for_each_line(pipe):
+    """Numbers and mappings keep their types."""
     Logs(LogSettings(format="json"), pipe[1]).emit(REPAIRED)
 
     entry = json.loads(read(pipe[0]))
@@ -176,13 +176,13 @@ def test_json_lines(pipe):
 
 
 def test_unencodable_text_does_not_break_the_log():
-    """File names that are not UTF-8 come through in some form."""
+    """File names that are not UTF-8 are logged in escaped form."""
     for render in (Console(colour=False).render, to_json, to_journal):
         assert b"bad" in render({"event": "bad \udcff", "level": "info"})
 
 
-def test_journal_fields(tmp_path, monkeypatch):
-    """Under systemd each value is a field of its own, and MESSAGE has sentence and diff."""
+def test_the_journal_gets_each_value_as_a_field(tmp_path, monkeypatch):
+    """MESSAGE has the sentence and the diff."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "journal"))
     monkeypatch.setattr(nonblocking_output.JournalOutput.__init__, "__defaults__", (str(tmp_path / "journal"),))
@@ -210,8 +210,8 @@ def test_journal_fields(tmp_path, monkeypatch):
     assert json.loads(fields["CHANGES"]) == {"diff": "-a\n+b\n"}
 
 
-def test_large_journal_message_goes_as_a_memory_file(tmp_path):
-    """A diff beyond the size of a datagram arrives whole."""
+def test_a_large_journal_message_is_sent_as_a_memory_file(tmp_path):
+    """A diff that is larger than a datagram arrives complete."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "journal"))
     sender = JournalOutput(str(tmp_path / "journal"))
@@ -227,15 +227,15 @@ def test_large_journal_message_goes_as_a_memory_file(tmp_path):
     assert len(fields["MESSAGE"]) == 3_000_000
 
 
-def test_without_journald_nothing_fails(tmp_path):
-    """A journal that is away costs its lines, nothing else."""
+def test_without_journald_lines_are_lost_without_an_error(tmp_path):
+    """Logging must not stop the agent."""
     sender = JournalOutput(str(tmp_path / "nobody"))
     sender.write(b"MESSAGE=x\n")
     sender.close()
 
 
-def test_form_is_chosen_by_the_events(monkeypatch, pipe):
-    """The journal only where systemd connected this very stream to it."""
+def test_the_format_auto_depends_on_the_stream(monkeypatch, pipe):
+    """The journal is used only if systemd has connected this very stream to it."""
     info = os.fstat(pipe[1])
     monkeypatch.setenv("JOURNAL_STREAM", f"{info.st_dev}:{info.st_ino}")
     assert choose("auto", pipe[1]) == "journal"
@@ -245,8 +245,8 @@ def test_form_is_chosen_by_the_events(monkeypatch, pipe):
     assert choose("auto", pipe[1]) == "console"
 
 
-def test_level(pipe):
-    """What is less important than the setting is not written; a reload can change that."""
+def test_the_level_of_the_settings_applies_and_can_change(pipe):
+    """Less important lines are not written; a reload changes the level."""
     log = Logs(LogSettings(format="console"), pipe[1])
     structlog.get_logger("x").debug("quiet")
     log.configure(LogSettings(format="console", level="debug"))
@@ -256,7 +256,7 @@ def test_level(pipe):
 
 
 def test_new_settings_apply_to_existing_loggers(pipe):
-    """A logger that has written a line writes the next one in the new form and at the new level."""
+    """A logger that has written a line writes the next one in the new format and at the new level."""
     log, logger = Logs(LogSettings(format="console"), pipe[1]), LazyLogger("x")
     logger.info("first")
     log.configure(LogSettings(format="json", level="debug"))
@@ -267,8 +267,8 @@ def test_new_settings_apply_to_existing_loggers(pipe):
     assert json.loads(second)["message"] == "second"
 
 
-def test_libraries_and_tracebacks_come_through(pipe):
-    """Warnings of the standard logging arrive; an error's traceback stands below its line."""
+def test_lines_of_libraries_and_tracebacks_are_logged(pipe):
+    """Entries of the standard logging are written, with the traceback below the line."""
     Logs(LogSettings(format="console"), pipe[1])
     try:
         int("inner")
@@ -281,8 +281,8 @@ def test_libraries_and_tracebacks_come_through(pipe):
     assert "ValueError: invalid literal" in shown
 
 
-def test_recent_and_followers(pipe):
-    """The last entries are kept, and whoever follows gets each new one."""
+def test_the_last_entries_are_kept_and_followers_get_new_ones(pipe):
+    """The number of kept entries is that of the settings."""
     log = Logs(LogSettings(format="console", recent=2), pipe[1])
     seen = []
     log.followers.add(seen.append)
@@ -294,7 +294,7 @@ def test_recent_and_followers(pipe):
 
 
 async def test_a_reader_that_stops_never_blocks(pipe):
-    """Lines are kept while nobody reads and arrive later, in order and whole."""
+    """Lines are kept while no process reads, and arrive later in order and complete."""
     stream = StreamOutput(pipe[1])
     lines = [f"{n:06d} {'x' * 90}\n".encode() for n in range(5000)]
     for line in lines:
@@ -309,8 +309,8 @@ async def test_a_reader_that_stops_never_blocks(pipe):
     assert received == b"".join(lines)
 
 
-async def test_a_reader_that_never_reads_costs_lines_not_memory(pipe, monkeypatch):
-    """Beyond the limit lines are dropped, and the log says how many."""
+async def test_lines_are_dropped_beyond_a_limit_if_no_process_reads(pipe, monkeypatch):
+    """The log says how many lines were dropped."""
     monkeypatch.setattr(nonblocking_output, "LIMIT", 1 << 17)
     stream = StreamOutput(pipe[1])
     for _ in range(400):
@@ -326,23 +326,23 @@ async def test_a_reader_that_never_reads_costs_lines_not_memory(pipe, monkeypatc
     assert received.splitlines()[-1].endswith(b"lines of the log were dropped: no process read them]")
 
 
-def test_a_closed_reader_is_no_error():
-    """A terminal that went away must not stop the agent."""
+def test_a_closed_pipe_is_no_error():
+    """A terminal that was closed must not stop the agent."""
     here, there = os.pipe()
     os.close(here)
     StreamOutput(there).write(b"x\n")
     os.close(there)
 
 
-def test_thousands_of_lines_a_second(tmp_path):
-    """Logging is no bottleneck: 20 000 repaired files a second of CPU time on a quiet machine, diff and all."""
+def test_thousands_of_lines_a_second_can_be_logged(tmp_path):
+    """A quiet machine logs 20 000 repairs with diffs in a second of CPU time."""
     with (tmp_path / "log").open("wb") as file:
         log = Logs(LogSettings(format="console"), file.fileno())
 
         assert effort(lambda: [log.emit(REPAIRED) for _ in range(1000)], 5) < 5
 
 
-def test_field_names_are_ones_journald_takes():
-    """Whatever a kind calls its fields."""
+def test_field_names_are_converted_for_journald():
+    """A kind may use any name for its fields."""
     assert logs._journal_name("_odd-name 1") == "ODD_NAME_1"
     assert logs._journal_name("9") == "FIELD"

@@ -1,4 +1,4 @@
-"""Engine events as sentences: what is said, how loudly, and what is said only once."""
+"""Events of the engine as log lines: their sentences, their levels, and what is not repeated."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from holdfast.resources.effects import Effect
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
-    """One run with defaults for what a test does not care about."""
+    """An outcome with defaults for all that a test does not check."""
     return Outcome(identity=identity, position=0, result=result, duration=0.003, **values)
 
 
 def line(*outcomes):
-    """What is said about the last of several outcomes of one agent."""
+    """The log line of the last of several outcomes of one agent."""
     narrator = Narrator()
     return [narrator.tell(Ran(1, each)) for each in outcomes][-1]
 
@@ -54,7 +54,7 @@ SENTENCES = {
         outcome("cmd.run[x]", result=None, changes={"cmd": "touch /x"}, effect=Effect(("run",), "'touch /x'")),
         ("info", "would run cmd.run[x] (start)"),
     ),
-    "noop would, in words of its own": (
+    "noop would, with a comment of the kind": (
         outcome("service.running[web]", result=None, changes={"nginx": True}, comment="nginx would be started"),
         ("info", "would change service.running[web]: nginx would be started (start)"),
     ),
@@ -62,7 +62,7 @@ SENTENCES = {
         outcome("cmd.run[x]", result=None, effect=Effect(("run",), "'count'"), comment="one row"),
         ("info", "would run cmd.run[x]: one row (start)"),
     ),
-    "right, and nothing else to say": (
+    "as declared, and nothing to add": (
         outcome("file.managed[/a]", comment="/a is as declared"),
         ("info", "ok file.managed[/a]"),
     ),
@@ -74,11 +74,14 @@ SENTENCES = {
         outcome("service.running[nginx]", changes={"nginx": True}, cause="refresh", refreshed=True),
         ("info", "refreshed service.running[nginx] in 3 ms (refresh)"),
     ),
-    "right at the start": (
+    "as declared at the start": (
         outcome(comment="/etc/motd is as declared"),
         ("info", "ok file.managed[motd]: /etc/motd is as declared"),
     ),
-    "right later": (outcome(comment="as declared", cause="recheck"), ("debug", "ok file.managed[motd]: as declared")),
+    "as declared later": (
+        outcome(comment="as declared", cause="recheck"),
+        ("debug", "ok file.managed[motd]: as declared"),
+    ),
     "a failure says why": (
         outcome(result=False, comment="cannot write: disk full", cause="drift", attempts=3),
         ("error", "failed file.managed[motd] in 3 ms (drift, 3 attempts): cannot write: disk full"),
@@ -97,16 +100,16 @@ SENTENCES = {
 
 
 @pytest.mark.parametrize("name", SENTENCES)
-def test_sentence(name):
-    """Verb, identity, time, cause; a comment only where details do not say it."""
+def test_the_sentence_of_an_outcome(name):
+    """The parts are: verb, identity, duration, cause; a comment only if details do not have it."""
     given, expected = SENTENCES[name]
     said = line(given)
 
     assert (said.level, said.text) == expected
 
 
-def test_a_cause_that_goes_without_saying():
-    """That of a single run is no news; another one is."""
+def test_the_cause_of_a_single_run_is_omitted():
+    """Any other cause is named."""
     narrator, change = Narrator(unsaid="start"), {"changes": CHANGE, "effect": Effect(("create",), "/a")}
 
     assert narrator.tell(Ran(1, outcome(**change))).text == "created file.managed[motd] in 3 ms"
@@ -119,7 +122,7 @@ def test_a_cause_that_goes_without_saying():
 
 
 def test_a_lasting_failure_is_an_error_once():
-    """Each retry of the same failure is quieter, a different one is loud again, and its end is told."""
+    """Retries with the same failure have a lower level, a different failure is an error, and the recovery is logged."""
     first, other = outcome(result=False, comment="no space"), outcome(result=False, comment="read-only")
 
     assert line(first, first).level == "info"
@@ -131,8 +134,8 @@ def test_a_lasting_failure_is_an_error_once():
     )
 
 
-def test_fields_carry_the_same_for_programs():
-    """Journald and JSON get values, not prose."""
+def test_fields_have_the_values_for_programs():
+    """Journald and JSON get values, not text."""
     said = line(outcome(changes=CHANGE, diff="-a\n+b\n", cause="drift"))
 
     assert {k: said.fields[k] for k in ("resource", "pass", "result", "cause", "changes", "diff")} == {
@@ -147,7 +150,7 @@ def test_fields_carry_the_same_for_programs():
 
 
 def test_details_are_the_diff_and_every_other_change():
-    """Nothing that was changed goes without a word, and a diff is not shown twice."""
+    """Every change is shown, and a diff only once."""
     changed = outcome(
         diff="-a\n+b\n",
         changes={"diff": "-a\n+b\n", **CHANGE, "stdout": "one\ntwo\n", "stderr": "", "pid": 7, "retcode": 0},
@@ -156,8 +159,8 @@ def test_details_are_the_diff_and_every_other_change():
     assert list(details(changed)) == ["-a", "+b", "mode: 0600 -> 0644", "stdout:", "  one", "  two"]
 
 
-def test_names_of_files_begin_no_line():
-    """A user who may create files there cannot pretend that the agent has said something."""
+def test_names_of_files_cannot_begin_a_line():
+    """Otherwise a user who creates files could forge lines of the agent."""
     changes = {
         "/d/a\nconverged": {"removed": "Removed due to clean"},
         "removed": ["/d/a\nconverged"],
@@ -174,7 +177,7 @@ def test_names_of_files_begin_no_line():
 
 
 def test_diffs_of_several_files_are_shown_once():
-    """What else was changed of a file, or that it is new, is told with its name."""
+    """Other changes of a file are listed with its name."""
     changes = {"/d/a": {"diff": "-a\n+b\n"}, "/d/b": {"diff": "-c\n+d\n", "mode": "0644"}, "/d/c": {"diff": "New file"}}
 
     assert list(details(outcome(diff="-a\n+b\n-c\n+d\n+e\n", changes=changes)))[5:] == [
@@ -183,8 +186,8 @@ def test_diffs_of_several_files_are_shown_once():
     ]
 
 
-def test_that_something_was_done_is_said_once():
-    """`nginx: True` below `refreshed service.running[nginx]`, or a command below its own name, adds nothing."""
+def test_changes_that_repeat_the_sentence_are_omitted():
+    """Such changes are `nginx: True` of a refreshed service, and a command below its own name."""
     started = Effect(("start",), "nginx")
     service = Outcome("service.running[web]", 0, result=None, changes={"nginx": True, "web": True}, effect=started)
     command = Outcome("cmd.run[touch /x]", 0, result=None, changes={"cmd": "touch /x"})
@@ -195,8 +198,8 @@ def test_that_something_was_done_is_said_once():
     assert list(details(outcome(changes={"locked": True}))) == ["locked: True"]
 
 
-def test_what_a_failed_command_has_said_is_said_once():
-    """Its last line is why it failed; more lines are told whole, and so is what the other output had."""
+def test_the_output_of_a_failed_command_is_not_repeated():
+    """Its last line is part of the comment. Several lines are shown in full, and so is the other stream."""
     failed = {"result": False, "comment": "'cp x' ended with status 1: no such file"}
 
     assert list(details(outcome(**failed, changes={"stdout": "", "stderr": "no such file", "retcode": 1}))) == []
@@ -209,22 +212,22 @@ def test_what_a_failed_command_has_said_is_said_once():
     assert list(details(outcome(comment="ran 'echo no'", changes={"stdout": "no"}))) == ["stdout: no"]
 
 
-def test_lists_are_shown_as_a_person_writes_them():
-    """Not as Python does."""
+def test_lists_are_shown_with_commas():
+    """Python's brackets and quotes are omitted."""
     assert list(details(outcome(changes={"groups": ("a", "b"), "members": (), "gone": {"old": ["c"], "new": []}}))) == [
         "groups: a, b",
         "gone: c -> none",
     ]
 
 
-def test_the_name_of_a_new_file_is_said_once():
-    """Where the identity has it, the details do not repeat it."""
+def test_the_name_of_a_new_file_is_not_repeated():
+    """Details omit the name if the identity has it."""
     assert list(details(outcome("file.managed[/a]", result=None, changes={"newfile": "/a"}))) == []
     assert list(details(outcome("file.managed[a]", result=None, changes={"newfile": "/a"}))) == ["newfile: /a"]
 
 
-def test_a_new_directory_is_said_once():
-    """Its changes say what the sentence has said."""
+def test_a_new_directory_is_not_repeated():
+    """Details omit the change that the sentence reports."""
     made = Outcome(
         "file.directory[d]",
         0,
@@ -236,8 +239,8 @@ def test_a_new_directory_is_said_once():
     assert list(details(made)) == ["mode: 0700"]
 
 
-def test_what_follows_the_name_in_a_comment_follows_the_identity():
-    """Where a link leads to is worth reading; the name of what was made is not, twice."""
+def test_the_detail_of_an_effect_follows_the_identity():
+    """The target of a link is shown; the name of the link is not repeated."""
     made = Narrator("start").tell(
         Ran(1, outcome("file.symlink[/a]", changes={"new": "/a"}, effect=Effect(("link",), "/a", detail=" to /b")))
     )
@@ -246,8 +249,8 @@ def test_what_follows_the_name_in_a_comment_follows_the_identity():
     assert made.fields["details"] == ""
 
 
-def test_details_are_bounded():
-    """A huge diff is cut, and says so."""
+def test_details_have_a_maximum_length():
+    """A long diff is cut, with a line that says so."""
     lines = list(details(outcome(diff="+x\n" * (DETAIL_LINES + 5))))
 
     assert len(lines) == DETAIL_LINES + 1
@@ -258,7 +261,7 @@ def test_details_are_bounded():
 
 
 def test_end_of_a_pass():
-    """Converged or not, with counts; a pass of a recheck that found nothing is not worth a line of info."""
+    """The line has the result and counts. A recheck that finds nothing is logged at debug level."""
     record = PassRecord(3, "start", 0.0, 0.035, (outcome("a.b[c]"), outcome(changes=CHANGE), outcome()), converged=True)
     broken = PassRecord(
         4,
@@ -283,8 +286,8 @@ def test_end_of_a_pass():
     )
 
 
-def test_end_of_a_pass_after_which_others_are_failing_still():
-    """What was repaired was repaired; the host has not converged for all that."""
+def test_end_of_a_pass_with_earlier_failures():
+    """The host has not converged, although this pass repaired its resource."""
     record = PassRecord(3, "drift", 0.0, 0.003, (outcome(changes=CHANGE), outcome("a.b[c]", result=False)), failing=3)
 
     assert (
@@ -293,8 +296,8 @@ def test_end_of_a_pass_after_which_others_are_failing_still():
     )
 
 
-def test_end_of_a_pass_that_was_broken_off():
-    """Nobody takes it for the end of the work."""
+def test_end_of_a_pass_that_was_interrupted():
+    """The line does not look like the end of a complete pass."""
     records = [PassRecord(1, "start", 0.0, 4.7, outcomes, broken_off=True) for outcomes in ((outcome(),), ())]
 
     assert [Narrator().tell(PassEnded(record)).text for record in records] == [
@@ -303,15 +306,15 @@ def test_end_of_a_pass_that_was_broken_off():
     ]
 
 
-def test_a_look_alone_has_not_converged():
-    """In noop, or for a plan, what would change is still wrong."""
+def test_a_pass_in_noop_is_checked_not_converged():
+    """In noop, or for a plan, resources that would change are not as declared."""
     assert (
         summary(Tally([outcome(result=None, changes=CHANGE)]), 0.035) == "checked in 35 ms: 1 checked, 1 would change"
     )
 
 
-def test_notice_names_its_resource():
-    """The engine's other news keep their level and code."""
+def test_a_notice_keeps_its_level_and_code():
+    """The line names the resource."""
     said = Narrator().tell(Notice("warning", "watch-failed", "file.managed[x]", "the watch broke; again in 1 s"))
 
     assert (said.level, said.text, said.fields["code"]) == (
@@ -325,6 +328,6 @@ def test_notice_names_its_resource():
     ("seconds", "text"),
     [(0.00001, "<0.1 ms"), (0.0004, "0.4 ms"), (0.0351, "35 ms"), (1.25, "1.2 s"), (185, "3 min 5 s")],
 )
-def test_duration(seconds, text):
-    """Spans of time as people say them."""
+def test_durations_are_rounded(seconds, text):
+    """Each duration has the unit that suits its size."""
     assert duration(seconds) == text

@@ -1,4 +1,4 @@
-"""The service manager's protocol, against a real socket."""
+"""The protocol of the service manager, with a real socket."""
 
 import os
 import socket
@@ -11,7 +11,7 @@ from holdfast.agent.notify import Notifier
 
 @pytest.fixture
 def manager(tmp_path):
-    """The service manager's end of the notification socket."""
+    """The end of the notification socket that the service manager reads."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "notify"))
     server.settimeout(5)
@@ -20,12 +20,12 @@ def manager(tmp_path):
 
 
 def notifier(server, **environment):
-    """A notifier that talks to it."""
+    """A notifier that writes to this socket."""
     return Notifier({"NOTIFY_SOCKET": server.getsockname(), **environment})
 
 
-def test_life_of_a_service(manager):
-    """Ready, reloading with its time, ready again, stopping."""
+def test_the_messages_of_a_service_in_order(manager):
+    """The order is: ready, reloading with its time, stopping."""
     before = time.monotonic_ns() // 1000
     agent = notifier(manager)
     agent.ready()
@@ -41,8 +41,8 @@ def test_life_of_a_service(manager):
     assert before <= int(stamp) <= time.monotonic_ns() // 1000
 
 
-def test_status_is_said_when_it_is_new(manager):
-    """One line, and the same one not twice."""
+def test_a_status_is_sent_only_if_it_is_new(manager):
+    """A status has one line."""
     agent = notifier(manager)
     for text in ("converged", "converged", "two\nlines"):
         agent.status(text)
@@ -54,8 +54,8 @@ def test_status_is_said_when_it_is_new(manager):
         manager.recv(200)
 
 
-async def test_watchdog_is_fed_by_the_loop(manager):
-    """Twice in each allowed period, for as long as the loop turns; a loop that hangs feeds nothing."""
+async def test_the_event_loop_sends_watchdog_messages(manager):
+    """The loop sends two in each period. A loop that hangs sends none."""
     import asyncio
 
     agent = notifier(manager, WATCHDOG_USEC="100000", WATCHDOG_PID=str(os.getpid()))
@@ -67,7 +67,7 @@ async def test_watchdog_is_fed_by_the_loop(manager):
             assert await loop.sock_recv(manager, 200) == b"WATCHDOG=1"
     until = time.monotonic() + 0.2
     while time.monotonic() < until:
-        pass  # the loop hangs
+        pass  # the event loop hangs
     with pytest.raises(BlockingIOError):
         manager.recv(200)
     agent.close()
@@ -78,8 +78,8 @@ async def test_watchdog_is_fed_by_the_loop(manager):
     [{}, {"WATCHDOG_USEC": "0"}, {"WATCHDOG_USEC": "100000", "WATCHDOG_PID": "1"}],
     ids=["none", "off", "not us"],
 )
-async def test_no_watchdog_unless_it_is_ours(manager, values):
-    """A child process does not feed its parent's watchdog."""
+async def test_no_watchdog_message_of_a_child_process(manager, values):
+    """The watchdog of the parent process must not get messages of its child."""
     agent = notifier(manager, **values)
     agent.start_watchdog()
     agent.close()
@@ -89,8 +89,8 @@ async def test_no_watchdog_unless_it_is_ours(manager, values):
         manager.recv(200)
 
 
-def test_without_a_manager_nothing_happens(tmp_path):
-    """In a terminal, or when systemd is away for a moment."""
+def test_without_a_service_manager_nothing_fails(tmp_path):
+    """The agent may run on a terminal, or systemd may be unavailable for a moment."""
     for environment in ({}, {"NOTIFY_SOCKET": str(tmp_path / "gone")}):
         agent = Notifier(environment)
         agent.ready()
@@ -98,8 +98,8 @@ def test_without_a_manager_nothing_happens(tmp_path):
         agent.close()
 
 
-def test_abstract_socket():
-    """Service managers may use the abstract name space."""
+def test_an_abstract_socket_works():
+    """Service managers may use the abstract namespace."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(f"\0holdfast-test-{os.getpid()}")
     agent = Notifier({"NOTIFY_SOCKET": f"@holdfast-test-{os.getpid()}"})

@@ -1,4 +1,4 @@
-"""The operator's own kinds: Python of strangers, which may do anything when it is loaded."""
+"""Kinds of the operator are Python files, which may do anything when they are imported."""
 
 import pytest
 
@@ -15,8 +15,8 @@ from holdfast_process import Agent, Tree
         ("import nonsense_that_is_not_there\n", 1, "ModuleNotFoundError"),
     ],
 )
-def test_file_that_cannot_be_loaded_is_a_problem_at_its_line(tmp_path, text, line, told):
-    """One that ends the process when it is imported does not end the agent."""
+def test_a_file_that_cannot_be_imported_is_a_problem_at_its_line(tmp_path, text, line, told):
+    """A file that ends the process when it is imported does not end the agent."""
     (tmp_path / "mine.py").write_text(text)
     tmp_path.chmod(0o755)
     with pytest.raises(CompileError) as caught:

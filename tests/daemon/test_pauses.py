@@ -1,4 +1,4 @@
-"""`pause` and `resume` of a real agent: what was answered outlives kill -9, and everybody who looks is told."""
+"""`pause` and `resume` of a real agent: a confirmed pause survives kill -9, and all verbs show it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def tree(tmp_path: Path) -> Tree:
 def test_a_confirmed_pause_survives_the_agent(tree: Tree) -> None:
     """The agent is killed right after its answer. Later, status, why, health, metrics and log show end and reason.
 
-    Costs two starts of an agent.
+    The test takes some seconds, because it starts two agents.
     """
     with Agent(tree) as agent:
         said = tree("pause", "--for", "2h", "--reason", "kernel upgrade", check=0).stdout
@@ -55,7 +55,10 @@ def test_a_confirmed_pause_survives_the_agent(tree: Tree) -> None:
 
 
 def test_resources_are_paused_by_name_and_by_pattern(tree: Tree) -> None:
-    """Words that name nothing are refused with the nearest; what is paused by a pattern says which one to resume."""
+    """Names without a match are refused with the most similar one.
+
+    A resource that a pattern pauses names that pattern.
+    """
     with Agent(tree) as agent:
         assert (
             f"file.managed[{tree.host}/motd] is paused until `holdfast resume` (mine)"
@@ -87,10 +90,10 @@ def test_an_invalid_span_of_time_is_refused(tree: Tree, span: str) -> None:
     assert tree("pause", "--for", span, check=64).stderr
 
 
-def test_a_pause_that_cannot_be_written_down_is_in_force_with_a_warning(tree: Tree) -> None:
-    """The journal is locked by another process: `pause` and `resume` have their effect, and say what a restart does.
+def test_a_pause_that_cannot_be_stored_is_in_force_with_a_warning(tree: Tree) -> None:
+    """Another process locks the journal. `pause` and `resume` take effect, and say what a restart would do.
 
-    Takes seconds: the agent waits for the lock.
+    The test takes seconds, because the agent waits for the lock.
     """
     with Agent(tree), closing(sqlite3.connect(tree.root / "state/journal.db", isolation_level=None)) as other:
         other.execute("begin exclusive")

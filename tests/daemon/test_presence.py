@@ -1,4 +1,4 @@
-"""A configuration that is gone is an accident: the last good graph goes on, and the agent follows when it is back."""
+"""A configuration that is gone is an accident: the last good graph stays in force until the configuration is back."""
 
 import shutil
 
@@ -9,7 +9,7 @@ from holdfast_process import Agent, Tree
 
 @pytest.fixture
 def tree(tmp_path):
-    """One file whose state takes what was before back when it leaves, and whose content is in the pillar."""
+    """A file with `reverse`, whose content is in the pillar."""
     tree = Tree(tmp_path)
     (tree.host / "motd").write_text("before\n")
     tree.sls("motd", "HOST/motd: {file.managed: [{contents: {{ pillar.get('said', 'nothing') }}}, {reverse: true}]}\n")
@@ -19,35 +19,35 @@ def tree(tmp_path):
 
 
 def holds(tree, agent, contents="hello\n"):
-    """The file is as declared, repaired at once after a drift."""
+    """Check that the file is as declared, and that a drift is repaired at once."""
     agent.wait(lambda: (tree.host / "motd").read_text() == contents, "the content")
     (tree.host / "motd").write_text("defaced\n")
     agent.wait(lambda: (tree.host / "motd").read_text() == contents, "the repair")
 
 
-def emptied(directory):
-    """Remove all that is in a directory."""
+def empty(directory):
+    """Remove all entries of a directory."""
     for each in directory.iterdir():
         shutil.rmtree(each) if each.is_dir() else each.unlink()
 
 
 GONE = {
     "the configuration": (lambda tree: shutil.rmtree(tree.etc), "it does not exist"),
-    "the configuration, left empty": (lambda tree: emptied(tree.etc), "it does not exist"),
+    "the configuration, left empty": (lambda tree: empty(tree.etc), "it does not exist"),
     "the states": (lambda tree: shutil.rmtree(tree.etc / "states"), "etc/states: it is missing"),
-    "the states, left empty": (lambda tree: emptied(tree.etc / "states"), "etc/states: this directory is empty now"),
+    "the states, left empty": (lambda tree: empty(tree.etc / "states"), "etc/states: this directory is empty now"),
     "the pillar": (lambda tree: shutil.rmtree(tree.etc / "pillar"), "etc/pillar: it is missing"),
-    "the pillar, left empty": (lambda tree: emptied(tree.etc / "pillar"), "etc/pillar: this directory is empty now"),
+    "the pillar, left empty": (lambda tree: empty(tree.etc / "pillar"), "etc/pillar: this directory is empty now"),
 }
 
 
 @pytest.mark.parametrize("name", GONE)
-def test_what_is_gone_is_no_order(tree, name):
-    """Nothing is reversed, drift is repaired, status is not converged and says why.
+def test_a_missing_configuration_undoes_nothing(tree, name):
+    """Nothing is reversed, drift is repaired, and status is not converged and says why.
 
-    What comes back is followed, and later edits too.
+    The agent follows the restored configuration, and later edits.
 
-    Takes more than a second: an agent is started, and its configuration removed and put back.
+    The test takes more than a second, because an agent loses its configuration and gets it back.
     """
     remove, told = GONE[name]
     with Agent(tree) as agent:
@@ -64,10 +64,10 @@ def test_what_is_gone_is_no_order(tree, name):
         holds(tree, agent, "goodbye\n")
 
 
-def test_health_says_what_is_gone(tree):
-    """One condition, with what to do."""
+def test_health_names_the_missing_directory(tree):
+    """The host has one health problem, which says what to do."""
     with Agent(tree) as agent:
-        emptied(tree.etc / "states")
+        empty(tree.etc / "states")
         agent.wait_log("the last good graph stays in force")
         status = tree.json("status", check=1)
 
@@ -76,24 +76,24 @@ def test_health_says_what_is_gone(tree):
         assert "this directory is empty now" in status["health"][0]["text"]
 
 
-def test_an_empty_directory_at_the_start_is_an_order(tree):
-    """An agent that never knew anything else manages nothing, and does not take that for a fault."""
-    emptied(tree.etc / "states")
+def test_an_empty_states_directory_at_the_first_start_is_valid(tree):
+    """An agent without earlier states manages nothing, and reports no problem."""
+    empty(tree.etc / "states")
     with Agent(tree):
         assert tree.json("status")["health"] == []
 
 
 START = {
     "not there": lambda tree: shutil.rmtree(tree.etc / "states"),
-    "empty": lambda tree: emptied(tree.etc / "states"),
+    "empty": lambda tree: empty(tree.etc / "states"),
 }
 
 
 @pytest.mark.parametrize("name", START)
-def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
-    """Nothing is reversed and no command forgotten; status says why, and what comes back is followed.
+def test_states_that_are_not_mounted_at_the_start_undo_nothing(tree, name):
+    """Nothing is reversed, and no finished command runs again. Status says why, and the agent follows restored states.
 
-    Takes more than a second: two agents are started.
+    The test takes more than a second, because it starts two agents.
     """
     tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
     with Agent(tree):
@@ -115,9 +115,9 @@ def test_states_that_are_not_mounted_at_the_start_are_no_order(tree, name):
 
 @pytest.mark.parametrize("running", [True, False])
 def test_an_empty_top_file_says_that_nothing_is_managed(tree, running):
-    """While the agent runs and at its start: what was before is put back.
+    """An empty top file reverses all states, at the start and while the agent runs.
 
-    Takes more than a second: agents are started.
+    The test takes more than a second, because it starts agents.
     """
     with Agent(tree) as agent:
         if running:
@@ -132,20 +132,20 @@ def test_an_empty_top_file_says_that_nothing_is_managed(tree, running):
 
 
 def test_an_apply_of_no_states_forgets_nothing(tree):
-    """The states directory is not mounted, and somebody applies by hand: a command is not run again because of that."""
+    """The states directory is not mounted during an `apply`. A finished command does not run again because of this."""
     tree.sls("once", "once:\n  cmd.run:\n    - name: echo once >> HOST/once\n")
     with Agent(tree):
         pass
     shutil.copytree(tree.etc / "states", tree.root / "copy")
-    emptied(tree.etc / "states")
+    empty(tree.etc / "states")
     tree("apply")
     shutil.copytree(tree.root / "copy", tree.etc / "states", dirs_exist_ok=True)
     with Agent(tree):
         assert (tree.host / "once").read_text() == "once\n"
 
 
-def test_other_directories_may_be_named(tree):
-    """Whoever moves the states and says so in agent.yaml has lost nothing."""
+def test_a_moved_states_directory_undoes_nothing(tree):
+    """The operator moves the states and changes agent.yaml."""
     with Agent(tree) as agent:
         shutil.move(tree.etc / "states", tree.root / "elsewhere")
         tree.settings("states: ../elsewhere\n")

@@ -1,4 +1,4 @@
-"""States with `reverse: true` that are taken out of the directory leave real files as they were."""
+"""Removing states with `reverse: true` restores the files as they were."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HOST/kept:
 
 
 def seen(root: Path) -> dict[str, tuple[object, ...]]:
-    """What is below a directory: type and mode, and content."""
+    """The entries below a directory: path -> type and mode, owner, content."""
     found = {}
     for path in sorted(root.rglob("*")):
         info = path.lstat()
@@ -47,9 +47,9 @@ def seen(root: Path) -> dict[str, tuple[object, ...]]:
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """A host that was used before."""
+    """A host with files that existed before."""
     tree = Tree(tmp_path)
-    tree.sls("other", "other: test.nop\n")  # an empty directory of states is no order to undo anything
+    tree.sls("other", "other: test.nop\n")  # an empty states directory would undo nothing
     host = tree.host
     (host / "old").write_bytes(b"theirs \xff\0, no text")
     (host / "old").chmod(0o604)
@@ -65,7 +65,10 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_files_links_and_directories_are_as_before(tree: Tree, running: bool):
-    """Also when the state file was removed while no agent ran; what came into a new directory meanwhile keeps it."""
+    """They are restored if the state file was removed while no agent ran, too.
+
+    A new directory with other files remains.
+    """
     before = seen(tree.host)
     sls = tree.sls("ours", STATES)
     agent = Agent(tree)
@@ -80,16 +83,16 @@ def test_files_links_and_directories_are_as_before(tree: Tree, running: bool):
         agent.stop()
         sls.unlink()
         agent = Agent(tree)
-    agent.wait(lambda: agent.log.count("is undone") == 10, "all of it undone")
-    agent.wait(lambda: seen(tree.host) == before | after, "what was before")
+    agent.wait(lambda: agent.log.count("is undone") == 10, "the end of all reversals")
+    agent.wait(lambda: seen(tree.host) == before | after, "the restored files")
 
     assert "is undone" in agent.log
-    assert not list((tree.root / "state").rglob("before*")), "copies are not kept for ever"
+    assert not list((tree.root / "state").rglob("before*")), "the copies are removed"
     assert agent.stop() == 0
 
 
-def test_a_state_that_moves_from_one_file_to_another_gives_back_each_with_its_own_content(tmp_path: Path):
-    """The second is copied before the first is put back."""
+def test_a_state_that_moves_to_another_file_restores_both_contents(tmp_path: Path):
+    """The second file is copied before the first one is restored."""
     tree = Tree(tmp_path)
     for name in "ab":
         (tree.host / name).write_text(f"theirs {name}\n")

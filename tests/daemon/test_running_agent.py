@@ -1,4 +1,4 @@
-"""The daemon as its users meet it: a process, signals, files that change under it, its log and its verbs."""
+"""The agent as a process: signals, changes of files, its log and its verbs."""
 
 import json
 import os
@@ -33,12 +33,12 @@ def restored(tree, agent, name="motd", content="hello\n"):
 
 
 def row(tree, identity):
-    """What `status` says of one resource."""
+    """The row of one resource in `status`."""
     return next(row for row in tree.json("status")["resources"] if row["identity"] == identity)
 
 
-def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
-    """A managed file that is edited or deleted is put right at once."""
+def test_drift_is_repaired_and_logged_with_diff_and_cause(tree):
+    """A managed file is edited, then deleted."""
     with Agent(tree) as agent:
         restored(tree, agent)
         (tree.host / "motd").write_text("defaced\n")
@@ -51,10 +51,10 @@ def test_drift_is_repaired_and_told_with_diff_cause_and_time(tree):
         restored(tree, agent)
 
 
-def test_states_that_undo_each_other_are_told_by_name(tree):
-    """In the line of the repair, perhaps first and then for certain; and when one flaps.
+def test_states_that_undo_each_other_are_named(tree):
+    """The log names the other state, first as a possibility, then for certain, and when the resource flaps.
 
-    What a source holds is not known when states are compiled.
+    The compiler cannot find this, because it does not know the content of the source.
     """
     tree.settings("engine: {flap_limit: 3}\n")
     (tree.etc / "states" / "source").write_text("one\n")
@@ -69,17 +69,17 @@ def test_states_that_undo_each_other_are_told_by_name(tree):
         agent.wait_log("file.append[two] undoes it: keep one of the two.")
 
 
-def test_a_state_file_dropped_in_is_applied(tree):
-    """Nobody has to tell the agent."""
+def test_a_new_state_file_is_applied_without_a_reload(tree):
+    """Unchanged states do not run again."""
     with Agent(tree) as agent:
         tree.file("new", "fresh")
         restored(tree, agent, "new", "fresh\n")
         agent.wait_log("(states changed)")
-        assert agent.log.count(f"created file.managed[{tree.host}/motd]") == 1, "what is the same is not touched"
+        assert agent.log.count(f"created file.managed[{tree.host}/motd]") == 1, "an unchanged state ran again"
 
 
-def test_broken_states_are_reported_and_the_old_graph_goes_on(tree):
-    """File, line and likely fix in the log; health and status say so; repair goes on; mending it is noticed."""
+def test_broken_states_are_reported_and_the_old_graph_stays_in_force(tree):
+    """The log has file, line and a hint; health and status report the problem; repairs continue; the fix is noticed."""
     with Agent(tree) as agent:
         broken = tree.sls("bad", "HOST/x:\n  file.managd:\n    - contents: x\n")
         agent.wait_log(f"{broken}:2:3:")
@@ -96,15 +96,15 @@ def test_broken_states_are_reported_and_the_old_graph_goes_on(tree):
         assert tree.json("status")["health"] == []
 
 
-def test_all_problems_of_a_tree_are_reported_together(tree):
-    """Two broken files, two reports."""
+def test_all_problems_of_the_states_are_reported_together(tree):
+    """One file has two mistakes."""
     with Agent(tree) as agent:
         tree.sls("bad", "a:\n  file.managd: []\n\nb:\n  no.such: []\n")
         agent.wait_log("(2 problems)")
 
 
-def test_broken_at_the_start(tmp_path):
-    """The agent starts, reports, and waits for the fix."""
+def test_states_that_are_broken_at_the_start(tmp_path):
+    """The agent starts, reports the problem, and waits for the fix."""
     tree = Tree(tmp_path)
     tree.sls("motd", "HOST/motd: [\n")
     with Agent(tree) as agent:
@@ -113,8 +113,8 @@ def test_broken_at_the_start(tmp_path):
         restored(tree, agent)
 
 
-def test_pillar_and_settings_take_effect_while_it_runs(tree):
-    """All of the configuration is live; broken settings leave the old ones in force."""
+def test_pillar_and_settings_take_effect_while_the_agent_runs(tree):
+    """Broken settings leave the old ones in force."""
     tree.sls("motd", "HOST/motd:\n  file.managed:\n    - contents: {{ pillar.get('word', 'none') }}\n")
     with Agent(tree) as agent:
         restored(tree, agent, content="none\n")
@@ -133,7 +133,7 @@ def test_pillar_and_settings_take_effect_while_it_runs(tree):
 
 
 def test_a_template_that_reads_the_pillar_follows_it(tree):
-    """Though its state is the same: the file is looked at again."""
+    """The state stays the same, but the file is checked again."""
     (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}\n")
     (tree.etc / "pillar/words.sls").write_text("greeting: hi\n")
     tree.sls("page", "HOST/page:\n  file.managed:\n    - source: salt://page.j2\n    - template: jinja\n")
@@ -146,7 +146,7 @@ def test_a_template_that_reads_the_pillar_follows_it(tree):
 
 
 def test_a_failing_new_command_runs_once_though_pillar_and_states_change_together(tree):
-    """A change of both, as by `git pull`: the template follows the pillar in the same swap, and nothing runs twice."""
+    """A `git pull` changes both: one swap follows, and no command runs twice."""
     tree.settings("watch: {settle: 0.5}\n")
     (tree.etc / "states/page.j2").write_text("{{ pillar.greeting }}\n")
     (tree.etc / "pillar/words.sls").write_text("greeting: hi\n")
@@ -163,15 +163,15 @@ def test_a_failing_new_command_runs_once_though_pillar_and_states_change_togethe
 
 
 def test_sighup_reloads(tree):
-    """As `systemctl reload` does."""
+    """SIGHUP is what `systemctl reload` sends."""
     with Agent(tree) as agent:
         agent.signal(signal.SIGHUP)
         end = agent.wait_log("reloading")
         agent.wait_log("compiled 1 state in", end)
 
 
-def test_sigusr1_looks_at_everything(tree):
-    """A full check on demand."""
+def test_sigusr1_checks_everything(tree):
+    """The signal starts a pass over all resources."""
     with Agent(tree) as agent:
         agent.signal(signal.SIGUSR1)
         end = agent.wait_log("checking everything")
@@ -179,8 +179,8 @@ def test_sigusr1_looks_at_everything(tree):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
-def test_stops_in_order(tree, number):
-    """Exit code 0, the socket gone, nothing left running."""
+def test_the_agent_stops_in_order(tree, number):
+    """The exit code is 0, and the socket is removed."""
     with Agent(tree) as agent:
         agent.signal(number)
 
@@ -190,7 +190,7 @@ def test_stops_in_order(tree, number):
 
 
 def test_stop_ends_a_long_command_within_the_limit(tree):
-    """What does not finish within stop_timeout is killed, with all its children."""
+    """After `stop_timeout`, a command is killed with all its children."""
     tree.settings("engine: {stop_timeout: 0.5}\n")
     tree.sls("long", SLEEP)
     agent = Agent(tree)
@@ -215,7 +215,7 @@ stubborn:
 
 @pytest.mark.parametrize(("signals", "status"), [(2, 0), (3, 128 + signal.SIGKILL)])
 def test_a_second_signal_stops_without_waiting_and_a_third_kills(tree, signals, status):
-    """The first would wait a minute for what runs; nothing of that is left behind in either case."""
+    """The first signal would wait a minute for the command. No process remains in either case."""
     tree.settings("engine: {stop_timeout: 60}\n")
     tree.sls("long", STUBBORN)
     agent = Agent(tree)
@@ -249,7 +249,7 @@ def test_each_verb_asks_the_agent_from_a_process_of_its_own(tree):
 
 
 def test_a_second_agent_is_refused(tree):
-    """One agent on one state directory; the message names the other."""
+    """One agent may use a state directory; the message names its process."""
     with Agent(tree) as agent:
         done = holdfast("run", "--config", tree.config, check=1)
 
@@ -257,8 +257,8 @@ def test_a_second_agent_is_refused(tree):
         assert len(done.stderr.splitlines()) == 1
 
 
-def test_killed_and_started_again(tree):
-    """Kill -9 leaves a socket and a lock file behind; the next start is not disturbed."""
+def test_an_agent_starts_after_kill_9(tree):
+    """The remaining socket and lock file do not disturb the next start."""
     with Agent(tree) as agent:
         agent.process.kill()
         agent.process.wait()
@@ -267,7 +267,7 @@ def test_killed_and_started_again(tree):
 
 
 def test_a_damaged_journal_is_put_aside(tree):
-    """An agent that does not start repairs nothing: it forgets, says so, and works."""
+    """The agent loses the journal, reports this and works: an agent that does not start repairs nothing."""
     (tree.root / "state").mkdir(mode=0o700)
     (tree.root / "state/journal.db").write_bytes(b"this is no database" * 100)
     with Agent(tree) as agent:
@@ -276,8 +276,8 @@ def test_a_damaged_journal_is_put_aside(tree):
         assert (tree.root / "state/journal.damaged").exists()
 
 
-def test_status_for_people(tree):
-    """A line for the agent, one for each resource."""
+def test_status_has_a_line_for_the_agent_and_each_resource(tree):
+    """The lines have state, process, and the last change."""
     with Agent(tree):
         first, second = tree("status", check=0).stdout.splitlines()
 
@@ -285,17 +285,17 @@ def test_status_for_people(tree):
         assert re.fullmatch(rf"ok         file.managed\[{tree.host}/motd\]  changed \d+ s ago \(start\)", second)
 
 
-def test_a_new_directory_of_states_is_watched_though_what_it_holds_is_broken(tree):
-    """Or mending it would not be noticed."""
+def test_a_new_states_directory_with_errors_is_watched(tree):
+    """Otherwise the agent would not notice the fix."""
     other = tree.root / "other"
     other.mkdir(mode=0o755)
     (other / "x.sls").write_text("x: [\n")
     with Agent(tree) as agent:
         tree.settings("states: ../other\n")
         agent.wait_log("the last good graph stays in force")
-        (other / "x.sls").write_text(f"{tree.host}/x:\n  file.managed:\n    - contents: mended\n")
+        (other / "x.sls").write_text(f"{tree.host}/x:\n  file.managed:\n    - contents: fixed\n")
 
-        restored(tree, agent, "x", "mended\n")
+        restored(tree, agent, "x", "fixed\n")
 
 
 def test_before_the_first_states_are_read_nothing_is_converged(tree):
@@ -320,7 +320,7 @@ def test_before_the_first_states_are_read_nothing_is_converged(tree):
 
 
 def test_status_while_a_command_runs_and_the_states_are_broken(tree):
-    """It is at work, not converged; what is wrong stands in a line of its own."""
+    """The agent is at work, not converged. Each problem has a line of its own."""
     with Agent(tree) as agent:
         tree.sls("slow", SLEEP)
         agent.wait((tree.host / "pid").exists, "the command to run")
@@ -336,16 +336,16 @@ def test_status_while_a_command_runs_and_the_states_are_broken(tree):
         )
 
 
-def test_a_mistyped_config_is_told(tree):
-    """Where the agent listens nobody can know then; the default place would mislead."""
+def test_a_mistyped_config_is_an_error(tree):
+    """A wrong path does not tell where the agent listens, and the default would mislead."""
     assert (
         "none.yaml: cannot use this file: it does not exist"
         in holdfast("status", "--config", tree.root / "none.yaml", check=3).stderr
     )
 
 
-def test_pause_and_resume(tree):
-    """While paused drift is seen and left; resume repairs it."""
+def test_drift_during_a_pause_is_repaired_after_resume(tree):
+    """While paused, the agent notices drift, but does not repair it."""
     with Agent(tree) as agent:
         tree("pause", check=0)
         (tree.host / "motd").write_text("defaced\n")
@@ -357,8 +357,8 @@ def test_pause_and_resume(tree):
         restored(tree, agent)
 
 
-def test_a_pause_does_not_hide_what_has_failed(tree):
-    """The headline says how many, as it does without a pause."""
+def test_a_pause_does_not_hide_failures(tree):
+    """The status has the number of failures, as without a pause."""
     tree.sls("bad", "bad: {cmd.run: [{name: 'false'}]}\nbelow: {test.nop: [{require: [{cmd: bad}]}]}\n")
     with Agent(tree):
         before = tree.json("status", check=1)["status"]
@@ -370,7 +370,7 @@ def test_a_pause_does_not_hide_what_has_failed(tree):
 
 
 def test_trigger_runs_an_action_again(tree):
-    """And an unknown identity is refused with the nearest right one."""
+    """An unknown identity is refused with the most similar one."""
     tree.sls("act", "act:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n")
     with Agent(tree) as agent:
         agent.wait((tree.host / "acts").exists, "the first run")
@@ -381,7 +381,7 @@ def test_trigger_runs_an_action_again(tree):
 
 
 def test_trigger_says_why_nothing_ran(tree):
-    """What only runs after changes, or is guarded, does not run by hand either; that is said."""
+    """A state with a guard or `onchanges` does not run without its cause; the answer says so."""
     tree.sls(
         "act", "a:\n  test.nop: []\nact:\n  cmd.run:\n    - name: echo ran >> HOST/acts\n    - onchanges: [{test: a}]\n"
     )
@@ -393,8 +393,8 @@ def test_trigger_says_why_nothing_ran(tree):
         assert not (tree.host / "acts").exists()
 
 
-def test_trigger_of_what_leaves_before_its_turn_ends(tree):
-    """It would wait for ever for what never comes."""
+def test_trigger_fails_if_its_resource_is_removed_before_it_runs(tree):
+    """Otherwise `trigger` would wait for ever."""
     tree.sls("slow", "slow:\n  cmd.run:\n    - name: '[ ! -e HOST/again ] || { touch HOST/runs; exec sleep 1000; }'\n")
     tree.sls("then", "then:\n  cmd.run:\n    - name: 'true'\n    - require: [{cmd: slow}]\n")
     with Agent(tree) as agent:
@@ -405,7 +405,7 @@ def test_trigger_of_what_leaves_before_its_turn_ends(tree):
             with subprocess.Popen(
                 [*trigger, "cmd.run[then]"], stderr=subprocess.PIPE, text=True, env=environment()
             ) as then:
-                agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the wish to arrive")
+                agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the request to arrive")
                 (tree.etc / "states" / "then.sls").unlink()
 
                 assert "cannot trigger cmd.run[then]: it is no longer declared" in then.communicate(timeout=20)[1]
@@ -413,8 +413,8 @@ def test_trigger_of_what_leaves_before_its_turn_ends(tree):
             tree.sls("slow", "other:\n  test.nop\n")
 
 
-def test_reload_answers_with_what_is_wrong(tree):
-    """0 and a count, or 3 and the problems."""
+def test_reload_reports_the_problems_of_the_states(tree):
+    """The exit code is 0 with a count of resources, or 3 with the problems."""
     with Agent(tree):
         assert "reloaded: 1 resource\n" in tree("reload", check=0).stdout
         tree.sls("bad", "x: [\n")
@@ -423,15 +423,15 @@ def test_reload_answers_with_what_is_wrong(tree):
         assert tree.json("reload", check=3)["problems"][0]["file"].endswith("bad.sls")
 
 
-def test_recheck(tree):
-    """Every resource is looked at."""
+def test_recheck_checks_every_resource(tree):
+    """The resource has a result afterwards."""
     with Agent(tree) as agent:
         tree("recheck", check=0)
         agent.wait(lambda: row(tree, f"file.managed[{tree.host}/motd]")["result"], "the result")
 
 
-def test_log_shows_what_was_said(tree):
-    """The last lines, as text and as JSON."""
+def test_log_shows_the_last_lines(tree):
+    """The lines are shown as text or as JSON."""
     with Agent(tree):
         assert "created file.managed[" in tree("log", check=0).stdout
         last = [
@@ -441,8 +441,8 @@ def test_log_shows_what_was_said(tree):
         assert [entry["message"].partition(" ")[0] for entry in last] == ["converged"]
 
 
-def test_own_kinds_dropped_in_are_used(tree):
-    """A Python file in resources/ is a kind, as soon as it is there; a broken one is an error with file and line."""
+def test_a_new_file_of_kinds_is_used_at_once(tree):
+    """A broken file is an error with file and line."""
     kind = (
         "from holdfast import Resource\n\n"
         "class Mark(Resource, kind='mark.made'):\n"
@@ -459,8 +459,8 @@ def test_own_kinds_dropped_in_are_used(tree):
         agent.wait_log("resources/mark.py:2: cannot load these kinds: ModuleNotFoundError")
 
 
-def test_states_that_vanish_and_come_back(tree):
-    """A states directory removed as a whole is an error, not an order to stop managing."""
+def test_a_removed_states_directory_is_an_error(tree):
+    """The agent does not take the removal for the wish to stop managing."""
     with Agent(tree) as agent:
         shutil.move(tree.etc / "states", tree.root / "aside")
         agent.wait_log("it is missing")
@@ -470,8 +470,8 @@ def test_states_that_vanish_and_come_back(tree):
         agent.wait_log("fixed: ")
 
 
-def test_the_service_manager_is_told(tree):
-    """Ready, status, watchdog, reloading, stopping: the whole life of a service."""
+def test_the_service_manager_gets_all_messages(tree):
+    """The messages are: ready, status, watchdog, reloading, stopping."""
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(str(tree.root / "notify"))
     manager.settimeout(10)
@@ -494,14 +494,14 @@ def test_the_service_manager_is_told(tree):
     manager.close()
 
 
-def test_threads(tree):
-    """At most four: the loop's own and three of watchdog's."""
+def test_the_agent_has_at_most_four_threads(tree):
+    """One is that of the event loop, three belong to watchdog."""
     with Agent(tree) as agent:
         agent.wait(lambda: len(list(Path(f"/proc/{agent.process.pid}/task").iterdir())) <= 4, "at most four threads")
 
 
-def test_broken_settings_at_the_start(tree):
-    """An agent that does not know what it is to do does not start: exit code 3, with file and line."""
+def test_wrong_settings_at_the_start_are_an_error(tree):
+    """An agent without valid settings does not start: exit code 3, with file and line."""
     tree.settings("stats: x\n")
     done = holdfast("run", "--config", tree.config, check=3)
 

@@ -1,6 +1,6 @@
-"""The agent's own files, removed, replaced and turned into something else while it runs: made anew, and told.
+"""The agent restores its own files that are removed or replaced while it runs, and reports it.
 
-And never a second agent.
+A second agent never starts meanwhile.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ sys.stdin.read()
 
 
 class Guarded:
-    """What a daemon has in its state directory, and its guard."""
+    """The parts of an agent in its state directory, with their self-check."""
 
     def __init__(self, directory):
         self.directory, self.health = private_directory(directory), Health()
@@ -51,36 +51,36 @@ class Guarded:
         self.self_check = SelfCheck(directory, self.lock, self.journal, self.server, self.health)
 
     async def __aenter__(self):
-        """As a daemon starts."""
+        """Start like an agent."""
         await self.journal.secure()
         await self.server.start()
         return self
 
     async def __aexit__(self, *_):
-        """As a daemon stops."""
+        """Stop like an agent."""
         await self.server.stop()
         self.journal.close()
         self.lock.__exit__(None, None, None)
 
     @property
     def told(self):
-        """Code -> text of what health says."""
+        """The health problems: code -> text."""
         return {condition.code: condition.text for condition in self.health.conditions}
 
     def second(self):
-        """Another agent starts here."""
+        """Start another agent here."""
         private_directory(self.directory)
         with Lock(self.directory / "lock", "start the agent"):
             pass
 
-    async def look(self):
-        """See what has happened, until all is as it was."""
+    async def check(self):
+        """Run the self-check, and wait for the journal."""
         await self.self_check.look()
         await self.journal._store._work
 
-    async def whole(self):
-        """Everything is there, and the agent's."""
-        await self.look()
+    async def check_all_files(self):
+        """Check that all files exist and belong to this agent."""
+        await self.check()
         assert self.directory.stat().st_mode & 0o777 == 0o700
         with (self.directory / "lock").open() as lock, pytest.raises(BlockingIOError):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -100,77 +100,77 @@ class Guarded:
 
 @pytest.fixture
 def tree(tmp_path):
-    """A configuration of a real agent."""
+    """The configuration of a real agent."""
     return Tree(tmp_path)
 
 
 @pytest.fixture
 def state(tmp_path):
-    """Where the state directory is."""
+    """The path of the state directory."""
     return tmp_path / "state"
 
 
 def remove(state):
-    """All of it."""
+    """Remove the state directory."""
     shutil.rmtree(state)
 
 
 def move_away(state):
-    """Its files go on, elsewhere."""
+    """Rename the state directory, whose files stay in use."""
     state.rename(state.with_name("elsewhere"))
 
 
 def make_a_file(state):
-    """Somebody's notes."""
+    """Replace the state directory by a file."""
     shutil.rmtree(state)
     state.write_text("notes")
 
 
 def make_a_dangling_link(state):
-    """A link that leads nowhere."""
+    """Replace the state directory by a link to a missing target."""
     shutil.rmtree(state)
     state.symlink_to(state.with_name("nowhere"))
 
 
 def copy(state):
-    """A backup is put back."""
+    """Replace the state directory by a backup."""
     shutil.copytree(state, state.with_name("backup"), ignore=lambda *_: ["control.sock"])
     shutil.rmtree(state)
     state.with_name("backup").rename(state)
 
 
 def make_another(state):
-    """As a state that needs a place of its own there would make it."""
+    """Recreate the state directory, as a state that stores data there would."""
     shutil.rmtree(state)
     (state / "resources").mkdir(parents=True)
 
 
 def empty(state):
-    """Only what is in it."""
+    """Remove all files in the state directory."""
     for each in state.iterdir():
         each.unlink()
 
 
 def remove_the_lock(state):
-    """So that another agent can make a new one."""
+    """Remove the lock, so that another agent can create it."""
     (state / "lock").unlink()
 
 
 def turn_the_lock_into_a_directory(state):
-    """With something in it."""
+    """Replace the lock by a directory that is not empty."""
     (state / "lock").unlink()
     (state / "lock").mkdir()
     (state / "lock" / "note").write_text("mine")
 
 
 def turn_the_lock_into_a_link(state):
-    """To what must not be touched."""
+    """Replace the lock by a link to a file that must not be touched."""
     (state / "lock").unlink()
     (state / "lock").symlink_to(state.with_name("precious"))
 
 
 def remove_the_socket(state):
-    """Nobody could ask the agent any more."""
+    """Remove the socket, so that no client can ask the agent."""
     (state / "control.sock").unlink()
 
 
@@ -190,16 +190,16 @@ DAMAGES = [
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-async def test_what_is_gone_is_made_anew_and_told_and_no_second_agent_starts_meanwhile(damage, state):
-    """Neither before it is noticed nor after."""
+async def test_damaged_files_are_restored_and_no_second_agent_starts(damage, state):
+    """A second agent is refused before the self-check and after it."""
     precious = state.with_name("precious")
     precious.write_text("precious")
     async with Guarded(state) as guarded:
         damage(state)
-        if damage not in (make_a_file, make_a_dangling_link):  # there no agent could start at all
+        if damage not in (make_a_file, make_a_dangling_link):  # no agent could start there at all
             with pytest.raises((LockedError, OSError)):
                 guarded.second()
-        await guarded.whole()
+        await guarded.check_all_files()
         with pytest.raises(LockedError, match=f"process {os.getpid()} holds"):
             guarded.second()
 
@@ -208,36 +208,36 @@ async def test_what_is_gone_is_made_anew_and_told_and_no_second_agent_starts_mea
         assert precious.read_text() == "precious"
         guarded.health.clear(RENEWED)
         guarded.health.clear("journal-renewed")
-        await guarded.look()
+        await guarded.check()
         assert guarded.told == {}
 
 
-async def test_a_directory_that_others_may_write_is_told_until_it_is_private_again(state):
-    """It is not the agent's to take rights away that root has given."""
+async def test_a_directory_that_others_may_write_is_reported_until_it_is_private(state):
+    """The agent does not take away permissions that root has given."""
     async with Guarded(state) as guarded:
         state.chmod(0o777)
-        await guarded.look()
+        await guarded.check()
         assert guarded.told == {TROUBLE: f"cannot keep state in {state}: others may write there; chmod go-w {state}"}
         state.chmod(0o700)
-        await guarded.look()
+        await guarded.check()
         assert guarded.told == {}
 
 
-async def test_a_file_where_the_socket_was_is_told(state):
-    """The agent removes no file that it has not made there."""
+async def test_a_file_in_place_of_the_socket_is_reported(state):
+    """The agent removes no file that it did not create."""
     async with Guarded(state) as guarded:
         (state / "control.sock").unlink()
         (state / "control.sock").write_text("mine")
-        await guarded.look()
+        await guarded.check()
         assert f"{state}/control.sock was removed or replaced, and cannot be restored" in guarded.told[TROUBLE]
         (state / "control.sock").unlink()
-        await guarded.look()
+        await guarded.check()
         assert [*guarded.told] == [RENEWED]
-        await guarded.whole()
+        await guarded.check_all_files()
 
 
-def test_many_who_ask_do_not_keep_a_second_agent_from_being_refused(state):
-    """Those who asked are let go at each look."""
+def test_many_agents_that_ask_for_the_lock_are_all_refused(state):
+    """Each self-check closes the connections of agents that asked."""
     private_directory(state)
     with Lock(state / "lock", "start the agent") as lock:
         for _ in range(3):
@@ -247,16 +247,16 @@ def test_many_who_ask_do_not_keep_a_second_agent_from_being_refused(state):
             lock.renew()
 
 
-def test_a_user_who_asks_without_end_does_not_hold_up_the_guard(state):
-    """Any user can connect to the name; a look ends although somebody connects again each time that he is let go."""
+def test_a_user_who_connects_without_end_does_not_block_the_self_check(state):
+    """Any user can connect to the abstract socket. The self-check ends although a new connection always waits."""
 
     class Endless:
-        """A socket at which somebody always waits."""
+        """A socket at which a connection always waits."""
 
         asked = 0
 
         def accept(self):
-            """The next one."""
+            """The next connection."""
             self.asked += 1
             assert self.asked < 1000
             return socket.socket(socket.AF_UNIX), None
@@ -283,8 +283,8 @@ async def test_control_socket_is_private_without_the_umask(state, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can act as another user")
-async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(state, monkeypatch):
-    """The lock is its file then, as ever."""
+async def test_a_user_who_takes_the_name_of_the_lock_does_not_stop_an_agent(state, monkeypatch):
+    """The lock file alone is the lock then."""
     private_directory(state)
     names = []
     bind = socket.socket.bind
@@ -301,10 +301,10 @@ async def test_a_user_who_takes_the_name_of_the_lock_keeps_nobody_from_starting(
     await squatter.wait()
 
 
-def test_while_the_journal_is_locked_only_what_others_watch_waits(tree):
-    """The real agent: unwatched resources are repaired at once, and `status` and `plan` answer.
+def test_a_locked_journal_delays_only_resources_with_subscribers(tree):
+    """A real agent repairs other resources at once, and `status` and `plan` answer.
 
-    When the lock is gone, the others are repaired and reported. SQLite waits for a second.
+    Once the lock is released, the delayed resources are repaired and reported. SQLite waits for a second.
     """
     told = tree.host / "told"
     tree.sls(
@@ -328,7 +328,7 @@ HOST/conf:
         (tree.host / "conf").write_text("wrong")
         agent.wait_log("cannot write the journal")
         (tree.host / "alone").write_text("wrong")
-        agent.wait(lambda: (tree.host / "alone").read_text() == "right\n", "the repair of what nobody watches")
+        agent.wait(lambda: (tree.host / "alone").read_text() == "right\n", "the repair without subscribers")
         status = tree.json("status")
         conf = next(each for each in status["resources"] if each["identity"].endswith("conf]"))
         assert "database is locked" in json.dumps(conf)
@@ -336,7 +336,7 @@ HOST/conf:
         assert f"{tree.host}/conf" in tree("plan").stdout
         assert ((tree.host / "conf").read_text(), told.read_text()) == ("wrong", "told\n")
         other.execute("rollback")
-        agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair of what is watched")
+        agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the delayed repair")
         agent.wait(lambda: told.read_text() == "told\ntold\n", "the refresh")
         agent.wait_log("no longer true: cannot write the journal")
 

@@ -1,4 +1,4 @@
-"""agent.yaml: defaults, documentation, and what a mistake in it says."""
+"""agent.yaml: its defaults, its documentation, and the messages about mistakes."""
 
 import ast
 import inspect
@@ -23,7 +23,7 @@ SHIPPED = Path(inspect.getfile(settings)).parents[1] / "config/agent.yaml"
 
 @pytest.fixture
 def config(tmp_path):
-    """Write agent.yaml and return its path."""
+    """A function that writes agent.yaml and returns its path."""
     tmp_path.chmod(0o755)
 
     def write(text):
@@ -35,16 +35,16 @@ def config(tmp_path):
     return write
 
 
-def test_shipped_file_says_the_defaults():
-    """The file that `holdfast install` writes sets exactly what an empty one would."""
+def test_the_installed_settings_are_the_defaults():
+    """The file that `holdfast install` writes means the same as an empty one."""
     values = yaml.safe_load(SHIPPED.read_text())
     values["engine"]["workers"] = Settings().engine.workers
 
     assert Settings.model_validate(values) == Settings()
 
 
-def test_shipped_file_documents_every_setting():
-    """Each setting stands in the shipped file, with a comment above it or above its group."""
+def test_the_installed_settings_document_every_setting():
+    """Each setting is in the file, with a comment above it or above its group."""
     lines = SHIPPED.read_text().splitlines()
     written = {}
     for number, line in enumerate(lines):
@@ -59,7 +59,7 @@ def test_shipped_file_documents_every_setting():
 
 @pytest.mark.parametrize("module", [settings, options])
 def test_every_setting_has_a_docstring(module):
-    """The reference of the settings writes itself, so nothing may be missing in it."""
+    """The reference of the settings is made from the docstrings."""
     for node in ast.walk(ast.parse(inspect.getsource(module))):
         if not isinstance(node, ast.ClassDef):
             continue
@@ -68,7 +68,7 @@ def test_every_setting_has_a_docstring(module):
                 assert isinstance(following, ast.Expr), f"{node.name}.{field.target.id} has no docstring"
 
 
-def test_relative_paths_start_at_the_file(config):
+def test_relative_paths_are_relative_to_the_settings(config):
     """A private directory needs no absolute path in its agent.yaml."""
     path = config("states: tree\nstate_dir: /srv/state\n")
 
@@ -79,8 +79,8 @@ def test_relative_paths_start_at_the_file(config):
     assert loaded.socket == Path("/srv/state/control.sock")
 
 
-def test_the_command_line_wins(config):
-    """Options given override the file; options left out (None) do not."""
+def test_options_of_the_command_line_take_precedence(config):
+    """Omitted options (None) change nothing."""
     loaded = load(config("id: one\nstates: a\n"), {"id": "two", "states": None})
 
     assert (loaded.id, loaded.states.name) == ("two", "a")
@@ -92,7 +92,7 @@ ENVIRONMENTS = (
 
 
 def test_an_environment_has_directories_of_its_own(config, tmp_path):
-    """Those of agent.yaml stand in for what it does not name; the command line wins over all."""
+    """An environment uses the directories of agent.yaml that it does not name. The command line takes precedence."""
     path = config(ENVIRONMENTS)
     base, dev, test = (load(path, {"environment": name}) for name in ("base", None, "test"))
     given = load(path, {"states": tmp_path / "x"})
@@ -103,8 +103,8 @@ def test_an_environment_has_directories_of_its_own(config, tmp_path):
     assert (given.states, given.pillar) == (tmp_path / "x", tmp_path / "dev/pillar")
 
 
-def test_an_environment_that_there_is_not_is_an_error(config):
-    """With the nearest one."""
+def test_an_unknown_environment_is_an_error(config):
+    """The hint is the most similar name."""
     with pytest.raises(SettingsError) as caught:
         load(config(ENVIRONMENTS), {"environment": "devv"})
 
@@ -122,13 +122,13 @@ def test_defaults_without_a_file(monkeypatch, tmp_path):
 
 
 def test_a_named_file_that_is_missing_is_an_error(tmp_path):
-    """Whoever names a file means it."""
+    """Only the default file may be missing."""
     with pytest.raises(SettingsError, match="does not exist"):
         load(tmp_path / "none.yaml")
 
 
-def test_all_mistakes_at_once_each_with_its_line(config):
-    """An unknown name comes with the nearest right one, in every group."""
+def test_all_mistakes_are_reported_with_their_lines(config):
+    """An unknown name in any group comes with the most similar one."""
     path = config("id: a\nstats: x\nengine:\n  noop: 1.5\n  flap_limt: 3\nlog: {level: loud}\n")
 
     with pytest.raises(SettingsError) as caught:
@@ -143,16 +143,16 @@ def test_all_mistakes_at_once_each_with_its_line(config):
 
 
 @pytest.mark.parametrize("text", ["a: [", "- 1\n", "a: 1\na: 2\n"], ids=["syntax", "not a mapping", "key twice"])
-def test_yaml_that_is_no_mapping(config, text):
-    """Broken YAML is an error of the settings, with its file."""
+def test_settings_that_are_not_a_mapping_are_an_error(config, text):
+    """The error has the file."""
     with pytest.raises(SettingsError) as caught:
         load(config(text))
 
     assert caught.value.problems[0].location.file.endswith("agent.yaml")
 
 
-def test_list_is_marked_where_it_begins(config):
-    """Also below a comment."""
+def test_the_error_of_a_list_has_the_position_of_its_start(config):
+    """The position is correct below a comment, too."""
     with pytest.raises(SettingsError) as caught:
         load(config("# ours\n- id: web1\n"))
 
@@ -160,8 +160,8 @@ def test_list_is_marked_where_it_begins(config):
     assert (problem.code, problem.location.line, problem.location.column) == ("settings-shape", 2, 1)
 
 
-def test_a_setting_that_stands_twice_is_no_id(config):
-    """The hint is for settings, not for states."""
+def test_the_hint_of_a_duplicate_setting_does_not_speak_of_ids(config):
+    """Duplicate keys of states have another hint."""
     with pytest.raises(SettingsError) as caught:
         load(config("id: web1\nnoop: true\nid: web2\n"))
 
@@ -175,7 +175,7 @@ def test_a_setting_that_stands_twice_is_no_id(config):
 
 
 def test_a_file_that_others_may_write_is_refused(config):
-    """Whoever writes agent.yaml commands the agent."""
+    """Who can write agent.yaml controls the agent."""
     path = config("id: a\n")
     path.chmod(0o666)
 
@@ -185,7 +185,7 @@ def test_a_file_that_others_may_write_is_refused(config):
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_a_file_of_another_user_is_refused(config):
-    """Root's and the agent's own files are believed, nobody else's."""
+    """Only root and the user of the agent are trusted."""
     path = config("id: a\n")
     os.chown(path, 12345, 12345)
 
@@ -204,15 +204,15 @@ def test_a_file_of_another_user_is_refused(config):
         ("control: null\n", {}),
     ],
 )
-def test_clients_and_the_agent_mean_the_same_socket(config, text, overrides):
-    """Clients look only at two settings, and must come to what the agent comes to with all of them."""
+def test_clients_and_the_agent_find_the_same_socket(config, text, overrides):
+    """Clients read only two settings, but must find the socket that the agent computes from all of them."""
     path = config(text)
 
     assert socket_of(path, overrides) == load(path, overrides).socket
 
 
-def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config, tmp_path, monkeypatch):
-    """What can be read is used; a file that anyone could have written is not."""
+def test_a_client_finds_the_agent_despite_mistakes_in_the_settings(config, tmp_path, monkeypatch):
+    """The readable settings are used, except those of a file that any user could have written."""
     monkeypatch.setattr(paths, "RUN_DIR", tmp_path)
     (tmp_path / "control.sock").touch()
     path = config("state_dir: here\nnoop: perhaps\nstates: [\n")
@@ -223,8 +223,8 @@ def test_a_client_finds_the_agent_whatever_is_wrong_with_its_settings(config, tm
     assert socket_of(path, {}) == tmp_path / "control.sock"
 
 
-def test_a_client_says_why_settings_were_not_read_when_there_is_no_agent_without_them(config, tmp_path, monkeypatch):
-    """Else it would seem that none runs; and a default file that is missing is none to speak of."""
+def test_a_client_reports_refused_settings_if_no_agent_listens_at_the_default(config, tmp_path, monkeypatch):
+    """Otherwise it would seem that no agent runs. A missing default file is no error."""
     monkeypatch.setattr(paths, "RUN_DIR", tmp_path / "none")
     monkeypatch.setattr(paths, "CONFIG", tmp_path / "none.yaml")
     path = config("state_dir: here\n")
@@ -236,8 +236,8 @@ def test_a_client_says_why_settings_were_not_read_when_there_is_no_agent_without
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_a_client_says_whom_settings_belong_to_that_it_does_not_trust(tmp_path):
-    """With the way out."""
+def test_a_client_names_the_untrusted_owner_of_settings(tmp_path):
+    """The message has the command that fixes it."""
     tree = Tree(tmp_path)
     os.chown(tree.config, 12345, 12345)
     said = holdfast("status", "--config", tree.config, check=3).stderr
@@ -247,8 +247,8 @@ def test_a_client_says_whom_settings_belong_to_that_it_does_not_trust(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_settings_of_any_shape_are_used_or_refused_with_words(config, seed, tmp_path):
-    """Strange characters, values, names: whatever stands in the file, there are settings or there are problems."""
+def test_settings_of_any_shape_are_used_or_refused_with_a_message(config, seed, tmp_path):
+    """Random mutations of the file have strange characters, values and names."""
     (tmp_path / "states").mkdir(mode=0o755)
     (tmp_path / "states/a.sls").write_text("a: test.nop\n")
     rng, good = random.Random(seed), {"agent.yaml": SHIPPED.read_bytes()}
@@ -260,13 +260,13 @@ def test_settings_of_any_shape_are_used_or_refused_with_words(config, seed, tmp_
 
 
 def _compile(path):
-    """All that an agent does with its settings before it touches anything."""
+    """Do all that an agent does with its settings before it changes anything."""
     settings = load(path).model_copy(update={"states": path.parent / "states"})
     ConfigurationCompiler().compile(settings, grains={"id": "web1"})
 
 
 def _told(use, *args):
-    """Whether something works, or every problem of it has words and a file."""
+    """Whether a function succeeds, or each of its problems has a message and a file."""
     try:
         use(*args)
     except CompileError as error:
@@ -276,7 +276,7 @@ def _told(use, *args):
 
 @pytest.mark.parametrize("name", ["x" * 5000, "a\\0b", "agent.yaml"])
 def test_directories_with_impossible_names_are_problems(config, name):
-    """One that is too long, one that is no name, one that is a file: an answer, not a traceback."""
+    """A name that is too long, a name with NUL, and the name of a file give a message, not a traceback."""
     for setting in ("resources", "pillar", "states"):
         path = config(f'{setting}: "{name}"\n')
 
@@ -287,8 +287,8 @@ def test_directories_with_impossible_names_are_problems(config, name):
 @pytest.mark.parametrize(
     "name", ["states", "pillar", "resources", "grains_file", "state_dir", "control", "environments: {dev: {states"]
 )
-def test_a_path_that_there_cannot_be_is_refused_where_it_stands(config, text, name):
-    """With words; a client of the agent that runs since before looks where it is by default."""
+def test_an_impossible_path_is_refused_with_its_line(config, text, name):
+    """A client uses the default socket then, because the agent may have started before the mistake."""
     end = "}}" if name.startswith("environments") else ""
     path = config("# mine\n" + text.format(name) + end + "\n")
     with pytest.raises(SettingsError) as caught:
@@ -301,8 +301,8 @@ def test_a_path_that_there_cannot_be_is_refused_where_it_stands(config, text, na
 
 
 @pytest.mark.parametrize("value", ["{state: x}", "{states: x, state: y}"])
-def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
-    """Environments have names of their own choice; what stands below one has not."""
+def test_a_mistake_in_an_environment_names_the_setting(tmp_path, value):
+    """Environments have free names, but their settings do not."""
     path = tmp_path / "agent.yaml"
     path.write_text(f"environments:\n  dev: {value}\n")
     with pytest.raises(SettingsError) as caught:
@@ -327,8 +327,8 @@ def test_a_mistake_in_an_environment_is_told_with_its_names(tmp_path, value):
         ),
     ],
 )
-def test_settings_are_refused_in_words_for_users(config, text, said):
-    """Not in those of the library that checks them."""
+def test_messages_about_settings_are_those_of_holdfast(config, text, said):
+    """They do not have the text of the library that checks the types."""
     with pytest.raises(SettingsError) as caught:
         load(config(text))
 

@@ -1,6 +1,6 @@
 """Sources that change while the agent runs.
 
-New content is a change of the states, and drift is repaired with the content with which the states were compiled.
+New content is a change of the states. Drift is repaired with the content that the states were compiled with.
 """
 
 import json
@@ -13,7 +13,7 @@ from holdfast_process import Agent, Tree
 
 @pytest.fixture
 def tree(tmp_path):
-    """A states directory with an empty file of states, so that it always is one."""
+    """A states directory with one other state, so that it never becomes empty."""
     tree = Tree(tmp_path)
     tree.sls("other", "other: test.nop\n")
     return tree
@@ -33,26 +33,26 @@ def holds(agent, path, text):
 
 
 def repaired(agent, path, text):
-    """Remove a file, and wait for it with this content."""
+    """Remove a file, and wait until it has this content."""
     path.unlink()
     holds(agent, path, text)
 
 
-def spoil(tree, agent):
-    """Make the states such that they do not compile."""
+def break_states(tree, agent):
+    """Add a state file that does not compile."""
     tree.sls("spoilt", "x: [\n")
     agent.wait_log("the last good graph stays in force")
 
 
-def mend(tree, agent):
-    """Make them right again."""
+def fix_states(tree, agent):
+    """Remove the state file that does not compile."""
     at = len(agent.log)
     (tree.etc / "states/spoilt.sls").unlink()
     agent.wait_log("fixed: ", at)
 
 
 def causes(tree, what):
-    """Why a resource was changed, from the last change on."""
+    """The causes of the last change of each matching resource."""
     rows = [row for row in tree.json("status")["resources"] if what in row["id"]]
     return [row["last_change"]["cause"] for row in rows]
 
@@ -61,7 +61,7 @@ FILE = "HOST/conf: {file.managed: [{source: 'salt://files/conf'}, {mode: keep}]}
 
 
 def test_new_content_is_a_change_of_the_states(tree):
-    """It is taken over after `settle`, and status says why."""
+    """The change is made after `settle`, and status has its cause."""
     put(tree, "files/conf", "one\n")
     tree.sls("web", FILE)
     with Agent(tree) as agent:
@@ -108,46 +108,46 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_drift_is_repaired_with_what_was_compiled(tree, kind):
-    """While the states do not compile, a source that is edited, or removed, changes nothing.
+def test_drift_is_repaired_with_the_compiled_content(tree, kind):
+    """While the states do not compile, an edited or removed source changes nothing.
 
-    Once they do, it is taken over.
+    The edit takes effect once they compile.
 
-    Takes more than a second: an agent compiles four times.
+    The test takes more than a second, because the agent compiles four times.
     """
     sls, source, text, out, wanted = KINDS[kind]
     path = put(tree, source, text.format("one"))
     tree.sls("web", sls)
     with Agent(tree) as agent:
         holds(agent, tree.host / out, wanted.format("one"))
-        spoil(tree, agent)
+        break_states(tree, agent)
         path.write_text(text.format("two"))
         repaired(agent, tree.host / out, wanted.format("one"))
         path.unlink()
         repaired(agent, tree.host / out, wanted.format("one"))
         path.write_text(text.format("three"))
-        mend(tree, agent)
+        fix_states(tree, agent)
         holds(agent, tree.host / out, "one\nthree\n" if kind == "append" else wanted.format("three"))
 
 
-def test_files_that_come_and_go_in_a_directory_that_is_copied(tree):
-    """The list of files is that of the states, too."""
+def test_the_list_of_files_of_a_copied_directory_is_the_compiled_one(tree):
+    """New and removed files of the source take effect once the states compile."""
     put(tree, "files/a", "a\n")
     tree.sls("web", "HOST/dir: {file.recurse: [{source: 'salt://files'}, {clean: true}]}\n")
     with Agent(tree) as agent:
         holds(agent, tree.host / "dir/a", "a\n")
-        spoil(tree, agent)
+        break_states(tree, agent)
         put(tree, "files/b", "b\n")
         (tree.etc / "states/files/a").unlink()
         repaired(agent, tree.host / "dir/a", "a\n")
         assert not (tree.host / "dir/b").exists()
-        mend(tree, agent)
+        fix_states(tree, agent)
         holds(agent, tree.host / "dir/b", "b\n")
         agent.wait(lambda: not (tree.host / "dir/a").exists(), "the removal")
 
 
-def test_a_first_run_too_takes_what_was_compiled(tree):
-    """A state that waits for another one when its source changes."""
+def test_the_first_run_of_a_state_uses_the_compiled_content(tree):
+    """A guard holds the state back while its source changes."""
     put(tree, "files/conf", "one\n")
     tree.sls(
         "web",
@@ -155,28 +155,28 @@ def test_a_first_run_too_takes_what_was_compiled(tree):
         + FILE.replace("}]}", "}, {onlyif: 'test -e HOST/open'}]}"),
     )
     with Agent(tree) as agent:
-        spoil(tree, agent)
+        break_states(tree, agent)
         put(tree, "files/conf", "two\n")
         (tree.host / "open").touch()
         tree("recheck", check=0)
         holds(agent, tree.host / "conf", "one\n")
 
 
-def test_what_was_not_kept_fails_and_says_so(tree):
-    """A file above the bound: no copy, an error that tells why, and right again with the next states."""
+def test_a_changed_source_without_a_copy_is_an_error(tree):
+    """A file above the size limit is not copied. The next compiled states use the new content."""
     path = put(tree, "files/conf", "x" * ((16 << 20) + 1))
     tree.sls("web", FILE)
     with Agent(tree) as agent:
-        spoil(tree, agent)
+        break_states(tree, agent)
         path.write_text("two\n")
         (tree.host / "conf").write_text("defaced\n")
         agent.wait_log("it has changed since the states were compiled, and its content was not kept")
-        mend(tree, agent)
+        fix_states(tree, agent)
         holds(agent, tree.host / "conf", "two\n")
 
 
-def test_a_linked_directory_is_switched_in_one_go(tree):
-    """A deployment renames a link and removes the old release: one swap, no drift, no error, the new states at once."""
+def test_switching_a_link_to_the_states_is_one_swap(tree):
+    """A deployment renames a link and removes the old release: there is no drift and no error."""
     releases = tree.root / "releases"
     for number in ("4", "5"):
         tree.sls("web", FILE + f"HOST/number: {{file.managed: [{{contents: '{number}'}}]}}\n")
@@ -198,7 +198,7 @@ def test_a_linked_directory_is_switched_in_one_go(tree):
 
 
 def test_an_equal_release_changes_nothing(tree):
-    """Other files with the same content are no new version of anything: not even a script runs again."""
+    """Other files with the same content are no new version: no script runs again."""
     put(tree, "run.sh", "#!/bin/sh\necho ran >> $1\n")
     put(tree, "files/conf", "conf\n")
     tree.sls("web", FILE + "s: {cmd.script: [{source: 'salt://run.sh'}, {args: HOST/ran}]}\n")
@@ -216,7 +216,7 @@ def test_an_equal_release_changes_nothing(tree):
 
 @pytest.mark.parametrize("where", ["among the states", "outside"])
 def test_an_edited_script_is_a_new_version_and_runs(tree, where):
-    """Once for each content: after an edit, and not after a restart; also when it was edited while no agent ran."""
+    """A script runs once for each content: after an edit, even while no agent ran, but not after a restart."""
     script = put(tree, "run.sh", "echo one >> $1\n") if where == "among the states" else tree.root / "run.sh"
     script.write_text("echo one >> $1\n")
     url = "salt://run.sh" if where == "among the states" else str(script)
@@ -236,7 +236,7 @@ def test_an_edited_script_is_a_new_version_and_runs(tree, where):
 
 
 def test_a_script_that_another_state_makes_runs_once(tree):
-    """It was not there when the states were compiled; that it is there then is no new version."""
+    """The script did not exist when the states were compiled. Its creation is no new version."""
     tree.sls(
         "web",
         "HOST/run.sh: {file.managed: [{contents: 'echo ran >> HOST/ran'}]}\n"
@@ -250,8 +250,8 @@ def test_a_script_that_another_state_makes_runs_once(tree):
         assert (tree.host / "ran").read_text() == "ran\n"
 
 
-def test_a_script_that_apply_has_run_is_done(tree):
-    """The agent that starts afterwards knows it by its content, and runs it when it was edited."""
+def test_a_script_that_apply_has_run_does_not_run_again(tree):
+    """The next agent recognises its content, and runs the script after an edit."""
     script = put(tree, "run.sh", "echo one >> $1\n")
     tree.sls("web", "s: {cmd.script: [{source: 'salt://run.sh'}, {args: HOST/ran}]}\n")
     tree("apply", "--detailed-exitcode", check=2)
@@ -261,8 +261,8 @@ def test_a_script_that_apply_has_run_is_done(tree):
         holds(agent, tree.host / "ran", "one\ntwo\n")
 
 
-def test_what_a_script_imports(tree):
-    """A template's import belongs to the script."""
+def test_a_change_of_the_import_of_a_script_runs_it_again(tree):
+    """The import of a template is part of the script."""
     put(tree, "lib", "{% set x = 'one' %}")
     put(tree, "run.sh", "{% from 'lib' import x %}echo {{ x }} >> HOST/ran\n".replace("HOST", str(tree.host)))
     tree.sls("web", "s: {cmd.script: [{source: 'salt://run.sh'}, {template: jinja}]}\n")
@@ -272,8 +272,8 @@ def test_what_a_script_imports(tree):
         holds(agent, tree.host / "ran", "one\ntwo\n")
 
 
-def test_all_that_share_an_import_are_made_anew(tree):
-    """Whoever read it first, and whoever names it as a source."""
+def test_all_files_that_share_an_import_are_updated(tree):
+    """Two templates import the file, and a third state has it as its source."""
     put(tree, "lib", "{% set x = 'one' %}{{ x }}\n")
     template = "{% from 'lib' import x %}{{ x }}\n"
     put(tree, "template", template)
@@ -288,21 +288,21 @@ def test_all_that_share_an_import_are_made_anew(tree):
         assert "(drift)" not in agent.log
 
 
-def test_the_first_of_two_sources_appears(tree):
-    """It is taken when the states are compiled anew, and not before."""
+def test_a_new_first_source_takes_effect_with_the_next_states(tree):
+    """While the states do not compile, the second source stays in use."""
     put(tree, "files/b", "b\n")
     tree.sls("web", "HOST/out: {file.managed: [{source: ['salt://files/a', 'salt://files/b']}]}\n")
     with Agent(tree) as agent:
         holds(agent, tree.host / "out", "b\n")
-        spoil(tree, agent)
+        break_states(tree, agent)
         put(tree, "files/a", "a\n")
         repaired(agent, tree.host / "out", "b\n")
-        mend(tree, agent)
+        fix_states(tree, agent)
         holds(agent, tree.host / "out", "a\n")
 
 
-def test_what_lies_behind_a_link_is_watched(tree):
-    """Sources and state files in a directory that a link among the states leads to."""
+def test_directories_behind_links_are_watched(tree):
+    """A link in the states directory leads to a directory of sources."""
     outside = tree.root / "outside"
     outside.mkdir(mode=0o755)
     (outside / "conf").write_text("one\n")
@@ -317,7 +317,7 @@ def test_what_lies_behind_a_link_is_watched(tree):
 
 
 def test_a_hidden_import_of_a_state_file_is_watched(tree):
-    """`.macros.jinja` is as much a part of the states as any other file."""
+    """A hidden file such as `.macros.jinja` is part of the states."""
     put(tree, ".macros.jinja", "{% set x = 'one' %}")
     tree.sls("web", "{% from '.macros.jinja' import x %}\nHOST/out: {file.managed: [{contents: '{{ x }}'}]}\n")
     with Agent(tree) as agent:

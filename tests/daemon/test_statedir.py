@@ -1,4 +1,4 @@
-"""The agent's memory when it is opened: put aside when it is damaged, and never for anything else."""
+"""Opening the journal: a damaged file is put aside, a locked one is not."""
 
 import os
 import sqlite3
@@ -14,14 +14,14 @@ EDGE = ("a", "b", "watch")
 
 
 def journal_with_a_pending_refresh(path):
-    """A journal in which `b` has yet to be told that `a` was changed."""
+    """Make a journal in which the change of `a` has not been delivered to `b`."""
     journal = open_journal(path, Health(), durable=False)
     journal.adopt([EDGE], {"a": "a", "b": "b"})
     journal.changed("a", [EDGE])
     journal.close()
 
 
-def test_damaged_journal_is_put_aside(tmp_path):
+def test_a_damaged_journal_is_put_aside(tmp_path):
     """The agent starts without it, and health says what is lost."""
     path, health = tmp_path / "journal.db", Health()
     path.write_bytes(b"this is no database" * 100)
@@ -32,8 +32,8 @@ def test_damaged_journal_is_put_aside(tmp_path):
     assert path.with_suffix(".damaged").read_bytes().startswith(b"this is no database")
 
 
-def test_locked_journal_is_not_lost(tmp_path, monkeypatch):
-    """Somebody else writes in it: one clear line, and what it says is still there later."""
+def test_a_locked_journal_is_not_lost(tmp_path, monkeypatch):
+    """Another process writes to it. The error is one line, and the content remains."""
     path, health = tmp_path / "journal.db", Health()
     journal_with_a_pending_refresh(path)
     monkeypatch.setattr(database, "BUSY", 0.0)

@@ -1,4 +1,4 @@
-"""`status --wait`: until the host has converged, until it is out of time, or until nothing will change by itself."""
+"""`status --wait` ends once the host has converged, after its timeout, or if nothing will change by itself."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast_process import COMMAND, Agent, Tree, environment
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
-    """Return states of one command, which runs until the file `go` exists."""
+    """States of one command, which runs until the file `go` exists."""
     tree = Tree(tmp_path)
     tree.sls(
         "slow", "slow:\n  cmd.run:\n    - name: while [ ! -e HOST/go ]; do sleep 0.02; done\n    - creates: HOST/go\n"
@@ -25,15 +25,15 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def clients(tree: Tree) -> int:
-    """Return how many clients are connected to the agent: the kernel lists its listening socket and one for each."""
+    """The number of clients of the agent: the kernel lists its listening socket, and one socket for each client."""
     path = f" {tree.root}/state/control.sock"
     return sum(line.endswith(path) for line in Path("/proc/net/unix").read_text().splitlines()) - 1
 
 
 def test_the_wait_ends_when_the_host_has_converged(tree: Tree) -> None:
-    """The exit code is 0 when the host has converged, and 4 when the time is over before.
+    """The exit code is 0 if the host has converged, and 4 after the timeout.
 
-    Costs the second that it waits in vain.
+    The test takes the second of the timeout.
     """
     agent = Agent(tree)
     try:
@@ -125,8 +125,8 @@ def test_no_agent_at_all_is_waited_for_only_for_a_while(
     assert 0.2 < time.monotonic() - began < 10
 
 
-def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
-    """Something has failed, is paused without an end, or the states do not compile: the exit code is 1, at once."""
+def test_a_host_that_cannot_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
+    """A resource has failed or is paused without an end, or the states do not compile: the exit code is 1, at once."""
     (tree.host / "go").touch()
     tree.sls("bad", "bad:\n  file.managed:\n    - name: HOST/none/bad\n")
     with Agent(tree):
@@ -150,5 +150,5 @@ def test_what_will_not_converge_by_itself_is_not_waited_for(tree: Tree) -> None:
 
 
 def test_a_timeout_without_a_wait_is_refused(tree: Tree) -> None:
-    """It would have no effect."""
+    """The option would have no effect."""
     assert "--timeout goes with --wait" in tree("status", "--timeout", "5", check=64).stderr

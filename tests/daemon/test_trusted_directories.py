@@ -1,4 +1,4 @@
-"""The agent keeps its own files only where no unprivileged user could exchange them."""
+"""The agent keeps its own files only in directories where no other user could replace them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ USER = 12345
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A directory of root's, which all may pass, and all above it."""
+    """A directory of root that all users may pass, as all above it."""
     paths.forget()
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
@@ -41,7 +41,7 @@ def top() -> Iterator[Path]:
 
 @pytest.fixture
 def home(top: Path) -> Path:
-    """The directory of a user."""
+    """A directory of another user."""
     path = top / "home"
     path.mkdir()
     os.chown(path, USER, USER)
@@ -49,12 +49,12 @@ def home(top: Path) -> Path:
 
 
 def owner(home: Path) -> str:
-    """How a refusal names the component that is wrong, and its owner."""
+    """The text of a refusal: the wrong directory and its owner."""
     return f"{home} belongs to user {USER}"
 
 
-def test_state_directory_below_a_users_is_refused_and_not_made(home: Path) -> None:
-    """He could put another journal in its place."""
+def test_a_state_directory_below_that_of_a_user_is_refused(home: Path) -> None:
+    """The user could replace the journal. The directory is not created."""
     with pytest.raises(
         HoldfastError, match=f"cannot keep state in {home}/a/state: {owner(home)}; use another --state-dir"
     ):
@@ -63,8 +63,8 @@ def test_state_directory_below_a_users_is_refused_and_not_made(home: Path) -> No
     assert list(home.iterdir()) == []
 
 
-def test_state_directory_that_a_user_links_elsewhere_is_refused(top: Path, home: Path) -> None:
-    """The directory itself is root's."""
+def test_a_state_directory_behind_the_link_of_a_user_is_refused(top: Path, home: Path) -> None:
+    """The directory itself belongs to root."""
     (top / "real").mkdir(mode=0o700)
     (home / "state").symlink_to(top / "real")
 
@@ -72,10 +72,10 @@ def test_state_directory_that_a_user_links_elsewhere_is_refused(top: Path, home:
         private_directory(home / "state")
 
 
-async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange_it(
+async def test_the_temporary_journal_of_a_run_needs_a_trusted_directory(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """TMPDIR may be anything."""
+    """TMPDIR may name any directory."""
     monkeypatch.setattr(tempfile, "tempdir", str(home))
 
     with pytest.raises(HoldfastError, match="belongs to user"):
@@ -84,12 +84,12 @@ async def test_temporary_memory_of_a_run_is_not_kept_where_a_user_could_exchange
 
 
 def server(path: Path) -> ControlServer:
-    """One that would listen."""
+    """A server that would listen at this path."""
     return ControlServer(path, object())  # type: ignore[arg-type] # no client asks
 
 
-def test_control_socket_below_a_users_directory_is_refused(home: Path) -> None:
-    """Neither is his socket removed, nor root's put there."""
+def test_a_control_socket_below_the_directory_of_a_user_is_refused(home: Path) -> None:
+    """The socket of the user is not removed, and none of root is created."""
     with socket.socket(socket.AF_UNIX) as mine:
         mine.bind(str(home / "x.sock"))
         with pytest.raises(HoldfastError, match=f"cannot listen at {home}/x.sock: {owner(home)}"):
@@ -98,8 +98,8 @@ def test_control_socket_below_a_users_directory_is_refused(home: Path) -> None:
     assert (home / "x.sock").is_socket()
 
 
-def test_socket_of_a_user_in_a_sticky_directory_is_not_removed(top: Path) -> None:
-    """Root's own that was left is."""
+def test_the_socket_of_a_user_in_a_sticky_directory_is_kept(top: Path) -> None:
+    """Only an old socket of the agent's own user is removed."""
     (top / "tmp").mkdir()
     (top / "tmp").chmod(0o1777)
     path = top / "tmp/x.sock"
@@ -113,8 +113,8 @@ def test_socket_of_a_user_in_a_sticky_directory_is_not_removed(top: Path) -> Non
 
 
 @pytest.mark.parametrize("place", ["home", "sticky", "link"])
-def test_root_asks_no_agent_that_a_user_could_have_put_there(top: Path, home: Path, place: str) -> None:
-    """Whoever listens there says what he likes."""
+def test_root_asks_no_agent_at_a_socket_that_a_user_could_create(top: Path, home: Path, place: str) -> None:
+    """Such an agent could give any answer."""
     sticky = top / "sticky"
     sticky.mkdir()
     sticky.chmod(0o1777)
@@ -130,16 +130,16 @@ def test_root_asks_no_agent_that_a_user_could_have_put_there(top: Path, home: Pa
             ask(path, Status(), timeout=0.2)
 
 
-def test_installation_into_a_users_directory_is_refused(home: Path) -> None:
-    """And nothing is left there."""
+def test_installation_into_the_directory_of_a_user_is_refused(home: Path) -> None:
+    """No file is created there."""
     with pytest.raises(InstallError, match=f"{owner(home)}; chown it"):
         list(install(home / "root", start=False))
 
     assert list(home.iterdir()) == []
 
 
-def test_nothing_is_uninstalled_from_a_users_directory(top: Path, home: Path) -> None:
-    """He would choose what root removes."""
+def test_uninstalling_from_the_directory_of_a_user_is_refused(top: Path, home: Path) -> None:
+    """Otherwise the user could choose what root removes."""
     kept = top / "etc/systemd/system"
     kept.mkdir(parents=True)
     (kept / "holdfast.service").touch()
@@ -151,7 +151,7 @@ def test_nothing_is_uninstalled_from_a_users_directory(top: Path, home: Path) ->
 
 
 def test_installation_with_one_directory_of_a_user_is_refused(top: Path) -> None:
-    """Here /var/lib of another system, below a root that is safe."""
+    """/var/lib of another system belongs to a user, below a root directory that is safe."""
     (top / "var/lib").mkdir(parents=True)
     os.chown(top / "var/lib", USER, USER)
 
@@ -160,8 +160,8 @@ def test_installation_with_one_directory_of_a_user_is_refused(top: Path) -> None
     assert not (top / "etc").exists()
 
 
-def test_format_leaves_alone_what_a_user_could_exchange(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Root rewrites no file in a user's directory, and reads none through his link."""
+def test_fmt_changes_no_file_that_a_user_could_replace(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Root rewrites no file in the directory of a user, and follows no link of a user."""
     file = home / "a.sls"
     file.write_text("a:   \n  test.nop\n")
     os.chown(file, USER, USER)
@@ -177,8 +177,8 @@ def test_format_leaves_alone_what_a_user_could_exchange(home: Path, capsys: pyte
     assert sorted(path.name for path in home.iterdir()) == ["a.sls", "b.sls"]
 
 
-def test_what_a_user_piles_up_below_the_states_is_not_looked_through(top: Path) -> None:
-    """Nothing of it is used, so none of it is compared; that it has become root's shows."""
+def test_directories_of_users_below_the_states_are_not_read(top: Path) -> None:
+    """None of their files is used. A change of their owner is noticed."""
     states = top / "states"
     below = states / "below"
     below.mkdir(parents=True)

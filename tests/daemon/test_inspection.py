@@ -1,4 +1,4 @@
-"""The verbs that look into a running agent, as its users call them."""
+"""The verbs that show the state of a running agent: `why`, `status`, `trace`, `metrics`, `watch` and the live graph."""
 
 import json
 import os
@@ -42,14 +42,14 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 @pytest.fixture
 def tree(tmp_path):
-    """A configuration in which one state fails, and one is nobody's business."""
+    """A configuration with a failing command, a dependent of it, and a command with `no_log`."""
     tree = Tree(tmp_path)
     tree.sls("web", STATES)
     return tree
 
 
-def test_why_names_the_culprit_and_the_line(tree):
-    """For people, and for programs."""
+def test_why_names_the_failed_resource_and_the_line(tree):
+    """The text is for people, the JSON for programs."""
     with Agent(tree):
         told = tree("why", "test.nop[below]", check=0).stdout
         facts = tree.json("why", "cmd.run[fail]", check=0)
@@ -60,8 +60,8 @@ def test_why_names_the_culprit_and_the_line(tree):
     assert facts["needed_by"] == [{"requisite": "require", "identity": "test.nop[below]", "state": "blocked"}]
 
 
-def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
-    """Names without brackets, which are patterns in shells: `why` shows all matches, `trigger` demands one."""
+def test_a_unique_id_or_name_needs_no_kind(tree):
+    """Brackets are patterns in shells. `why` shows all matches; `trigger` requires a single one."""
     tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\n")
     with Agent(tree):
         assert tree("why", "below", check=0).stdout.startswith("test.nop[below]  blocked\n")
@@ -76,8 +76,8 @@ def test_an_id_or_a_name_is_enough_where_only_one_has_it(tree):
         assert tree("trigger", tree.host, check=0).stdout.startswith("ok file.exists[same]")
 
 
-def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
-    """A file is spoken of by its name; whole parts of the path count, and an absolute path is whole already."""
+def test_a_unique_end_of_a_path_is_enough(tree):
+    """Only whole components of the path match, and an absolute path is always complete."""
     tree.sls(
         "more",
         "HOST/etc/app.conf: {file.exists: []}\nHOST/etc/my.app.conf: {file.exists: []}\n"
@@ -99,8 +99,8 @@ def test_the_end_of_a_path_is_enough_where_only_one_has_it(tree):
         )
 
 
-def test_the_shell_completes_what_the_agent_knows(tree):
-    """IDs, and identities where an ID would not do; nothing when no agent answers."""
+def test_completion_offers_ids_or_identities_of_the_agent(tree):
+    """Identities replace IDs that are not unique. Without an agent there are no words."""
     tree.sls("twice", "same: {test.nop: [], file.exists: [{name: HOST}]}\nwith blank: test.nop\n")
 
     def complete(word):
@@ -126,10 +126,10 @@ def test_the_shell_completes_what_the_agent_knows(tree):
         assert complete("cmd.run[f") == ["cmd.run[fail]"]
 
 
-def test_why_tells_what_is_true_of_commands(tree):
-    """One without a guard is not looked at for an event, nor with everything else.
+def test_why_names_the_next_causes_of_a_command(tree):
+    """A command without a guard is not checked on events or rechecks.
 
-    One whose product is gone runs again at once.
+    A command whose product was removed runs again at once.
     """
     tree.sls(
         "acts", "once: {cmd.run: [{name: 'true'}]}\nmade: {cmd.run: [{name: touch HOST/made}, {creates: HOST/made}]}\n"
@@ -148,7 +148,7 @@ def test_why_tells_what_is_true_of_commands(tree):
 
 
 def test_a_mistyped_identity_gets_a_hint(tree):
-    """Nearly spelt; `trigger` says the same."""
+    """The hint of `why` and `trigger` is the most similar name."""
     with Agent(tree):
         assert "did you mean test.nop[below]?" in tree("why", "test.nop[belov]", check=1).stderr
         assert "did you mean cmd.run[fail]?" in tree("why", "cmd.rum[fail]", check=1).stderr
@@ -156,8 +156,8 @@ def test_a_mistyped_identity_gets_a_hint(tree):
         assert "did you mean below?" in tree("why", "belov", check=1).stderr
 
 
-def test_secrets_stay_masked_everywhere(tree):
-    """What `no_log` keeps out of the log no other view shows."""
+def test_no_verb_shows_the_output_of_a_resource_with_no_log(tree):
+    """The log and all verbs omit it."""
     with Agent(tree) as agent:
         (tree.host / "conf").write_text("drift")
         agent.wait(lambda: len(tree.json("why", "cmd.run[secret]")["history"]) > 1, "the second run")
@@ -172,7 +172,7 @@ def test_secrets_stay_masked_everywhere(tree):
 
 
 def test_the_live_graph_has_states(tree):
-    """In every form; names of SLS make no sense with it."""
+    """Each format shows the states. SLS names cannot be combined with `--live`."""
     with Agent(tree):
         found = tree.json("show", "graph", "--live", check=0)
         shown = {
@@ -190,8 +190,8 @@ def test_the_live_graph_has_states(tree):
     assert ":::failed" in shown["mermaid"]
 
 
-def test_trace_goes_to_a_file(tree):
-    """One that a viewer can read; passes that are not kept are refused."""
+def test_trace_writes_a_file_for_viewers(tree):
+    """A pass that is no longer kept is an error."""
     path = tree.root / "trace.json"
     with Agent(tree):
         assert re.search(r"pass 1 \(start\), \d+ runs", tree("trace", "--pass", "1", "-o", path, check=0).stderr)
@@ -202,8 +202,8 @@ def test_trace_goes_to_a_file(tree):
     assert {"cmd.run[fail]", "cmd.run[secret]"} <= {event["name"] for event in events if event["ph"] == "X"}
 
 
-def test_metrics_are_served_as_the_settings_say_and_no_longer(tree):
-    """Also when the settings change while it runs."""
+def test_metrics_are_served_while_the_settings_say_so(tree):
+    """New settings start and stop the server while the agent runs."""
     assert "metrics" not in tree.config.read_text()
     with Agent(tree) as agent:
         agent.wait(lambda: "holdfast_up 1" in tree("metrics", check=0).stdout, "metrics")
@@ -219,13 +219,13 @@ def test_metrics_are_served_as_the_settings_say_and_no_longer(tree):
 
 
 def _own_terminal():
-    """In the child: Ctrl-C in this terminal is for us."""
+    """Make the terminal the controlling one of the child, which then gets SIGINT of Ctrl-C."""
     os.setsid()
     ioctl(0, termios.TIOCSCTTY, 0)
 
 
 class Terminal:
-    """A verb in a terminal of its own, of 80 columns and 24 lines."""
+    """A verb on a terminal of 80 columns and 24 lines."""
 
     def __init__(self, tree, *words, term="xterm"):
         self.master, slave = pty.openpty()
@@ -244,11 +244,11 @@ class Terminal:
         self.seen = ""
 
     def resize(self, width, height):
-        """Make it as large as this."""
+        """Change the size of the terminal."""
         ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
     def read(self, wanted, timeout=20):
-        """Read until something stands there; what was read since the last time."""
+        """Read until a text appears. Returns what was read since the last call."""
         until, text = time.monotonic() + timeout, ""
         while wanted not in text:
             assert time.monotonic() < until, text
@@ -258,11 +258,11 @@ class Terminal:
         return text
 
     def press(self, keys):
-        """Type."""
+        """Type these keys."""
         os.write(self.master, keys.encode())
 
     def close(self):
-        """Let go of it."""
+        """End the verb and close the terminal."""
         self.process.kill()
         self.process.wait()
         for end in (self.master, self.slave):
@@ -278,10 +278,10 @@ def terminal(tree):
         terminal.close()
 
 
-def test_watch_follows_what_happens(tree, terminal):
-    """Failures and what they block, then a repair as it is made. Drawn over, not erased.
+def test_watch_shows_failures_and_repairs(tree, terminal):
+    """The view has failures, blocked resources and each repair. It is drawn over, not erased.
 
-    In the size that the terminal has now.
+    It follows the size of the terminal.
     """
     shown = terminal.read("cmd.run[secret]")
     assert shown.startswith("\x1b[?1049h")
@@ -296,12 +296,12 @@ def test_watch_follows_what_happens(tree, terminal):
     terminal.resize(40, 10)
     while max(widths := [len(CONTROL.sub("", line).strip("\r")) for line in lines]) > 40:
         lines = terminal.read("q ends").rpartition("\x1b[H")[2].split("\r\n")
-    assert max(widths) == 39  # a letter in the last column would go with what is erased behind it
+    assert max(widths) == 39  # erasing the rest of a line would erase its last column
 
 
 @pytest.mark.parametrize(("end", "code"), [("q", 0), ("\x03", 0), (signal.SIGTERM, 0)], ids=["q", "Ctrl-C", "SIGTERM"])
-def test_watch_gives_the_terminal_back(terminal, end, code):
-    """The old screen, the cursor, and the line discipline, however it ends."""
+def test_watch_restores_the_terminal(terminal, end, code):
+    """The screen, the cursor and the line discipline are restored however `watch` ends."""
     terminal.read("q ends")
     if isinstance(end, str):
         terminal.press(end)
@@ -315,7 +315,7 @@ def test_watch_gives_the_terminal_back(terminal, end, code):
 
 
 def test_watch_ends_with_the_agent(tree):
-    """It says so, on the screen that was there before."""
+    """The message appears on the restored screen."""
     with Agent(tree) as agent:
         terminal = Terminal(tree, "watch")
         terminal.read("q ends")
@@ -327,8 +327,8 @@ def test_watch_ends_with_the_agent(tree):
         terminal.close()
 
 
-def test_watch_is_the_log_on_a_dumb_terminal(tree):
-    """One that cannot draw gets lines."""
+def test_watch_prints_the_log_on_a_dumb_terminal(tree):
+    """A terminal without cursor movement gets lines."""
     with Agent(tree):
         terminal = Terminal(tree, "watch", term="dumb")
         shown = terminal.read("converged")
@@ -337,8 +337,8 @@ def test_watch_is_the_log_on_a_dumb_terminal(tree):
     assert "\x1b" not in shown
 
 
-def test_watch_is_the_log_where_there_is_no_terminal(tree):
-    """In a pipe."""
+def test_watch_prints_the_log_into_a_pipe(tree):
+    """There is no terminal to draw on."""
     with Agent(tree):
         process = subprocess.Popen(
             [*COMMAND, "watch", "--config", str(tree.config)], stdout=subprocess.PIPE, env=environment(), text=True
