@@ -36,19 +36,19 @@ class Line(CallbackWatch):
         OPEN.pop(self.name, None)
 
     def asend(self, value: None, /) -> Any:
-        """Nobody waits for it."""
-        raise AssertionError("somebody waits for it")
+        """Fail: the engine must not await the events of this watch."""
+        raise AssertionError("the engine awaits this watch")
 
     def athrow(self, *error: Any) -> Any:
-        """Likewise."""
-        raise AssertionError("somebody waits for it")
+        """Fail: the engine must not await the events of this watch."""
+        raise AssertionError("the engine awaits this watch")
 
 
 class Called(Setting, kind="zcalled.present"):
     """A setting whose watch calls back."""
 
     def watch(self, ctx: Context) -> Watch:
-        """Return the line of this name."""
+        """Return the watch of this name."""
         return Line(self.name, self.machine.unwatchable)
 
 

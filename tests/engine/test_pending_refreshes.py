@@ -46,9 +46,9 @@ async def given(engine: Engine, *states: tuple[Any, ...]) -> None:
         pytest.param((CONF, state("svc", listen=["conf"])), id="watch becomes listen"),
         pytest.param((CONF, state("svc", watch_any=["conf"])), id="watch becomes watch_any"),
         pytest.param(
-            (state("settings", name="conf"), state("svc", watch=["settings"])), id="new ID of what has changed"
+            (state("settings", name="conf"), state("svc", watch=["settings"])), id="new ID of the changed state"
         ),
-        pytest.param((CONF, state("server", name="svc", watch=["conf"])), id="new ID of what is told"),
+        pytest.param((CONF, state("server", name="svc", watch=["conf"])), id="new ID of the subscriber"),
         pytest.param(
             (state("svc", name="conf"), state("conf", name="svc", listen=["svc"])),
             id="IDs exchanged, and another spelling",

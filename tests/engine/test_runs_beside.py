@@ -1,4 +1,4 @@
-"""A one-shot run beside the agent. The engine leaves its current resource alone, and delivers what the run has not."""
+"""A one-shot run beside the agent: the engine leaves its current resource alone, and delivers what the run did not."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ async def take(session: JournalSession, operation: str, *arguments: object) -> N
 
 @pytest.mark.parametrize("way", ["watch", "listen"])
 async def test_the_engine_delivers_what_a_run_has_not_delivered(bench: Bench, way: str) -> None:
-    """After the end of the run, and not before; all other work continues."""
+    """The engine delivers after the end of the run, not before; all other work continues."""
     async with calm(bench, way=way) as (engine, session):
         edge = (CONF, SERVICE, way)
         await take(session, "intend", CONF, [edge])
@@ -73,7 +73,7 @@ async def test_the_engine_does_not_repeat_deliveries_of_a_run(bench: Bench) -> N
 
 
 async def test_the_intent_of_a_run_that_ends_during_a_change_counts_as_the_change(bench: Bench) -> None:
-    """Its subscribers are refreshed."""
+    """The subscribers of the changed resource are refreshed."""
     async with calm(bench) as (engine, session):
         await take(session, "intend", CONF, [EDGE])
         await bench.elapse(100)
@@ -85,7 +85,7 @@ async def test_the_intent_of_a_run_that_ends_during_a_change_counts_as_the_chang
 
 
 async def test_a_run_waits_until_the_engine_has_finished_the_same_resource(bench: Bench) -> None:
-    """However long that takes. Intents for other resources and all other messages are not delayed."""
+    """The wait has no limit. Intents for other resources and all other messages are not delayed."""
     async with calm(bench) as (engine, session):
         bench.machine.hold("apply conf")
         bench.machine.drift("conf")
@@ -105,7 +105,7 @@ async def test_a_run_waits_until_the_engine_has_finished_the_same_resource(bench
 
 @pytest.mark.parametrize("how", ["the run is killed", "the run gives up"])
 async def test_a_run_that_stops_waiting_for_the_engine_has_changed_nothing(bench: Bench, how: str) -> None:
-    """The intent of the engine stays, and its change counts once."""
+    """The intent of the engine remains, and its change counts once."""
     async with calm(bench) as (engine, session):
         bench.machine.hold("apply conf")
         bench.machine.drift("conf")
@@ -128,7 +128,7 @@ async def test_a_run_that_stops_waiting_for_the_engine_has_changed_nothing(bench
 
 
 async def test_a_swap_leaves_the_current_resource_of_a_run_alone(bench: Bench) -> None:
-    """The states were edited, and both apply them at the same time."""
+    """Agent and run apply the same edited states at the same time."""
     async with calm(bench) as (engine, session):
         await take(session, "intend", CONF, [EDGE])
         await engine.swap(compilation(state("conf", value="new"), state("svc", watch=["conf"])))

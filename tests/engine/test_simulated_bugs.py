@@ -26,7 +26,7 @@ KEPT = {
         states=(state("s5", "zborrowed.present", meta={"reverse": True}, value="other"),),
         troubles=((0, "drift", "s5", "worse"), (0, "swap", [state("s5", value="other")])),
     ),
-    "in noop two prereqs woke each other without end for a difference that nobody repaired": Plan(
+    "in noop two prereqs woke each other without end for a difference that was never repaired": Plan(
         states=(),
         troubles=(
             (0, "noop", True),

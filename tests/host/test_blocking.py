@@ -102,7 +102,7 @@ async def test_calls_that_hang_do_not_delay_others(threads):
             await asyncio.sleep(0)
         late = asyncio.create_task(blocking(pow, 2, 3))
         await asyncio.wait([late], timeout=0.05)
-        assert not late.done(), "there is an end to it"
+        assert not late.done(), "the number of spare threads is limited"
         go.set()
         assert await late == 8
         await asyncio.gather(*hanging)

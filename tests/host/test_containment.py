@@ -101,7 +101,7 @@ async def started(out: Path, number: int) -> None:
 
 
 async def test_timeout_ends_all_descendants(hold, out):
-    """A timeout ends also descendants that left the session and their parent, and that ignore SIGTERM.
+    """A timeout also ends descendants that left the session and their parent, and that ignore SIGTERM.
 
     The test takes as long as the timeout of the command.
     """
@@ -134,7 +134,7 @@ async def test_ending_a_command_takes_little_cpu_time_of_the_event_loop(hold, ou
 
 async def test_cancellation_ends_all_descendants(hold, out):
     """Cancellation ends all descendants; no descriptor and no zombie is left."""
-    await sh("true", out)  # open the descriptors that are opened once
+    await sh("true", out)  # the first command opens descriptors that stay open
     before, children = len(list(Path("/proc/self/fd").iterdir())), psutil.Process().children()
     pids = []
     task = asyncio.create_task(sh(f"{FAMILY} sleep 32", out, on_start=pids.append))

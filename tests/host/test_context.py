@@ -36,7 +36,7 @@ async def host(tmp_path):
 
 
 async def test_the_context_has_every_service_of_the_contract(host, tmp_path):
-    """Every service of the contract exists."""
+    """The context has every method that the contract promises."""
     ctx: Context = host.context("file.managed[x]")
     await ctx.write_file(str(tmp_path / "f"), b"text", mode=0o600)
 
@@ -89,7 +89,7 @@ async def test_update_is_seen_at_once(host):
     assert ctx.redacted("say opensesame") == "say ********"
 
 
-async def test_an_update_returns_who_read_the_old_values(host):
+async def test_an_update_returns_the_readers_of_the_old_values(host):
     """An update returns the resources that read the replaced grains or pillar, also in templates and guards.
 
     It returns none if nothing has changed.

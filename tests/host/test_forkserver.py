@@ -51,7 +51,7 @@ def pid_of_server() -> int:
 
 
 def ended(pid: int) -> bool:
-    """Wait until a process has ended, for at most ten seconds; return whether it has."""
+    """Wait until a process has ended, for at most ten seconds. Returns whether the process has ended."""
     try:
         descriptor = os.pidfd_open(pid)
     except ProcessLookupError:

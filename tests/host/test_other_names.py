@@ -177,7 +177,7 @@ async def test_a_change_that_the_kernel_reports_is_reported_once(watcher, names)
 
 
 async def test_no_files_are_compared_without_watches(watcher, names):
-    """The task ends with the last watch, and starts again with the next one."""
+    """The task of the comparison ends with the last watch, and starts again with the next one."""
     here, there = names
     heard = Heard(watcher, here)
     heard.subscription.close()
@@ -258,8 +258,8 @@ async def test_a_recheck_compares_content(tmp_path, kind):
     assert not await resource.check_apply(ctx, apply=False)
 
 
-async def test_the_choice_of_files_leaves_others_their_turn(monkeypatch):
-    """A slice of a round examines all nodes of the tree, but only a bounded number before another task gets a turn."""
+async def test_the_choice_of_files_lets_other_tasks_run(monkeypatch):
+    """A slice of a round examines all nodes of the tree, but only a limited number before another task runs."""
     monkeypatch.setattr(sweep_module, "STEP", 100)
     root = PathNode("", None)
     for number in range(1000):

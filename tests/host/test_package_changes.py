@@ -30,7 +30,7 @@ class Manager:
         return self.who
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Return the names and paths that this process may change."""
+        """Return the names and paths that another process may be changing."""
         return not (self.names.isdisjoint(names) and self.paths.isdisjoint(paths))
 
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Any]]:
@@ -80,7 +80,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_
     task.cancel()
 
 
-async def test_after_ten_minutes_repairs_go_on_and_health_says_so(virtual_time: None) -> None:
+async def test_after_ten_minutes_repairs_continue_and_health_reports_it(virtual_time: None) -> None:
     """The next process that uses the package manager gets ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
     package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)

@@ -117,7 +117,7 @@ async def test_a_shutdown_begins_and_is_cancelled(system, following):
 
 
 async def test_a_shutdown_without_logind_is_noticed(system, following):
-    """`systemctl reboot` without logind, or Ctrl-Alt-Del, queues a job for shutdown.target. Other jobs mean nothing."""
+    """`systemctl reboot` without logind, or Ctrl-Alt-Del, queues a job for shutdown.target. Other jobs are ignored."""
     system.job("JobNew", "cron.service")
     system.state = "stopping"
     system.job("JobNew", power.SHUTDOWN)
@@ -151,7 +151,7 @@ async def test_a_shutdown_whose_end_is_not_reported_ends(system, following, monk
 
 
 async def test_the_end_of_a_sleep_is_reported(system, following):
-    """Its beginning is not."""
+    """The start of a sleep is not reported."""
     system.logind("PrepareForSleep", True)
     system.logind("PrepareForSleep", False)
 

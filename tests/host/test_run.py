@@ -92,7 +92,7 @@ async def test_a_lack_of_descriptors_is_temporary():
     """A shortage ends by itself, so the resource must not stay failed until the next recheck."""
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     blocking = Blocking()
-    await blocking(int)  # starts its thread and everything else that it needs
+    await blocking(int)  # the first command starts a thread and opens descriptors that stay open
     resource.setrlimit(resource.RLIMIT_NOFILE, (3, limits[1]))
     try:
         with pytest.raises(Temporary, match="Too many open files"):

@@ -67,7 +67,7 @@ def heard(wanted, *commands):
         ("MOUNTS", ["mount -t tmpfs none /mnt"]),
     ],
 )
-def test_each_change_is_told(topic, commands):
+def test_each_change_is_reported(topic, commands):
     """Each change is reported to the subscribers of its topic."""
     assert heard(topic, *commands) == topic
 

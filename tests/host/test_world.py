@@ -47,7 +47,7 @@ async def test_each_host_has_its_entry_in_a_host_map(host: LocalHost):
 
 
 async def test_a_watch_reports_its_own_key_only(host: LocalHost):
-    """A watch reports each other value of its key once, whoever changes it."""
+    """A watch reports each new value of its key once, also after a change by this process."""
     world = host.world
     watch, hosts = world.watch_string("color"), world.watch_hosts("addresses")
     await anext(watch)

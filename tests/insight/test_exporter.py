@@ -99,8 +99,8 @@ async def test_a_port_in_use_is_a_health_condition(server, health):
     assert not health.conditions
 
 
-async def test_the_file_for_the_collector(tmp_path, health):
-    """It is replaced atomically and repeatedly, everybody can read it, and no temporary file is left."""
+async def test_the_file_for_the_collector_is_replaced_atomically(tmp_path, health):
+    """The file is replaced repeatedly, all users can read it, and no temporary file is left."""
     path, told = tmp_path / "x.prom", iter(range(1000))
     exporter = Exporter(lambda: f"up {next(told)}\n", health)
     await exporter.use(MetricsSettings(textfile=path, period=1))

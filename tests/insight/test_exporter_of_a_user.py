@@ -16,7 +16,7 @@ UID = 12345
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 async def test_an_unsafe_link_is_a_health_condition(tmp_path):
-    """Nothing is written through the link, and the agent continues. The condition ends when the link is gone."""
+    """Nothing is written through the link, and the agent continues. The condition ends when the link is removed."""
     (tmp_path / "roots").mkdir()
     (tmp_path / "users").mkdir()
     link = tmp_path / "users/link"

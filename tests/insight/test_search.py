@@ -33,8 +33,8 @@ async def test_an_identity_precedes_an_id_and_an_id_precedes_a_name(
             await find("zzzz", engine.view, "pause")
 
 
-async def test_a_search_leaves_others_their_turn() -> None:
-    """Between two turns of another task, at most one slice of the resources is examined."""
+async def test_a_search_lets_other_tasks_run() -> None:
+    """Between two steps of another task, at most one slice of the resources is examined."""
     examined, most = 0, 0
 
     def wanted(_: Any) -> bool:
@@ -59,10 +59,10 @@ async def test_a_search_leaves_others_their_turn() -> None:
     assert 0 < most <= search.SLICE
 
 
-async def test_a_resource_that_leaves_during_the_search_is_not_triggered(
+async def test_a_resource_that_is_removed_during_the_search_is_not_triggered(
     bench: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The states are replaced meanwhile: the operator is told that it is no longer declared."""
+    """The states are replaced meanwhile; the error says that the resource is no longer declared."""
     async with bench.running(state("a")) as engine:
 
         async def found_too_late(given: str, view: View, verb: str) -> Vertex:

@@ -128,4 +128,4 @@ def test_pictures_show_the_examples(tmp_path: Path) -> None:
         )
         drawn = holdfast(*words, check=0)
 
-        assert drawn.stdout == picture.read_text(), f"draw {picture.name} anew: holdfast {' '.join(map(str, words))}"
+        assert drawn.stdout == picture.read_text(), f"recreate {picture.name}: holdfast {' '.join(map(str, words))}"

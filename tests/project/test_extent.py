@@ -1,4 +1,4 @@
-"""How much the tests try outside CI."""
+"""The number of cases that the tests try outside CI."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import extent
 
 
 def test_outside_ci_each_case_is_tried_in_some_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A sample is one of so many, and the samples together are all cases."""
+    """A sample is a part of the cases, and all samples together are all cases."""
     monkeypatch.setattr(extent, "CI", False)
     cases = range(100)
     samples = {tuple(extent.sample(cases, 7)) for _ in range(1000)}
@@ -18,6 +18,6 @@ def test_outside_ci_each_case_is_tried_in_some_run(monkeypatch: pytest.MonkeyPat
 
 
 def test_on_ci_all_cases_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What CI runs is complete."""
+    """On CI, the sample is all cases."""
     monkeypatch.setattr(extent, "CI", True)
     assert extent.sample(range(100), 7) == range(100)

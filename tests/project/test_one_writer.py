@@ -118,7 +118,7 @@ def writes(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def indirect(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Each place that may write attributes by names that only the run time knows."""
+    """Each place that may write attributes by names that are known only at run time."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in INDIRECT:

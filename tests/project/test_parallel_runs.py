@@ -58,7 +58,7 @@ def test_a_skipped_test_fails_the_run_on_ci_and_a_module_stays_in_one_process(tm
 
 
 def test_tests_that_measure_time_run_alone() -> None:
-    """With `--timing=alone` they are all that runs, with `--timing=without` all others run."""
+    """`--timing=alone` selects only these tests, `--timing=without` all others."""
     module = "tests/lint/test_inspect.py"
     found = {}
     for timing in ("with", "without", "alone"):

@@ -33,7 +33,7 @@ def effort(work: Callable[[], object], limit: float, than: Callable[[], object] 
 async def longest_pause(work: Callable[[], Awaitable[object]], limit: float) -> float:
     """Seconds for which the event loop is blocked while `work` runs: first try below `limit`, or the best.
 
-    That this process waits for a CPU is no pause.
+    The time for which this process waits for a CPU does not count.
     """
     found = float("inf")
     for _ in range(TRIES):
@@ -56,14 +56,14 @@ async def _pause(work: Callable[[], Awaitable[object]]) -> float:
     ticking = asyncio.create_task(tick())
     try:
         await work()
-        await asyncio.sleep(0.02)  # a pause that has just ended is seen by the next tick
+        await asyncio.sleep(0.02)  # the next tick sees a pause that has just ended
     finally:
         ticking.cancel()
     return longest
 
 
 def _starved() -> float:
-    """Seconds for which the threads of this process that are alive have waited for a CPU."""
+    """Seconds for which the living threads of this process have waited for a CPU."""
     return sum(int(path.read_text().split()[1]) for path in Path("/proc/self/task").glob("*/schedstat")) / 1e9
 
 

@@ -1,4 +1,4 @@
-"""How much the tests try: everything on CI; elsewhere a part of what takes long, another part in each run."""
+"""How many cases the tests try: all of them on CI, elsewhere a different part of the long ones in each run."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ SEEDS = int(os.environ.get("SEEDS", "20000" if CI else "1000"))
 
 
 def sample(cases: Sequence[T], one_in: int) -> Sequence[T]:
-    """Return all cases on CI, elsewhere one of so many, at equal distances from a random first one."""
+    """All cases on CI; elsewhere one of `parts` cases, at equal distances from a random first one."""
     return cases if CI else cases[random.randrange(one_in) :: one_in]

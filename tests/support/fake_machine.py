@@ -100,7 +100,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """As in every kind with a probe; note two runs at once."""
+        """Check and apply as every kind with a probe does; note two runs at once."""
         with self.machine.at(self.name):
             return await super().check_apply(ctx, apply)
 
@@ -200,7 +200,7 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
     """Name of the setting that owns this one."""
 
     def offers(self) -> tuple[tuple[str, str], ...]:
-        """Itself, as a place and as an owner."""
+        """Offer itself, as a place and as an owner."""
         return (*self.uids(), ("user", self.name))
 
     def dependencies(self) -> tuple[Dependency, ...]:
@@ -247,7 +247,7 @@ class Gone(Resource, kind="zgone.absent"):
         return (("setting", self.name),)
 
     def desired(self) -> None:
-        """Nothing is to exist."""
+        """The setting must not exist."""
 
     async def probe(self, ctx: Context) -> dict[str, Any] | None:
         """Return whether the setting exists."""
@@ -273,7 +273,7 @@ class Action(Resource, kind="zaction.run"):
         return (("setting", self.name),)
 
     def action(self) -> bool:
-        """It is an action."""
+        """Whether this is an action: always."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -303,11 +303,11 @@ class FakeContext:
         return call(*arguments)
 
     def redacted(self, value: Any) -> Any:
-        """There are no secrets."""
+        """Return the text: there are no secrets."""
         return value
 
     def source_version(self) -> str:
-        """There are no sources."""
+        """Return no version: there are no sources."""
         return ""
 
     def watch_path(self, *_: str) -> Watch:

@@ -1,7 +1,7 @@
-"""Random trees of states for hypothesis, with orders, arguments, names and requisites; and how they are written.
+"""Random trees of state files for hypothesis, with orders, arguments, names and requisites.
 
-A tree is good: its requisites lead to states that exist and form no loop. It knows the file and line of each thing
-that it writes.
+All trees are valid: their requisites name existing states and form no cycle. A tree knows the file and line of all that
+it writes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ FILES = ("a", "b.c", "d")
 
 
 class Link(NamedTuple):
-    """One item of a requisite: the state `id` has `kind` on `target`."""
+    """One item of a requisite: the state `id` has the requisite `kind`, whose target is `target`."""
 
     id: str
     kind: str
@@ -59,24 +59,24 @@ class Declared:
 
 @dataclass(frozen=True)
 class Forest:
-    """All states, in the order of writing, and all links; `turned` ones are written at their other end."""
+    """All states in the order of writing, and all links; `turned` links are written at their target, as `_in`."""
 
     states: tuple[Declared, ...]
     links: tuple[Link, ...] = ()
     turned: frozenset[Link] = frozenset()
 
     def state(self, id_: str) -> Declared:
-        """The state of an ID."""
+        """The state with an ID."""
         return next(state for state in self.states if state.id == id_)
 
     def shuffled(self, states: Sequence[Declared]) -> Forest:
-        """The same, written in another order."""
+        """The same states, written in another order."""
         return replace(self, states=tuple(states))
 
 
 @dataclass(frozen=True)
 class Written:
-    """A forest as text: file name -> text; and where its parts stand."""
+    """A forest as text: file name -> text; and the locations of its parts."""
 
     files: Mapping[str, str]
     places: Mapping[Any, tuple[str, int]]
@@ -84,7 +84,7 @@ class Written:
 
 
 def write(forest: Forest) -> Written:
-    """The state files of a forest."""
+    """Write a forest as state files."""
     lines: dict[str, list[str]] = {state.file: [] for state in forest.states}
     places: dict[Any, tuple[str, int]] = {}
 
@@ -110,7 +110,7 @@ def write(forest: Forest) -> Written:
 
 
 def _links_at(forest: Forest, id_: str) -> dict[str, list[tuple[Link, str]]]:
-    """Requisite -> links that are written at a state, each with the ID at its other end."""
+    """Requisite -> the links that are written at a state, each with the ID at its other end."""
     found: dict[str, list[tuple[Link, str]]] = {}
     for link in forest.links:
         if link in forest.turned and link.target == id_:
@@ -121,7 +121,7 @@ def _links_at(forest: Forest, id_: str) -> dict[str, list[tuple[Link, str]]]:
 
 
 def file_of(name: str) -> str:
-    """The file of an SLS name."""
+    """The file name of an SLS name."""
     return name.replace(".", "/") + ".sls"
 
 
@@ -140,7 +140,7 @@ def forests(
     orders: st.SearchStrategy[Any] = ORDERS,
     names: bool = False,
 ) -> Forest:
-    """Good trees. With `names` some states have several."""
+    """Valid trees. With `names`, some states have several names."""
     ids = draw(st.permutations([f"s{number}" for number in range(draw(st.integers(2, size)))]))
     states, links = [], []
     for index, id_ in enumerate(ids):
@@ -158,7 +158,7 @@ def forests(
 
 @contextmanager
 def on_disk(files: Mapping[str, str]) -> Iterator[Path]:
-    """A directory with these files, created in their order."""
+    """Write these files to a directory, in this order."""
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         for name, text in files.items():
@@ -170,13 +170,13 @@ def on_disk(files: Mapping[str, str]) -> Iterator[Path]:
 
 
 def compiled(files: Mapping[str, str], *sls: str, **more: Any) -> Compilation:
-    """What files compile to. Raises `CompileError`."""
+    """Compile files. Raises `CompileError`."""
     with on_disk(files) as root:
         return Compiler().compile(Request(root, sls, trusted_uids=frozenset({root.stat().st_uid}), **more))
 
 
 def essence(compilation: Compilation, *, numbers: bool = True) -> list[Any]:
-    """A compilation without the parts that depend on its directory; without `numbers`, only their order."""
+    """The parts of a compilation that do not depend on its directory; without `numbers`, only their order."""
     low = [{key: value for key, value in call.low.items() if numbers or key != "order"} for call in compilation.calls]
     return [
         (call.identity, chunk, dict(call.requisites), call.reason if numbers else "")

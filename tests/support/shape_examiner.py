@@ -1,4 +1,4 @@
-"""Hands documents of every shape (`shape_fuzz.py`) to what reads them."""
+"""Passes documents of every shape (`shape_fuzz.py`) to the code that reads them."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ SECONDS = 10
 
 
 class Graph(list):
-    """The vertices of a graph in which nothing has the identity that is asked for."""
+    """The vertices of a graph that contains no requested identity."""
 
     by_identity: ClassVar[dict[str, Any]] = {}
 
 
 class Examiner:
-    """Hands documents to what reads them, in a directory of its own. Each method raises what breaks the promise."""
+    """Passes documents to their readers, in a directory of its own. Each method raises any violation."""
 
     def __init__(self, root: Path, shapes: Shapes) -> None:
         self.shapes, self.root = shapes, root
@@ -52,12 +52,12 @@ class Examiner:
         self._write("etc/states/a.sls", "a: test.nop")
 
     def once(self, part: str = "") -> None:
-        """One document: of this part, or of any."""
+        """Examine one document, of the given part or of a random one."""
         self.shapes.odd = self.shapes.rng.choice(ODD)
         getattr(self, part or self.shapes.rng.choice(PARTS))()
 
     def settings(self) -> None:
-        """agent.yaml, and what is made of it: grains, pillar, states."""
+        """Examine agent.yaml and all that is made of it: grains, pillar, states."""
         path = self._write("etc/agent.yaml", self.shapes.agent_yaml())
         self._write("etc/grains", self.shapes.value() if self.shapes.rng.random() < 0.3 else "a: b")
         self._ends(lambda: socket_of(path, {}))
@@ -67,19 +67,19 @@ class Examiner:
             self._ends(lambda: ConfigurationCompiler().compile(settings, grains=GRAINS))
 
     def pillar(self) -> None:
-        """A pillar file below a good top file, or a strange one."""
+        """Examine a pillar file below a valid or a strange top file."""
         self._write("pillar/top.sls", self.shapes.top() if self.shapes.rng.random() < 0.2 else "base: {'*': [a]}")
         self._write("pillar/a.sls", self.shapes.pillar())
         self._ends(lambda: self._pillars.compile(self._asked("pillar")))
 
     def top(self) -> None:
-        """A top file of states."""
+        """Examine a top file of states."""
         self._write("states/top.sls", self.shapes.top())
         self._write("states/a.sls", "a: test.nop")
         self._compile()
 
     def state(self) -> None:
-        """A state file."""
+        """Examine a state file."""
         self._write("states/top.sls", "base: {'*': [a]}")
         self._write("states/a.sls", text := self.shapes.state())
         self._compile()
@@ -89,7 +89,7 @@ class Examiner:
                 assert inspect(self._asked("states"))
 
     def request(self) -> None:
-        """A request, and the search for what it names."""
+        """Examine a request, and the search for the resource that it names."""
         line = self.written["request"] = self.shapes.request()
         request = self._ends(lambda: decode_request(line))
         if request is not None:
@@ -125,7 +125,7 @@ class Examiner:
         return path
 
     def _ends(self, call: Callable[[], Any]) -> Any:
-        """What a call returns; None for an error that a user understands."""
+        """The result of a call; None if it raises an error that a user understands."""
         try:
             with in_time(SECONDS):
                 return call()
@@ -133,7 +133,7 @@ class Examiner:
             problems = error.problems
         except HoldfastError as error:
             problems, said = None, str(error)
-        assert problems or (problems is None and said), "an error without words"
+        assert problems or (problems is None and said), "an error without a message"
         for problem in problems or ():
             told(
                 problem,

@@ -1,9 +1,7 @@
 """Documents of every shape: agent.yaml, grains, pillar, top file, state file, requests.
 
-They are made from the schemas of the models, with strange values.
-
-The answer to each must be a result or an error of ours with a place, never another exception: `Shapes` makes the
-documents, and `shape_examiner.Examiner` hands them to what reads them.
+`Shapes` makes them from the schemas of the models, with strange values; `shape_examiner.Examiner` passes them to the
+code that reads them. The result must be valid or an error of Holdfast with a location, never another exception.
 """
 
 from __future__ import annotations
@@ -190,7 +188,7 @@ REQUISITES = [
 
 
 class Shapes:
-    """Documents by chance."""
+    """Random documents."""
 
     def __init__(self, rng: random.Random) -> None:
         self.rng, self.odd = rng, ODD[0]
@@ -198,7 +196,7 @@ class Shapes:
         self.meta = Meta.model_json_schema()
         self.kinds = {
             cls.kind: cls.model_json_schema() for cls in registry.kinds() if cls.__module__.startswith("holdfast.")
-        }  # others are of other tests
+        }  # other tests use other kinds
 
     def value(self, depth: int = 0) -> str:
         """Any value, in YAML's flow style."""
@@ -248,7 +246,7 @@ class Shapes:
     # -- documents -------------------------------------------------------------------------------------------------
 
     def agent_yaml(self) -> str:
-        """Settings; now and then no mapping at all."""
+        """Settings, rarely without a mapping."""
         if self.rng.random() < 0.05:
             return self.value()
         return "".join(f"{name}: {value}\n" for name, value in self._fields(self.settings, 4))
@@ -276,14 +274,14 @@ class Shapes:
         return "\n".join(lines)
 
     def pillar(self) -> str:
-        """Data, includes among them."""
+        """Pillar data with includes."""
         if self.rng.random() < 0.1:
             return self.value()
         keys = self.rng.sample(["include", "a", "b", "secrets", "'*'", "1", "~", "? [a]\n"], self.rng.randint(1, 3))
         return "".join(f"{key}: {self.value()}\n" for key in keys)
 
     def state(self) -> str:
-        """A state of one kind, with fields of its own and of all."""
+        """A state of one kind, with fields of the kind and of every state."""
         if self.rng.random() < 0.05:
             return self.value()
         lines = [f"{word}: {self.value()}" for word in ("include", "exclude", "extend") if self.rng.random() < 0.08]
@@ -305,7 +303,7 @@ class Shapes:
         return "\n".join(lines)
 
     def request(self) -> bytes:
-        """A line of the control socket."""
+        """A line for the control socket."""
         if self.rng.random() < 0.1:
             return self.rng.choice(
                 (

@@ -1,8 +1,7 @@
-"""What must hold for each tree of state files, however strange: `Bench` examines it, `shrink` reduces one that fails.
+"""Properties that hold for every tree of state files: `Bench` examines a tree, `shrink` reduces one that fails.
 
-A tree is a mapping of file names to bytes; `tree_mutations.py` makes them.
-The answer of the compiler to any of them must be a compilation or its own problems, each at a line that exists; and a
-compiler that has seen other trees before must answer like a new one.
+A tree is a mapping of file names to bytes; `tree_mutations.py` makes trees. The compiler must return a compilation, or
+problems of its own, each at an existing line. A compiler that has seen other trees must return the same as a new one.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PILLAR = {"k": "v", "users": {"joe": {"uid": 1000}}, "list": ["a", "b"]}
 
 
 class Bench:
-    """One directory, and compilers of states and of pillar that see tree after tree in it."""
+    """A directory, and compilers of states and pillar that compile one tree after the other in it."""
 
     def __init__(self, root: Path) -> None:
         self.root, self.kept, self.pillars = root, Compiler(), PillarCompiler(root)
@@ -47,25 +46,30 @@ class Bench:
         """What lies there now."""
 
     def examine(self, tree: Tree) -> None:
-        """Compile a tree as states and as pillar, anew and again. Raises whatever breaks a promise: that is a find."""
+        """Compile a tree as states and as pillar, with new and with used compilers.
+
+        Raises any violation of a property.
+        """
         self._write(tree)
         asked = Request(
             self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid})
         )
         with in_time(SECONDS):
             fresh = self._states(Compiler(), asked)
-            assert self._states(self.kept, asked) == fresh, "a compiler that has seen other trees gives another answer"
-            assert self._states(self.kept, asked) == fresh, "compiling again gives another answer"
+            assert self._states(self.kept, asked) == fresh, (
+                "a compiler that has seen other trees returns another result"
+            )
+            assert self._states(self.kept, asked) == fresh, "compiling again returns another result"
             pillar = self._pillar(PillarCompiler(self.root), asked)
             assert self._pillar(self.pillars, asked) == pillar, (
-                "a compiler that has seen other pillars gives another answer"
+                "a compiler that has seen other pillars returns another result"
             )
             self._lint(asked, bad=isinstance(fresh, list))
 
     def _write(self, tree: Tree) -> None:
-        """Make the directory hold this tree; files that stay the same are not touched."""
+        """Write this tree to the directory; unchanged files are not written."""
         if {name.partition("/")[0] for name in tree} & {name for name in self.tree if "/" not in name} - tree.keys():
-            shutil.rmtree(self.root)  # a file became a directory, or so
+            shutil.rmtree(self.root)  # for example, a file became a directory
             self.tree = {}
         for name in self.tree.keys() - tree.keys():
             (self.root / name).unlink(missing_ok=True)
@@ -78,7 +82,7 @@ class Bench:
         self.tree = dict(tree)
 
     def _states(self, compiler: Compiler, asked: Request) -> Any:
-        """What comes of it, in a form that can be compared; checked by the way."""
+        """The result of compiling states, in a form that can be compared; its properties are checked."""
         try:
             made = compiler.compile(asked)
         except CompileError as error:
@@ -93,7 +97,7 @@ class Bench:
         )
 
     def _pillar(self, compiler: PillarCompiler, asked: Request) -> Any:
-        """The same for pillar, of which no value is shown."""
+        """The result of compiling a pillar; no problem may show a value."""
         try:
             made = compiler.compile(asked)
         except CompileError as error:
@@ -102,12 +106,12 @@ class Bench:
         return repr(made.data), [told(warning, veil=True) for warning in made.warnings]
 
     def _lint(self, asked: Request, *, bad: bool) -> None:
-        """`holdfast check` finds errors exactly where the compiler does, and all its forms can be printed."""
+        """Check that `holdfast check` finds the errors of the compiler, and that all its formats can be printed."""
         report = inspect(asked)
         assert bool(report.errors) == bad, "check and the compiler do not agree"
         found = [*report.errors, *report.warnings]
-        assert len(set(map(told, found))) == len(found), "check tells something twice"
-        assert all(problem.code in CODES for problem in found), "nobody knows the code"
+        assert len(set(map(told, found))) == len(found), "check reports a problem twice"
+        assert all(problem.code in CODES for problem in found), "the code is not documented"
         lines = [
             *findings.text(report, self.root, width=60),
             *findings.github(report, self.root),
@@ -117,42 +121,42 @@ class Bench:
 
 
 def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
-    """One problem, whole; its line must be there and be the one that it shows, with `veil` without any value."""
+    """One problem in full. Its line must exist and be the quoted one; with `veil`, it must show no value."""
     place = problem.location
     assert problem.code, "a problem without a code"
-    assert problem.message, "a problem without words"
+    assert problem.message, "a problem without a message"
     str(problem).encode("utf-8", "backslashreplace")
     json.dumps(problem.as_dict())
     path = Path(place.file)
     if place.line and path.is_file():
         lines = re.sub("\r(?!\n)", "\n", path.read_bytes().decode("utf-8-sig", "replace")).split("\n")
-        assert place.line <= len(lines), f"{place} is behind the end of the file"
+        assert place.line <= len(lines), f"{place} is after the end of the file"
         line = lines[place.line - 1].rstrip("\r")
         assert problem.text in ("", (mask_line(line[:500]) if veil else line)[:500]), (
             f"{place} shows another line: {problem.text!r}"
         )
-        assert place.column <= len(line) + 1, f"{place} is behind the end of the line"
+        assert place.column <= len(line) + 1, f"{place} is after the end of the line"
     return place, problem.code, problem.message, problem.hint, problem.text
 
 
 def in_order(calls: tuple[Call, ...]) -> None:
-    """Every requisite is honoured by the order."""
+    """Check that the order respects every requisite."""
     assert [call.position for call in calls] == list(range(len(calls)))
     assert len({call.identity for call in calls}) == len(calls)
     for call in calls:
         for kind, targets in call.requisites.items():
             if kind not in ("prereq", "listen"):
                 assert all(target < call.position for target in targets), (
-                    f"{call.identity} runs before what it has {kind} on"
+                    f"{call.identity} runs before its target ({kind})"
                 )
             elif kind == "prereq":
                 assert all(target > call.position for target in targets), (
-                    f"{call.identity} runs after what it has prereq on"
+                    f"{call.identity} runs after its target (prereq)"
                 )
 
 
 def show(calls: tuple[Call, ...], high: Any) -> None:
-    """All that `holdfast show` prints can be printed."""
+    """Check that all views of `holdfast show` can be printed."""
     drawing = Drawing(
         [DrawnNode(call.identity, call.kind, call.low["__sls__"]) for call in calls],
         [DrawnEdge(*edge) for edge in edges(calls)],
@@ -168,12 +172,12 @@ def show(calls: tuple[Call, ...], high: Any) -> None:
 
 
 class TooSlow(BaseException):
-    """A tree takes too long. Not an `Exception`, so that nobody in between takes it for a mistake of the tree."""
+    """A tree takes too long. Not an `Exception`, so that no code in between handles it as a mistake of the tree."""
 
 
 @contextmanager
 def in_time(seconds: float) -> Iterator[None]:
-    """Raise `TooSlow` right where it computes for so long; to wait for others is free. Only in the main thread."""
+    """Raise `TooSlow` in code that computes for longer than this; waiting does not count. Main thread only."""
 
     def ring(*_: object) -> None:
         raise TooSlow(f"takes longer than {seconds:g} s")
@@ -188,7 +192,7 @@ def in_time(seconds: float) -> Iterator[None]:
 
 
 def shrink(tree: Tree, fails: Callable[[Tree], bool]) -> Tree:
-    """A minimal tree that still fails: without whole files, then ranges of lines, then ranges of characters."""
+    """The smallest tree that still fails: without files, then ranges of lines, then ranges of characters."""
     for name in sorted(tree):
         smaller = {other: content for other, content in tree.items() if other != name}
         if fails(smaller):

@@ -1,4 +1,4 @@
-"""Trees of state files that are good, and mutations that make one a little or very wrong."""
+"""Valid trees of state files, and mutations that make them slightly or very wrong."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ VALUES: list[Any] = [
 
 
 def corpus() -> list[Tree]:
-    """The trees of the case files of the language, and the examples: all good."""
+    """The trees of the case files of the language, and the examples. All are valid."""
     found = []
     for path in sorted(ROOT.glob("tests/states/cases/*.yaml")):
         for case in yaml.safe_load(path.read_text()):
@@ -134,7 +134,7 @@ def corpus() -> list[Tree]:
 
 
 def mutate(tree: Tree, others: list[Tree], rng: random.Random) -> Tree:
-    """The tree with some of its texts or data changed; now and then a file is gone, is new or has another name."""
+    """A copy of the tree with changed texts or data; sometimes with a removed, new or renamed file."""
     result = dict(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         if rng.random() < 0.04 or not result:
@@ -163,7 +163,7 @@ def mutate(tree: Tree, others: list[Tree], rng: random.Random) -> Tree:
 
 
 def _in_text(content: bytes, other: bytes, rng: random.Random) -> bytes:
-    """A word put in, in place of some characters."""
+    """Replace some characters by a word."""
     text = content.decode("utf-8", "replace")
     start = rng.randint(0, len(text))
     end = min(len(text), start + rng.choice((0, 0, 1, 2, 5, 20)))
@@ -171,7 +171,7 @@ def _in_text(content: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _in_lines(content: bytes, other: bytes, rng: random.Random) -> bytes:
-    """A line gone, doubled, moved, indented, or taken from another file."""
+    """Remove, repeat, move or indent a line, or take one from another file."""
     lines, foreign = content.split(b"\n"), other.split(b"\n")
     at, to = rng.randrange(len(lines)), rng.randrange(len(lines))
     match rng.randrange(6):
@@ -192,7 +192,7 @@ def _in_lines(content: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _in_bytes(content: bytes, other: bytes, rng: random.Random) -> bytes:
-    """One byte another."""
+    """Change one byte."""
     changed = bytearray(content or b"x")
     changed[rng.randrange(len(changed))] = rng.choice(
         (0, 9, 10, 13, 32, 45, 58, 123, 125, 127, 194, 237, 255, rng.randrange(256))
@@ -201,10 +201,10 @@ def _in_bytes(content: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _in_data(content: bytes, other: bytes, rng: random.Random) -> bytes:
-    """One value of the data another: a strange one, one of the same file, one of another; or its key."""
+    """Replace one value or key of the data by a strange one, or by one of this or another file."""
     try:
         data, foreign = yaml.safe_load(content), yaml.safe_load(other)
-    except Exception:  # noqa: BLE001 - PyYAML has no error of its own for each strange text
+    except Exception:  # noqa: BLE001 - PyYAML raises many types of errors for strange texts
         return _in_text(content, other, rng)
     spots = list(_spots(data))
     if not spots:
@@ -232,7 +232,7 @@ def _in_data(content: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _spots(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Every (container, key or index) of nested data."""
+    """Each (container, key or index) of nested data."""
     todo, seen = [data], set()
     while todo:
         value = todo.pop()

@@ -1,7 +1,7 @@
-"""Agents that die during their work, and the agents after them.
+"""Agents that crash during their work, and the agents after them.
 
 After each step in which the machine or the journal has changed, a scene is recorded: what a crash at that moment would
-leave. A scene is the start of another life with another agent, which may die, too.
+leave. Another life with another agent starts from the scene, and may crash, too.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Doomed(Life):
 
 
 def _again(world: World, later: float = 0.0) -> World:
-    """Return the machine as another agent finds it, so many seconds later."""
+    """Return the machine as another agent finds it, this many seconds later."""
     return World(
         dict(world.settings),
         dict(world.broken),
@@ -160,7 +160,7 @@ def repeats(seed: int) -> list[str]:
 
 
 def _aftermath(plan: Plan, scene: Scene, chance: random.Random) -> Plan:
-    """Return the same or other states: somebody may have changed them, or the machine, while no agent ran."""
+    """Return the same or other states: the states or the machine may change while no agent runs."""
     states = list(scene.states)
     if states and chance.random() < 0.2:
         states = other_state(chance, states)

@@ -75,7 +75,7 @@ class Life(Bench):
         with asyncio.Runner(loop_factory=lambda: self.loop) as runner:
             try:
                 runner.run(self._bounded())
-            except Exception as error:  # noqa: BLE001 - that is a fault, and the next seed is another life
+            except Exception as error:  # noqa: BLE001 - the exception is a fault, and the next seed is simulated
                 self.found.append(f"{type(error).__name__}: {error}")
                 self.loop.after_step = None
         return self.found
@@ -133,7 +133,7 @@ class Life(Bench):
         await self._end(plan.stop or ())
 
     async def _end(self, hurry: tuple[float, ...]) -> None:
-        """Stop the engine, whatever it does; check that it ends in time and leaves nothing behind."""
+        """Stop the engine in any state; check that it ends in time and leaves nothing behind."""
         for fight in self._fights:
             fight.cancel()
         began, patience = self.loop.time(), self._engine.options.stop_timeout
@@ -145,7 +145,7 @@ class Life(Bench):
         await asyncio.gather(*self._swaps, *self._fights, return_exceptions=True)
         self._steps = self.loop.steps
         self.loop.after_step = None
-        # A swap under way may have begun to wait for what leaves right before: what it let go of has its time, too.
+        # A running swap may have just started to wait for removed vertices, which have their time to end, too.
         if self.loop.time() > began + 2 * patience + 0.1:
             self.found.append(f"stopping took {self.loop.time() - began:g} s")
         if left := [task.get_name() for task in asyncio.all_tasks() if task is not asyncio.current_task()]:
@@ -197,7 +197,7 @@ class Life(Bench):
             if self.loop.steps > steps + 10:
                 self.found.append(f"{self.loop.steps - steps} steps while nothing happened")
 
-    # -- what may happen ---------------------------------------------------------------------------------------
+    # -- troubles ----------------------------------------------------------------------------------------------
 
     def _vertex(self, name: str) -> Vertex | None:
         return next(
@@ -216,7 +216,7 @@ class Life(Bench):
             self.machine.touch(name)
 
     def break_(self, what: str, how: str) -> None:
-        """Make it fail from now on."""
+        """Make a setting fail from now on."""
         self.machine.broken[what] = ERRORS[how]()
         self.machine.everbroken.add(what)
 
@@ -228,13 +228,13 @@ class Life(Bench):
         self.machine.refill()
 
     def unwatch(self, name: str) -> None:
-        """Make its watch fail."""
+        """Make the watch of a setting fail."""
         self.machine.unwatchable.add(name)
         if name in self.machine.watchers:
             self.machine.touch(name)
 
     def hold(self, what: str) -> None:
-        """Make it hang from now on."""
+        """Make a setting hang from now on."""
         self.machine.hold(what)
 
     def free(self) -> None:
@@ -272,12 +272,12 @@ class Life(Bench):
             self._engine.trigger(vertex.identity)
 
     def cancel(self, name: str) -> None:
-        """Cancel its current run."""
+        """Cancel the current run of a resource."""
         if (vertex := self._vertex(name)) and vertex.run.task:
             vertex.run.task.cancel()
 
     def say(self, name: str, word: str) -> None:
-        """Change the value that it sends."""
+        """Change the value that a setting sends."""
         self.machine.settings[f"says {name}"] = word
         if name in self.machine.watchers:
             self.machine.touch(name)
@@ -299,7 +299,7 @@ class Life(Bench):
             self.drift(name, "fought over")
             await asyncio.sleep(0.5)
 
-    # -- what is told ------------------------------------------------------------------------------------------
+    # -- events ------------------------------------------------------------------------------------------------
 
     def emit(self, event: Event) -> None:
         """Take an event of the engine, and compare it with the rules."""

@@ -99,7 +99,7 @@ def random_states(chance: random.Random) -> list[State]:
     """Return some states, with requisites that a compiler accepts."""
     names = [name for name in NAMES if chance.random() < 0.8]
     states: list[State] = []
-    earliest = list(range(len(names)))  # whatever the target of a prereq needs stands before that prereq
+    earliest = list(range(len(names)))  # all that the target of a prereq requires is before that prereq
     for position, name in enumerate(names):
         requisites: dict[str, list[str]] = {}
         for other, target in enumerate(names):
@@ -143,9 +143,9 @@ def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
 
 
 def other_state(chance: random.Random, states: list[State]) -> list[State]:
-    """The same states, except that one of them (there must be one) declares something else.
+    """The same states, except that one of them (at least one is given) declares something else.
 
-    It keeps its requisites, and its place among the senders. States of one setting stay unchanged.
+    That state keeps its requisites and its place among the senders. States of one setting stay unchanged.
     """
     several = {name for one in states if LATER in one[3] for name in (one[0], *one[3][LATER])}
     single = [index for index, one in enumerate(states) if one[0] not in several]

@@ -72,7 +72,7 @@ class Rules:
     ) -> Adoption:
         """Note that the journal takes over new states."""
         rest, now = dict(others), asyncio.get_running_loop().time()
-        # Whoever waited for one that was let go binds nobody in the graph that comes, either.
+        # A vertex that waited for a released one does not constrain the new graph, either.
         self._ran.update(
             [
                 vertex
@@ -84,7 +84,7 @@ class Rules:
         self.values.adopted(declared.keys() | rest.keys())
         return adoption
 
-    # -- when something starts ---------------------------------------------------------------------------------
+    # -- at the start of a run ---------------------------------------------------------------------------------
 
     def starts(self, vertex: Vertex) -> None:
         """Check that a run may start."""
@@ -131,7 +131,7 @@ class Rules:
                     up.settled or together or (up.queue.running and up.call.meta.parallel) or self._lets_pass(up, now)
                 ):
                     yield f"jumps the queue before {up.identity}"
-        fresh = vertex.run.rest is None  # else it is one more attempt, which retry spaces
+        fresh = vertex.run.rest is None  # otherwise it is a further attempt, which follows the interval of retry
         if (
             meta.limit
             and fresh
@@ -163,7 +163,7 @@ class Rules:
         """Return whether later vertices may start: it has run, has an obstacle, waits for one that has, or was slow."""
         waiting = [vertex]
         seen = {vertex}
-        for one in waiting:  # which grows: two that want a prereq may wait for each other
+        for one in waiting:  # grows: two owners of prereqs may wait for each other
             if one in self._ran or one.run.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
                 return True
             if not one.queue.new:
@@ -316,7 +316,7 @@ class Rules:
         if moved := {key for key in now.keys() & active.counts.keys() if now[key] > active.counts[key]}:
             self._wrong(vertex, f"noop, and yet counted: {moved}")
 
-    # -- when something is told --------------------------------------------------------------------------------
+    # -- at each event -----------------------------------------------------------------------------------------
 
     def told(self, event: Event) -> None:
         """Check an event of the engine."""
@@ -325,7 +325,7 @@ class Rules:
         if isinstance(event, Notice) and event.code == "undone":
             self.deeds.undone(event.identity)
         if isinstance(event, Ran):
-            self._read_on()  # what was done comes before what is told of it
+            self._read_on()  # effects come before the event that reports them
             if (vertex := self._engine.view.graph.by_identity.get(event.outcome.identity)) is not None:
                 self._ran.add(vertex)
             active = next(

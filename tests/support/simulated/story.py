@@ -35,7 +35,7 @@ def lost(done: Sequence[str], chapters: Sequence[Chapter]) -> Iterator[str]:
     listeners = {one[0] for chapter in chapters for one in chapter.states if "listen" in one[3]}
     for place in reversed(range(len(done))):
         what, name = done[place].split()
-        if what != "look" and not (what == "refresh" and name in listeners):  # the turn of a listener is not told
+        if what != "look" and not (what == "refresh" and name in listeners):  # no event reports when a listener runs
             for edge in _owed(done, place, chapters):
                 _, down, kind = edge
                 after = [told.get(f"{answer} {_name(down)}", -1) for answer in _answers(down, kind)]
@@ -90,7 +90,7 @@ def _owed(done: Sequence[str], place: int, chapters: Sequence[Chapter]) -> Itera
     for edge in sorted(edges):
         if _name(edge[0]) == name and (edge[0].partition("[")[0] in ACTIONS) is (
             what == "run"
-        ):  # else one of that name that has left
+        ):  # otherwise a removed state of that name
             yield edge
 
 

@@ -49,7 +49,7 @@ class Values:
         )
         senders = vertex.links.requisites.get(RECV, ()) if vertex else ()
         if vertex is None or not senders or vertex.queue.removed:
-            return  # it has left
+            return  # it has been removed
         since = {sender.identity: 0 for sender in senders} | (
             active.said_before if active else {}
         )  # a swap may have changed the sender

@@ -108,7 +108,7 @@ class Speaker(Sendable, Setting, kind="zspeaker.present"):
 
 
 class Hearer(Recvable, Sendable, Setting, kind="zhearer.present"):
-    """A setting whose value is received, and sent to others."""
+    """A setting that receives a value, and sends it to others."""
 
     machine: ClassVar[World]
     sends: ClassVar[Mapping[str, type]] = {"said": str}
@@ -171,7 +171,7 @@ class Lined(Backed, Setting, kind="zlined.present"):
 
 
 class Bundle(Groupable, Setting, kind="zbundle.present"):
-    """A setting that is set together with others of its bundle, and is told what was done."""
+    """A setting that is set together with others of its bundle, and gets the result."""
 
     bundle: str = "one"
 
