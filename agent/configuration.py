@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
+from holdfast.agent.needs import FunctionCheck
 from holdfast.agent.settings import Settings
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
@@ -63,6 +64,8 @@ class ConfigurationCompiler:
         self._compiler = Compiler()
         self._facts = facts.GrainParts()
         self._pillars: dict[Path, PillarCompiler] = {}
+        self._function_check: tuple[Any, FunctionCheck] | None = None
+        """What the last check was made for, and the check."""
         self._kinds: dict[Path, str] = {}
         """File of the operator's kinds -> digest of the loaded version."""
 
@@ -85,6 +88,9 @@ class ConfigurationCompiler:
             compilation = self._compiler.compile(request._replace(pillar=pillar.data, sls=sls))
         except CompileError as error:
             raise error.redacted(redactor) from None
+        lacking = tuple(self._functions(settings, unnoted(noting)).errors(compilation.calls)) if grains is None else ()
+        if lacking:
+            raise CompileError(lacking).redacted(redactor)
         read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
         warnings = tuple(problem.redacted(redactor) for problem in (*pillar.warnings, *compilation.warnings))
         return Compiled(compilation, unnoted(noting), pillar.data, request.options, redactor, warnings, read)
@@ -99,7 +105,12 @@ class ConfigurationCompiler:
         request = self._request(settings, grains)
         pillar = _pillar(settings, request)
         report, redactor = (
-            inspect(request._replace(pillar=pillar.data, sls=sls), settings.lint.ignore, pillar.warnings),
+            inspect(
+                request._replace(pillar=pillar.data, sls=sls),
+                settings.lint.ignore,
+                pillar.warnings,
+                None if grains is not None else self._functions(settings, request.grains),
+            ),
             Redactor(pillar.data),
         )
         errors, warnings = (
@@ -117,6 +128,14 @@ class ConfigurationCompiler:
         Raises `CompileError`; on the first call also `OSError`.
         """
         return facts.gather(settings, self._facts)
+
+    def _functions(self, settings: Settings, grains: Mapping[str, Any]) -> FunctionCheck:
+        """The check of the functions that states need, on this host; kept while nothing that decides it changes."""
+        made_for = (grains, settings.providers, settings.interfaces)
+        if self._function_check is None or self._function_check[0] != made_for:
+            check = FunctionCheck(grains, settings.providers, strict=settings.interfaces == "strict")
+            self._function_check = (made_for, check)
+        return self._function_check[1]
 
     def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
         known = self.grains(settings) if grains is None else dict(grains)
@@ -152,6 +171,7 @@ class ConfigurationCompiler:
                 text = tree.read(path)
                 if self._kinds.get(path) != text.digest:
                     _load(text)
+                    self._function_check = None  # the file may have declared a provider
                     self._kinds[path] = text.digest
             except CompileError as error:
                 problems += error.problems

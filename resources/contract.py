@@ -25,6 +25,7 @@ from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
+from holdfast.resources.needs import Need
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import together
 from holdfast.resources.watches import idle
@@ -113,6 +114,13 @@ class Resource(BaseModel):
 
     def uids(self) -> tuple[Uid, ...]:
         """Return the uids of this resource, by which other resources refer to it."""
+        return ()
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions of interfaces that this declaration uses.
+
+        A state that needs a function which its provider on this host lacks is refused before anything runs.
+        """
         return ()
 
     def touches(self) -> tuple[Uid, ...]:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.resources.interfaces import rows
-from holdfast.resources.interfaces.base import marked, matches
+from holdfast.resources.interfaces.decisions import decide
 from holdfast.resources.interfaces.errors import (
     FunctionNotFound,
     FunctionNotImplemented,
@@ -26,8 +26,11 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Functions, Offer
 from holdfast.resources.interfaces.provider import functions as functions_of
 from holdfast.resources.interfaces.results import LENIENT
-from holdfast.resources.interfaces.signatures import difference, parameters, text
+from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.spelling import nearest
+
+VIOLATIONS: Mapping[int, type[InterfaceError]] = {11: InterfaceContradiction, 17: SignatureViolation}
+"""Row of the table -> the error of a strict binding."""
 
 
 class Bound:
@@ -43,7 +46,7 @@ class Bound:
         self.provider = offer.make(host)
         self.deprecated_calls: dict[str, int] = {}
         """Deprecated function -> number of its calls, for metrics."""
-        self._targets = offer.targets
+        self._offer = offer
         self._strict = strict
         self._host = host
         self._sites: set[tuple[str, str, int]] = set()
@@ -105,19 +108,10 @@ class Bound:
             del self.__dict__[made]
         self._made.clear()
         self._provided = functions_of(self.provider)
-        entries = [self._decide(name, call) for name, call in self._promised.items()]
-        entries += [
-            rows.Described(name, rows.OUTSIDE["function"], "the interface does not have it")
-            for name in self._provided.public
-            if name not in self._promised
-        ]
-        entries += [
-            rows.Described(name, rows.OUTSIDE["physical function"], f"only callers of {self.tool} itself can use it")
-            for name in self._provided.physical
-            if name not in self._promised
-        ]
-        self._entries = {entry.function: entry for entry in entries}
-        for entry in entries:
+        self._entries = decide(self._offer, self._provided, self._host.facts)
+        for entry in self._entries.values():
+            if self._strict and entry.row.number in VIOLATIONS:
+                self._raise(VIOLATIONS[entry.row.number], entry.function, entry.why)
             if entry.row.level and entry != before.get(entry.function):
                 log = {"error": self._host.log.error, "warning": self._host.log.warning, "info": self._host.log.info}
                 log[entry.row.level](
@@ -127,38 +121,6 @@ class Bound:
                     state=entry.row.state,
                     why=entry.why,
                 )
-
-    def _decide(self, name: str, promised: Callable[..., Any]) -> rows.Described:
-        supported, spared = marked(promised, "supported"), marked(promised, "not_applicable")
-        facts = self._host.facts
-        have, why = self._have(name, promised)
-        row = rows.promised(
-            have,
-            None if supported is None else matches(supported, facts),
-            None if spared is None else matches(spared, facts),
-        )
-        if row.number == 11 and self._strict:
-            self._raise(InterfaceContradiction, name, row.note)
-        if row.number == 17 and self._strict:
-            self._raise(SignatureViolation, name, why)
-        needed = supported or spared if row.state in ("not supported", "not applicable") else None
-        return rows.Described(name, row, why or row.note or (_reason(needed, facts) if needed else ""))
-
-    def _have(self, name: str, promised: Callable[..., Any]) -> tuple[rows.Have, str]:
-        """Return what the provider has of a name that the interface promises, and a remark."""
-        provided = self._provided.public.get(name)
-        version, added = getattr(promised, "_since", (1, ()))
-        newer = version > self._targets
-        if provided is None:
-            if newer and not added:
-                return "nothing", f"{self.tool} was written for version {self._targets} of the interface"
-            if name in self._provided.physical:
-                return "physical function", ""
-            return ("no function" if name in self._provided.others else "nothing"), ""
-        if why := difference(promised, provided, added if newer else ()):
-            said = f"{why}; the interface says {name}{text(promised)}, the provider {name}{text(provided)}"
-            return "other signature", said
-        return "function", ""
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:
         raise error(
@@ -265,8 +227,8 @@ class Bound:
                 self._raise(
                     FunctionNotImplemented,
                     name,
-                    f"{self.tool} has no parameter {parameter!r}: it was written for version {self._targets} of the "
-                    "interface",
+                    f"{self.tool} has no parameter {parameter!r}: "
+                    f"it was written for version {self._offer.targets} of the interface",
                 )
         return {name: value for name, value in options.items() if name not in absent}
 
@@ -277,11 +239,3 @@ class Bound:
             provider=self.tool,
             field=field,
         )
-
-
-def _reason(needed: Mapping[str, tuple[str, ...]], facts: Mapping[str, Any]) -> str:
-    """Return the grains that decided, with the host's values."""
-    return "; ".join(
-        f"{grain} is {facts.get(grain, 'unknown')}, declared for {', '.join(values)}"
-        for grain, values in needed.items()
-    )

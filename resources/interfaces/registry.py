@@ -116,14 +116,15 @@ def bind(
     if the chosen one violates its interface.
     """
     if interface.chosen_by_name:
-        return Bound(_named(interface, host, tool, strict), host, strict=strict)
+        return Bound(choose_named(interface, host, tool, strict=strict), host, strict=strict)
     choice = choose(interface, host, override, strict=strict)
     if choice.offer is None:
         raise Permanent(choice.why)
     return Bound(choice.offer, host, strict=strict)
 
 
-def _named(interface: type[Interface], host: ProviderHost, tool: str | None, strict: bool) -> Offer:
+def choose_named(interface: type[Interface], host: ProviderHost, tool: str | None, *, strict: bool = True) -> Offer:
+    """Return the provider that the caller names. Raises `Permanent` if there is none, or if it does not fit."""
     known = offers(interface)
     if tool not in known:
         raise Permanent(f"cannot bind {interface.module} to {tool}: there is no such provider; available: "

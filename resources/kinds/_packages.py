@@ -16,6 +16,7 @@ from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet
 from holdfast.resources.kinds._versions import conditions
+from holdfast.resources.needs import Need, needed
 from holdfast.resources.traits import together
 
 IGNORED = {
@@ -173,6 +174,11 @@ class Packages(Resource):
         """Return why no change was needed."""
         found = await pkg.list_installed(list(self.wanted))
         return "; ".join(f"{name} {', '.join(p.version for p in pkgs)} is installed" for name, pkgs in found.items())
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query and watch the packages; kinds add theirs."""
+        compares = any(self.wanted.values())
+        return needed(PkgInterface, "list_installed", "watch", *(["compare"] if compares else []))
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the database of the package manager for these packages."""

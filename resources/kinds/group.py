@@ -21,6 +21,7 @@ from holdfast.resources.effects import Effect
 from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
+from holdfast.resources.needs import Need, needed
 from holdfast.resources.traits import Edgeable, Recvable, Sendable
 
 
@@ -107,6 +108,13 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
             "delusers": tuple(sorted({*self.delusers} - inside)),
         }
 
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query and watch groups, and those that make the group as declared."""
+        number = () if self.gid is None else ("modify",)
+        members = () if self.members is None else ("members_set",)
+        some = (*(["members_add"] if self.addusers else []), *(["members_remove"] if self.delusers else []))
+        return needed(GroupInterface, "info", "watch", "add", *number, *members, *some)
+
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the group, or change what differs."""
         group = ctx.interface(GroupInterface)
@@ -153,6 +161,10 @@ class Absent(GroupKind, kind="group.absent"):
     async def probe(self, ctx: Context) -> State:
         """Return the name if the group exists."""
         return {"name": self.name} if await self.group(ctx) else None
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query, watch and remove groups."""
+        return needed(GroupInterface, "info", "watch", "remove")
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the group."""

@@ -24,6 +24,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 from holdfast.resources.kinds._packages import IGNORED, Packages, check_version, check_versions, parse_pkgs
 from holdfast.resources.kinds._versions import choose, exact, satisfied
+from holdfast.resources.needs import Need, needed
 from holdfast.resources.paths.handle import acl_of
 from holdfast.resources.traits import Edgeable, Groupable, Member
 
@@ -52,6 +53,11 @@ class Installing(Edgeable, Groupable, Packages):
     def offers(self) -> tuple[Uid, ...]:
         """Return the packages, without their architecture."""
         return tuple([("pkg", name.partition(":")[0]) for name in self.wanted])
+
+    def needs(self) -> tuple[Need, ...]:
+        """Add the installation, and what `hold` needs."""
+        holding = () if self.hold is None else ("holds", "hold" if self.hold else "unhold")
+        return super().needs() + needed(PkgInterface, "latest", "install", *holding)
 
     @property
     def options(self) -> dict[str, Any]:
@@ -134,6 +140,12 @@ class Installed(Installing, kind="pkg.installed"):
         """The packages, from the argument that lists them."""
         return dict.fromkeys(self.sources) if self.sources else super().wanted
 
+    def needs(self) -> tuple[Need, ...]:
+        """Add the search for versions that fit a condition."""
+        conditions = [version for version in self.wanted.values() if version not in (None, "latest")]
+        search = needed(PkgInterface, "available") if any(not exact(version) for version in conditions) else ()
+        return super().needs() + search
+
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the package files on this host."""
         return tuple([Dependency("path", source) for source in (self.sources or {}).values() if source.startswith("/")])
@@ -171,6 +183,10 @@ class Installed(Installing, kind="pkg.installed"):
 
 class Latest(Installing, kind="pkg.latest"):
     """Packages are installed at the newest version that the repositories offer."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """Add the comparison with the candidates."""
+        return super().needs() + needed(PkgInterface, "compare")
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are missing or older than the candidate.
@@ -217,6 +233,10 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
     def _pkgs(cls, pkgs: dict[str, str | None] | None) -> dict[str, str | None] | None:
         return check_versions(pkgs)
 
+    def needs(self) -> tuple[Need, ...]:
+        """Add the removal."""
+        return super().needs() + needed(PkgInterface, "remove")
+
     def group(self) -> Hashable:
         """Return the key of the batch: all removals go together."""
         return self.purge
@@ -255,13 +275,16 @@ class Removed(Groupable, Packages, kind="pkg.removed"):
 
 
 class Purged(Removed, kind="pkg.purged"):
-    """Packages are not installed, and no configuration files of them are left."""
+    """Packages are not installed, and no configuration files of them are left.
+
+    Where the package manager keeps no record of such files, this is the same as `pkg.removed`.
+    """
 
     purge: ClassVar[bool] = True
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are installed, or of which configuration files are left."""
-        left = await pkg.residual(list(self.wanted))
+        left = await pkg.residual(list(self.wanted)) if pkg.has("residual") else []
         return {**{name: {"old": "configuration", "new": ""} for name in left}, **await super().wrong(pkg, apply)}
 
 
@@ -273,6 +296,10 @@ class Held(Packages, kind="pkg.held"):
 
     replace: bool = field(False)
     """Release all other packages from hold."""
+
+    def needs(self) -> tuple[Need, ...]:
+        """Add the functions for holds."""
+        return super().needs() + needed(PkgInterface, "holds", "hold", "unhold")
 
     async def wrong(self, pkg: PkgInterface, apply: bool) -> dict[str, dict[str, str]]:
         """Return the packages that are not on hold, and those that should not be."""

@@ -22,6 +22,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import UNIT_TYPES, Unit, field
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.needs import Need, needed
 from holdfast.resources.traits import Declaration, Edgeable, Refreshable, Reversible
 
 IGNORED = {
@@ -93,6 +94,11 @@ class Service(Reversible, Resource):
     def explain(self, ctx: Context) -> str:
         """Return why no change was needed."""
         return f"{self.name} " + " and ".join(WORDS[name][value] for name, value in (self.desired() or {}).items())
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query and watch the service, and those that make it as declared."""
+        verbs = [VERBS[name][value] for name, value in (self.desired() or {}).items()]
+        return needed(ServiceInterface, "status", "watch", *verbs)
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the signals of the service manager."""
@@ -166,6 +172,12 @@ class Running(Wanted, Refreshable, kind="service.running"):
         """
         masked = {"masked": False} if self.unmask else {}
         return {**masked, "active": True, **({} if self.enable is None else {"enabled": self.enable})}
+
+    def needs(self) -> tuple[Need, ...]:
+        """Add what a change of a watched state does."""
+        return super().needs() + needed(
+            ServiceInterface, "reload" if self.reload and not self.full_restart else "restart"
+        )
 
     async def probe(self, ctx: Context) -> State:
         """Probe as for all services; with `no_block`, a service that is starting counts as running."""

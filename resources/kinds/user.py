@@ -26,6 +26,7 @@ from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owne
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
+from holdfast.resources.needs import Need, needed
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
 
@@ -272,6 +273,15 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
                     f"set allow_{name}_change: true"
                 )
 
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query and watch accounts, and those that make the account as declared."""
+        wanted = self.desired() or {}
+        password = ("set_password",) if "password" in wanted else ()
+        lock = ("set_lock",) if self.password_lock is not None else ()
+        ageing = ("set_expiry",) if any(name in wanted for name in AGEING) else ()
+        groups = needed(GroupInterface, "info") if self.optional_groups else ()
+        return needed(UserInterface, "info", "watch", "add", "modify", *password, *lock, *ageing) + groups
+
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Create the account, or change what differs."""
         user = ctx.interface(UserInterface)
@@ -336,6 +346,10 @@ class Absent(UserKind, kind="user.absent"):
     async def probe(self, ctx: Context) -> State:
         """Return the name if the account exists."""
         return {"name": self.name} if await self.user(ctx) else None
+
+    def needs(self) -> tuple[Need, ...]:
+        """Return the functions that query, watch and remove accounts."""
+        return needed(UserInterface, "info", "watch", "remove")
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Remove the account."""

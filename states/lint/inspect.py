@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from holdfast.states.compile.compiler import Compiler, CompilerTrace
-from holdfast.states.data import Request
+from holdfast.states.data import Call, Request
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import gc_paused
 from holdfast.states.lint import (  # noqa: F401 - importing a module registers its rules
@@ -39,22 +40,39 @@ class LintReport:
     """Number of states that were checked; 0 if the states do not compile."""
 
 
-def inspect(request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = ()) -> LintReport:
+class HostCheck(Protocol):
+    """What only the host can tell of compiled states."""
+
+    def errors(self, calls: Sequence[Call]) -> Iterable[Problem]:
+        """Return what the host refuses."""
+        ...
+
+    def warnings(self, calls: Sequence[Call]) -> Iterable[Problem]:
+        """Return what may not work on the host."""
+        ...
+
+
+def inspect(
+    request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = (), host: HostCheck | None = None
+) -> LintReport:
     """Compile the states and run every rule. Errors are in the report, and are not raised.
 
-    `ignore` has codes of warnings that are not reported; `noted` has further warnings, of the caller.
+    `ignore` has codes of warnings that are not reported; `noted` has further warnings, of the caller. `host` checks the
+    states if they compile.
     """
     with gc_paused():
-        return _inspect(request, ignore, noted)
+        return _inspect(request, ignore, noted, host)
 
 
-def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem]) -> LintReport:
+def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem], host: HostCheck | None) -> LintReport:
     trace = CompilerTrace()
     errors: Sequence[Problem] = ()
     complete = 0
     try:
-        Compiler().compile(request, trace)
+        calls = Compiler().compile(request, trace).calls
         complete = len(trace.checked)
+        if host is not None:
+            errors, noted = tuple(host.errors(calls)), (*noted, *host.warnings(calls))
     except CompileError as error:
         errors = error.problems
     texts = tuple(trace.tree.read_files.values()) if trace.tree else ()

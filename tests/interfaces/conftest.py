@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.resources.context import Completed
-from holdfast.resources.contract import idle
+from holdfast.resources.contract import Resource, idle
 from holdfast.resources.interfaces.host import Bus
 from holdfast.resources.interfaces.provider import Offer, Provider
+from holdfast.resources.testing import FakeContext
 
 DEBIAN = {"os": "Debian", "os_family": "Debian", "kernel": "Linux", "init": "systemd"}
 
@@ -80,6 +81,43 @@ class FakeHost:
     def bus(self) -> Bus:
         """Return no bus."""
         raise AssertionError("no D-Bus here")
+
+
+@pytest.fixture(autouse=True)
+def needs(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Check that the kinds call no function of an interface that they do not say they need."""
+    declared: list[Resource] = []
+    used: set[tuple[str, str]] = set()
+    declare, interface = Resource.declare.__func__, FakeContext.interface  # type: ignore[attr-defined]
+
+    def remember(cls: type[Resource], name: str, **arguments: Any) -> Resource:
+        declared.append(declare(cls, name, **arguments))
+        return declared[-1]
+
+    def watched(ctx: FakeContext, wanted: Any, tool: str | None = None) -> Any:
+        return Recorder(interface(ctx, wanted, tool), wanted.module, used)
+
+    monkeypatch.setattr(Resource, "declare", classmethod(remember))
+    monkeypatch.setattr(FakeContext, "interface", watched)
+    yield
+    needed = {(need.interface.module, need.function) for resource in declared for need in resource.needs()}
+    assert used - needed == set()
+
+
+class Recorder:
+    """Records which functions of an interface are called."""
+
+    def __init__(self, inner: Any, module: str, used: set[tuple[str, str]]) -> None:
+        self._inner, self._module, self._used = inner, module, used
+
+    def has(self, function: str) -> bool:
+        """Return whether there is a function; whoever asks need not declare it."""
+        return hasattr(self._inner, function)
+
+    def __getattr__(self, function: str) -> Any:
+        """Return the function, and record it."""
+        self._used.add((self._module, function))
+        return getattr(self._inner, function)
 
 
 @pytest.fixture
