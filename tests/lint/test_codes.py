@@ -19,7 +19,12 @@ RAISERS = [
     ROOT / "agent/settings.py",
     ROOT / "agent/facts.py",
 ]
-RAISERS += [ROOT / "agent/paths.py", ROOT / "agent/cli/options.py", ROOT / "agent/verbs/check.py"]
+RAISERS += [
+    ROOT / "agent/needs.py",
+    ROOT / "agent/paths.py",
+    ROOT / "agent/cli/options.py",
+    ROOT / "agent/verbs/check.py",
+]
 NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", "opensuse-tumbleweed"}
 """Texts with the form of a code that are not codes."""
 
