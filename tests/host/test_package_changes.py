@@ -52,7 +52,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_
 ) -> None:
     """Other resources are not affected."""
     pkg, health = Manager(), Health()
-    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    package_changes = PackageChanges(lambda: pkg, health, held=lambda: True)
     task = asyncio.create_task(package_changes.run())
     mine = [Installed.declare("toy"), Managed.declare("/etc/toy.conf", contents="x"), Running.declare("toyd")]
     others = [
@@ -83,7 +83,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_
 async def test_after_ten_minutes_repairs_continue_and_health_reports_it(virtual_time: None) -> None:
     """The next process that uses the package manager gets ten minutes again."""
     pkg, health, loop = Manager(), Health(), asyncio.get_running_loop()
-    package_changes = PackageChanges(lambda _: pkg, health, held=lambda: True)
+    package_changes = PackageChanges(lambda: pkg, health, held=lambda: True)
     task = asyncio.create_task(package_changes.run())
     toy = Installed.declare("toy")
     pkg.names, pkg.who = {"toy"}, "process 7 (apt-get)"
@@ -106,7 +106,7 @@ async def test_after_ten_minutes_repairs_continue_and_health_reports_it(virtual_
 async def test_a_package_to_be_installed_waits_for_the_lock_without_a_worker(virtual_time: None) -> None:
     """The lock delays only packages that must be installed or removed, not those that are as declared."""
     pkg = Manager()
-    package_changes = PackageChanges(lambda _: pkg, Health(), held=lambda: True)
+    package_changes = PackageChanges(lambda: pkg, Health(), held=lambda: True)
     pkg.who, pkg.installed = "process 7 (aptitude)", {"tiny"}
 
     found = await package_changes.obstacle(Installed.declare("toy"))
@@ -119,8 +119,8 @@ async def test_without_a_package_manager_nothing_is_left_alone(virtual_time: Non
     """The package manager is looked up only once."""
     asked = []
 
-    def interface(name: str) -> None:
-        asked.append(name)
+    def interface() -> None:
+        asked.append("pkg")
         raise Permanent("no provider")
 
     package_changes = PackageChanges(interface, Health(), held=lambda: True)
@@ -134,8 +134,8 @@ async def test_no_provider_is_loaded_while_no_lock_is_held(virtual_time: None) -
     pkg, asked, held = Manager(), [], []
     pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
 
-    def interface(name: str) -> Manager:
-        asked.append(name)
+    def interface() -> Manager:
+        asked.append("pkg")
         return pkg
 
     package_changes = PackageChanges(interface, Health(), held=lambda: bool(held))
@@ -159,7 +159,7 @@ async def test_the_locks_are_checked_once_for_runs_in_quick_succession(virtual_t
         looks.append(asyncio.get_running_loop().time())
         return bool(held)
 
-    package_changes = PackageChanges(lambda _: pkg, Health(), held=is_held)
+    package_changes = PackageChanges(lambda: pkg, Health(), held=is_held)
     for _ in range(1000):
         assert await package_changes.obstacle(Installed.declare("toy")) is None
     assert len(looks) == 1

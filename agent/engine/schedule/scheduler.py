@@ -50,7 +50,7 @@ class Scheduler:
 
     Vertices of one group that may start at the same time run as one batch, which occupies one of `workers`.
 
-    Notifies the observer when a vertex becomes dirty, starts or settles. The engine sets `runs` after the construction.
+    Notifies the observer when a vertex becomes dirty, starts or settles. `Parts` sets `runs` after the construction.
     """
 
     runs: Starts
