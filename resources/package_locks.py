@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import struct
+from collections.abc import Iterable
 from pathlib import Path
 
 PACKAGES = (Path("/var/lib/dpkg/lock-frontend"), Path("/var/lib/dpkg/lock"))
@@ -35,6 +36,12 @@ def holder(path: Path) -> int:
     finally:
         os.close(descriptor)  # closing would release a lock of our own, but we hold none
     return 0 if kind == fcntl.F_UNLCK else pid or -1
+
+
+def lock_holder(paths: Iterable[Path]) -> str:
+    """Return who holds one of these locks, `process 123 (apt-get)`, or an empty text."""
+    pid = next(filter(None, map(holder, paths)), 0)
+    return described(pid) if pid else ""
 
 
 def described(pid: int) -> str:

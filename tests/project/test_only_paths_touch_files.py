@@ -80,7 +80,7 @@ OURS = frozenset(["ctx", "hostfiles", "paths", "tree"])
 """Objects with safe functions of the same names."""
 
 CGROUPS = "the kernel's control groups, below one that belongs to the agent's user"
-DATABASE = "dpkg's own database, at fixed paths that only root can write"
+DATABASE = "the package manager's own files, at fixed paths that only root can write"
 DESCRIPTOR = "on a descriptor that resources/paths has opened"
 FAKE = "the fake world of tests, in a directory of the test's own"
 WATCHED = "only tells whether something has changed; docs/security.md says what the watcher looks at"
@@ -88,6 +88,8 @@ EXCEPTIONS = {
     "agent/host/sweep.py:_linked": WATCHED,
     "agent/host/sweep.py:_status": WATCHED,
     "resources/accounts.py:fresh": "the account files, at fixed paths that only root can write",
+    "resources/providers/_pkg_database.py:_status": DATABASE,
+    "resources/providers/pkg_base.py:_fetched": DATABASE,
     "resources/providers/_dpkg.py:_look": DATABASE,
     "resources/providers/_dpkg.py:_of_one_source": DATABASE,
     "resources/providers/_dpkg.py:_shipped": DATABASE,
