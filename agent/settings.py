@@ -17,6 +17,7 @@ from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
+from holdfast.resources.accepts import accepts
 from holdfast.resources.refusals import said
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.spelling import nearest
@@ -26,6 +27,7 @@ from holdfast.states.parse.marks import Document, Map, descend, plain
 from holdfast.states.source.files import exists
 
 
+@accepts(pattern=r"[^\0]+")
 def _parse_location(value: object) -> object:
     if isinstance(value, str) and not is_location(value):
         raise ValueError("a path cannot be empty or contain a NUL character; without this line the default applies")

@@ -15,6 +15,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, Field
 from pydantic_core import PydanticUndefined
 
+from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.modes import symbolic
 from holdfast.resources.numbers import Written, plain_number
 from holdfast.resources.spelling import SURE, nearest
@@ -40,6 +41,7 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
             yield name
 
 
+@accepts(str, int, pattern=r"(0o)?[0-7]{1,5}|[ugoa].*")
 def parse_mode(value: object) -> object:
     """Return a file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
 
@@ -58,6 +60,7 @@ def parse_mode(value: object) -> object:
     )
 
 
+@accepts(str, int, pattern=r"[0-7]{1,4}")
 def parse_umask(value: object) -> int:
     """Return a umask as a number. The value is octal digits, as text or as a number with these digits."""
     if isinstance(value, bool) or not re.fullmatch(r"[0-7]{1,4}", str(value)):
@@ -65,6 +68,7 @@ def parse_umask(value: object) -> int:
     return int(str(value), 8)
 
 
+@accepts(VALUE, int, float)
 def parse_text(value: object) -> object:
     """Return text where YAML may have read a number: `1.0` and `8080` are taken as written.
 
@@ -86,6 +90,7 @@ def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
     """
     expression = re.compile(pattern)
 
+    @accepts(pattern=pattern)
     def check(value: str) -> str:
         if len(value) > most or not expression.fullmatch(value):
             shown = value if len(value) <= SHOWN else f"{value[:SHOWN]}..."
@@ -95,6 +100,7 @@ def shaped(pattern: str, what: str, most: int = 4096) -> AfterValidator:
     return AfterValidator(check)
 
 
+@accepts(pattern=r"/[^\0]*")
 def demand_absolute(value: str) -> str:
     """Check that a path is absolute. The path is not normalised: `..` goes up from where a link leads."""
     if not value.startswith("/") or "\0" in value:
@@ -102,6 +108,7 @@ def demand_absolute(value: str) -> str:
     return value
 
 
+@accepts(pattern=r"\s*\S.*")
 def one_line(value: str) -> str:
     """Return one line of text without surrounding blanks.
 
@@ -112,6 +119,7 @@ def one_line(value: str) -> str:
     return value.strip()
 
 
+@accepts(pattern=r"[\s\S]*\S[\s\S]*")
 def demand_given(value: str) -> str:
     """Check a name or a command. Raises `ValueError` if it is empty or cannot be passed to a program."""
     if not value.strip():
@@ -121,6 +129,7 @@ def demand_given(value: str) -> str:
     return value
 
 
+@accepts(pattern=r"[A-Za-z0-9:_.\\@][A-Za-z0-9:_.\\@-]{0,254}")
 def demand_unit(value: str) -> str:
     """Check the name of a unit. Raises `ValueError`.
 
@@ -139,6 +148,7 @@ def demand_unit(value: str) -> str:
     return value
 
 
+@accepts(pattern=r"/[^\0]*")
 def parse_path(value: object) -> object:
     """Return an absolute path, normalised as text (no `.`, `..`, doubled or trailing slash); `~` is not expanded.
 
@@ -154,6 +164,7 @@ def parse_path(value: object) -> object:
     return value if value == normal else normal
 
 
+@accepts()
 def plain_numbers(value: object) -> object:
     """Return data with plain numbers, without their spelling: templates compute with them."""
     if isinstance(value, dict):
@@ -161,6 +172,7 @@ def plain_numbers(value: object) -> object:
     return [plain_numbers(item) for item in value] if isinstance(value, list) else plain_number(value)
 
 
+@accepts(VALUE, ITEM, None)
 def parse_list(value: object) -> object:
     """Return a list; a single item stands for a list with one item."""
     if value is None:
@@ -213,6 +225,8 @@ NewAccount = Annotated[
     shaped(r"(?!\d+$).{1,32}", "a name for a new account: it has at most 32 characters, and not only digits", 256),
 ]
 """Name for a new user or group: digits alone would be taken for its number."""
+Umask = Annotated[int, BeforeValidator(parse_umask)]
+"""A umask, octal digits."""
 Number = Annotated[int, Field(ge=0, le=LAST_ID)]
 """The number of a user or group."""
 Unit = Annotated[Text, AfterValidator(demand_unit)]

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from holdfast.resources.fields import Owner, RootedPath, parse_list, parse_umask
+from holdfast.resources.accepts import ITEM, VALUE, accepts
+from holdfast.resources.fields import Owner, RootedPath, Umask, parse_list
 
 
 class Retry(BaseModel):
@@ -32,6 +33,7 @@ class Retry(BaseModel):
     """Double the interval each time, up to 60 s, with jitter."""
 
 
+@accepts(VALUE, bool, int)
 def parse_retry(value: object) -> object:
     """Return a `Retry`, or None for no retries.
 
@@ -59,6 +61,7 @@ class Receive(NamedTuple):
     """Key of one of the sender's values."""
 
 
+@accepts(dict[str, dict[str, str]], list[dict[str, dict[str, str]]])
 def parse_receive(value: object) -> tuple[Receive, ...]:
     """Return `{ARGUMENT: {TYPE: ID, key: KEY}}`, or a list of such mappings, as a tuple of `Receive`."""
     items = value if isinstance(value, (list, tuple)) else [value]
@@ -90,12 +93,11 @@ def _receive(argument: object, source: object) -> Receive:
     )
 
 
-Conditions = Annotated[
-    tuple[str | dict[str, Any], ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))
-]
+Conditions = Annotated[tuple[str | dict[str, Any], ...], BeforeValidator(parse_list)] | None
 """Guards: shell commands, or calls of a read-only function (`{fun: ..., args: [...]}`)."""
 
 
+@accepts(VALUE, ITEM, None)
 def parse_semaphores(value: object) -> object:
     """Return one semaphore or several as a list: `id`, or `id:N` for N places.
 
@@ -108,6 +110,7 @@ def parse_semaphores(value: object) -> object:
     return names
 
 
+@accepts()
 def check_poll(value: float | None) -> float | None:
     """Return the value if it is more than 0 or -1. Raises `ValueError` otherwise."""
     if value is not None and value <= 0 and value != -1:
@@ -157,11 +160,9 @@ class Meta(BaseModel):
     """Run only when all of these hold."""
     unless: Conditions = None
     """Do not run when all of these hold."""
-    creates: Annotated[tuple[RootedPath, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = (
-        None
-    )
+    creates: Annotated[tuple[RootedPath, ...], BeforeValidator(parse_list)] | None = None
     """Do not run when all of these paths exist."""
-    check_cmd: Annotated[tuple[str, ...] | None, BeforeValidator(lambda v: v if v is None else parse_list(v))] = None
+    check_cmd: Annotated[tuple[str, ...], BeforeValidator(parse_list)] | None = None
     """Commands that must succeed after the run."""
     parallel: bool = False
     """Other states need not wait for this one on the first pass."""
@@ -173,7 +174,7 @@ class Meta(BaseModel):
     """Publish an event after the run."""
     runas: Owner | None = None
     """User that runs the commands and guards of the state."""
-    umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
+    umask: Umask | None = None
     """Umask of the run, octal digits."""
     no_log: bool = False
     """Mask name, comment and changes wherever they are shown."""

@@ -12,6 +12,7 @@ from signal import Signals
 from typing import Any
 
 from holdfast.resources import paths
+from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_list, parse_text
 from holdfast.resources.spelling import nearest
@@ -21,7 +22,11 @@ HARMLESS = frozenset({"CHLD", "CONT", "STOP", "TSTP", "TTIN", "TTOU", "URG", "WI
 SHOWN = 80
 """Number of characters of a command that messages show."""
 
+EnvironmentValue = str | float | bool | None
+"""The value of a variable in a state file."""
 
+
+@accepts(dict[str, EnvironmentValue], list[str | dict[str, EnvironmentValue]], str)
 def parse_env(value: object) -> object:
     """Return `env` as one mapping, from a mapping, a list of mappings, or a list of `NAME=VALUE`.
 
@@ -47,6 +52,7 @@ def _variable(name: str, value: object) -> str:
     return "" if value is None or value is False else str(parse_text(value))
 
 
+@accepts(VALUE, ITEM, list[str], str, None)
 def parse_statuses(value: object) -> object:
     """Return exit statuses as a tuple of numbers; a single number stands for a list with one item."""
     found = []
@@ -64,6 +70,7 @@ def demand_foreground(value: bool) -> bool:
     return value
 
 
+@accepts(str, int)
 def parse_signal(value: object) -> object:
     """Return the name of a signal without SIG, from a name with or without SIG or a number.
 

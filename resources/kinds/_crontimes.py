@@ -8,6 +8,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, BeforeValidator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.spelling import nearest
 
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
@@ -20,6 +21,7 @@ PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<st
 """
 
 
+@accepts(str, int)
 def parse_time(value: object) -> object:
     """Return a field of time as text in lower case. `1:30`, which YAML reads as the number 90, stays as written."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):
@@ -89,6 +91,7 @@ def _number(word: str, names: Mapping[str, int]) -> int | None:
     return int(word) if word.isascii() and word.isdigit() and len(word) < 4 else names.get(word)
 
 
+@accepts(choices=SPECIAL)
 def known_special(value: str) -> str:
     """Check that cron knows the word. Raises `ValueError`."""
     if value not in SPECIAL:

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.effects import Effect
@@ -33,6 +34,7 @@ IGNORED = {
 }
 
 
+@accepts(VALUE, str, list[str | float | dict[str, str | float | None]])
 def parse_pkgs(value: object) -> object:
     """Return one mapping of name to version or None, from a list of names and of `{name: version}`, or a mapping."""
     if isinstance(value, str):
@@ -69,6 +71,7 @@ def check_versions(pkgs: dict[str, str | None] | None) -> dict[str, str | None] 
     return pkgs
 
 
+@accepts(pattern=r"[A-Za-z0-9][A-Za-z0-9+._:~-]{0,255}(?<!-)")
 def demand_package(name: str) -> str:
     """Check the name of a package.
 

@@ -25,10 +25,10 @@ from holdfast.resources.fields import (
     Paths,
     RootedPath,
     Texts,
+    Umask,
     Variables,
     field,
     parse_text,
-    parse_umask,
     shaped,
 )
 from holdfast.resources.kinds._commands import (
@@ -83,9 +83,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """The command; the ID of the state if the state gives no name."""
     cwd: RootedPath | None = None
     """Directory to run in. Default: the home directory of the user, or / if there is none."""
-    env: Annotated[
-        dict[str, str] | None, BeforeValidator(lambda value: value if value is None else parse_env(value))
-    ] = None
+    env: Annotated[dict[str, str], BeforeValidator(parse_env)] | None = None
     """Variables added to a clean environment."""
     runas: Owner | None = None
     """User to run as. Default: the agent's."""
@@ -108,7 +106,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """
     stop_signal: Annotated[str, BeforeValidator(parse_signal)] = "TERM"
     """Signal that asks the command to end: INT, SIGINT, or a number. It is killed half a second later."""
-    umask: Annotated[int | None, BeforeValidator(lambda value: value if value is None else parse_umask(value))] = None
+    umask: Umask | None = None
     """Umask, octal digits."""
     stateful: bool | dict[str, Any] | tuple[dict[str, Any], ...] = False
     """The last line of output says what the command did: `changed=yes comment='...'`, or the same as JSON.

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, ConfigDict
 
+from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Final, Permanent
@@ -107,6 +108,7 @@ class FailWithChanges(Pretence, kind="test.fail_with_changes"):
         return False
 
 
+@accepts(VALUE, Literal["Random"])
 def parse_chance(value: object) -> object:
     """Return true, false, or `random` for `Random` in any case."""
     return "random" if isinstance(value, str) and value.lower() == "random" else value

@@ -16,6 +16,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
@@ -54,6 +55,12 @@ IGNORED = {
 PLAIN_TEXT = shaped(
     r"[^:,\x00-\x1f\x7f]*", "text for a field of the account file: it must have no ':', no ',' and be one line"
 )
+
+
+@accepts()
+def parse_group(value: object) -> object:
+    """Return a group as a number if it is digits, else as it is."""
+    return int(value) if isinstance(value, str) and value.isdigit() else value
 
 
 class UserKind(Reversible, Resource):
@@ -103,10 +110,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     """Login name."""
     uid: Number | None = field(None)
     """Number of the user. Default: the next free one."""
-    gid: (
-        Annotated[Number | Account, BeforeValidator(lambda v: int(v) if isinstance(v, str) and v.isdigit() else v)]
-        | None
-    ) = field(None)
+    gid: Annotated[Number | Account, BeforeValidator(parse_group)] | None = field(None)
     """Primary group, by name or number."""
     usergroup: bool | None = field(None)
     """At creation, make a primary group with the user's name. Default: as the platform does."""

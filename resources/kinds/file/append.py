@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Self, cast
 
 from pydantic import BeforeValidator, model_validator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.fields import field, parse_list
 from holdfast.resources.kinds.file.content import finished, parse_contents
 from holdfast.resources.kinds.file.edit import Edit, ended
 from holdfast.resources.kinds.file.sources import Sourced
 
-Lines = Annotated[
-    tuple[str, ...], BeforeValidator(lambda value: tuple(str(parse_contents(item)) for item in parse_list(value)))
-]
+
+@accepts(str, float, list[str | float | list[str | float]], None)
+def parse_lines(value: object) -> object:
+    """Return texts as a tuple, from one text or a list; each may be a list of lines. Raises `ValueError`."""
+    return tuple(str(parse_contents(item)) for item in cast("list[object]", parse_list(value)))
+
+
+Lines = Annotated[tuple[str, ...], BeforeValidator(parse_lines)]
 
 
 class KeptLines(Sourced, Edit):

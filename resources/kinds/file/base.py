@@ -14,6 +14,7 @@ from typing import Annotated, Any, ClassVar, NamedTuple
 from pydantic import BeforeValidator
 
 from holdfast.resources import accounts, paths
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.dependencies import Dependency, lies_in, owned_by, unit_behind, unit_parts
@@ -232,6 +233,7 @@ def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
         raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
 
 
+@accepts(str, int, pattern=r"keep|(0o)?[0-7]{1,5}|[ugoa].*")
 def parse_mode_or_keep(value: object) -> object:
     """Return a mode, or `keep` for the mode of the source."""
     return value if value == "keep" else parse_mode(value)

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
@@ -16,6 +17,14 @@ from holdfast.resources.kinds.file.edit import Edit, Regex, bare, end_of, ended,
 from holdfast.resources.kinds.file.sources import Sourced
 
 Marker = Annotated[str, AfterValidator(one_line)]
+
+
+@accepts(str, float, list[str | float], None)
+def parse_block(value: object) -> object:
+    """Return the content as text, from text, a number, or a list of lines; nothing is empty text."""
+    return parse_contents(value) or ""
+
+
 PLACES = ("append_if_not_found", "prepend_if_not_found", "insert_before_match", "insert_after_match")
 
 
@@ -36,7 +45,7 @@ class BlockReplace(Sourced, Edit, kind="file.blockreplace"):
     """Text in the line before the block."""
     marker_end: Marker = field("#-- end managed zone --", min_length=1)
     """Text in the line after the block."""
-    content: Annotated[str, BeforeValidator(lambda value: parse_contents(value) or "")] = ""
+    content: Annotated[str, BeforeValidator(parse_block)] = ""
     """Text of the block; text from sources follows it."""
     append_if_not_found: bool = False
     """Add a missing block at the end of the file."""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import parse_text
@@ -23,6 +24,7 @@ ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 1
 DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})")
 
 
+@accepts(str, dict[str, str], list[str | dict[str, str]], None)
 def parse_sources(value: object) -> object:
     """Return `source` as a tuple of (URL, hash or None), from one URL, a list of URLs or `{URL: hash}`."""
     items = value if isinstance(value, (list, tuple)) else () if value is None or value == "" else (value,)
@@ -41,6 +43,7 @@ def _source(item: object) -> tuple[str, str | None]:
     return url, None if digest is None else str(digest)
 
 
+@accepts(str, int, float, list[str | float], None)
 def parse_contents(value: object) -> object:
     """Return `contents` as text, from text, a number, or a list of these, one line each. Raises `ValueError`."""
     if value is None or isinstance(value, str):

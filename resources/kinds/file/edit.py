@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar
 
 from pydantic import AfterValidator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context, announced
 from holdfast.resources.contract import Uid
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
@@ -295,6 +296,7 @@ Regex = Annotated[str, AfterValidator(regular)]
 """A regular expression in Python's notation."""
 
 
+@accepts(pattern=r"[^\r\n]*")
 def one_line(value: str | None) -> str | None:
     """Check that a value is one line. Raises `ValueError`."""
     if value is not None and ("\n" in value or "\r" in value):

@@ -9,10 +9,12 @@ from typing import Annotated, Any, Self
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
+from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.fields import field, parse_text
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
 
 
+@accepts(VALUE, bool, int, float)
 def parse_value(value: object) -> object:
     """Return a value as text; booleans as Python writes them."""
     return str(value) if isinstance(value, bool) else parse_text(value)

@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, Owner, Text
@@ -20,6 +21,12 @@ NEEDED: Mapping[str, tuple[tuple[str, ...], str]] = {
     "insert": (("before", "after", "location"), "before, after or location"),
 }
 """Mode -> arguments, one of which must be given, and how a message names them."""
+
+
+@accepts()
+def lower_case(value: object) -> object:
+    """Return text in lower case."""
+    return str(value).lower()
 
 
 class Line(Edit, kind="file.line"):
@@ -36,7 +43,7 @@ class Line(Edit, kind="file.line"):
 
     ignored: ClassVar[Mapping[str, str]] = Edit.ignored
 
-    mode: Annotated[Literal["ensure", "insert", "replace", "delete"], BeforeValidator(lambda value: str(value).lower())]
+    mode: Annotated[Literal["ensure", "insert", "replace", "delete"], BeforeValidator(lower_case)]
     """How the line is kept.
 
     `insert`: it is after or before another line, or anywhere in the file, and is added if it is missing. `ensure`: the

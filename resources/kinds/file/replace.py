@@ -10,6 +10,7 @@ from typing import Annotated, ClassVar, Self, cast
 
 from pydantic import BeforeValidator, field_validator, model_validator
 
+from holdfast.resources.accepts import ITEM, VALUE, accepts
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Text, field, parse_list
 from holdfast.resources.kinds.file.append import has_lines
@@ -20,6 +21,7 @@ FLAGS = re.IGNORECASE | re.MULTILINE | re.DOTALL | re.VERBOSE | re.ASCII
 """Flags that a pattern may have; UNICODE always applies."""
 
 
+@accepts(VALUE, ITEM, int, None)
 def parse_flags(value: object) -> object:
     """Return flags as a tuple of long names, from long or short names, or their sum as a number."""
     if isinstance(value, int) and not isinstance(value, bool):
