@@ -1,4 +1,4 @@
-"""The state of the agent as a whole: one line for systemd, a mapping for `status`, and what the log says of health."""
+"""The state of the agent as a whole: a line for systemd, a mapping for `status`, and messages of health in the log."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class AgentStatus:
         self.publish()
 
     def _tell_of_watches(self) -> None:
-        """Have health report which resources are not watched, and why."""
+        """Set or clear the health condition for resources that are not watched."""
         broken = self._engine.view.unwatched
         if not broken:
             self._health.clear(UNWATCHED)
@@ -136,7 +136,7 @@ class AgentStatus:
         if self._reloaded is None:
             return "starting: the states are being read"
         if self._engine.going_down:
-            return "the system goes down: nothing is repaired"
+            return "the system is shutting down: nothing is repaired"
         wrong = self._wrong()
         if self._engine.paused:
             said = next((each.said for each in self._engine.pauses if not each.pattern), "paused")

@@ -25,14 +25,13 @@ from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, open_journ
 from holdfast.resources.errors import HoldfastError
 
 PATIENCE = 10.0
-"""Seconds to wait until an agent that has gone away is back, or has left its journal, to record what the run has
-done."""
+"""Seconds to wait for an agent that has stopped: until it is back, or its journal is free, to record the changes."""
 PAUSE = 0.1
 """Seconds between two attempts."""
 
 
 class AgentBeside:
-    """The running agent, which records what the run does. `joined` makes it."""
+    """The running agent, which records the changes of the run. `joined` creates it."""
 
     def __init__(self, line: AgentConnection, settings: Settings, emit: Callable[[Event], None]) -> None:
         self._line, self._settings, self._emit = line, settings, emit
@@ -43,12 +42,12 @@ class AgentBeside:
         return bool(self._line.broken)
 
     def tend(self, engine: Engine) -> None:
-        """End the run when the agent goes away: running resources may finish, but none start without a journal."""
+        """End the run if the agent stops: running resources may finish, but none start without a journal."""
         line, emit = self._line, self._emit
         stopping: list[asyncio.Task[None]] = []
 
         def lost() -> None:
-            text = f"{line.broken}: what runs may end, and nothing more is started; apply again"
+            text = f"{line.broken}: running resources may finish, and no others are started; apply again"
             emit(Notice("warning", "agent-gone", "", text))
             stopping.append(asyncio.create_task(engine.stop(math.inf)))
 
@@ -58,7 +57,7 @@ class AgentBeside:
                     "warning",
                     "agent-at-work",
                     "",
-                    f"waiting for the agent, which is at work on {key} or on what watches it",
+                    f"waiting for the agent, which runs {key} or a resource that watches it",
                 )
             )
 
@@ -70,9 +69,9 @@ class AgentBeside:
             self._line.tell(REPORT, event.outcome.identity)
 
     async def end(self, directory: Path) -> None:
-        """End the run beside the agent: what was done is recorded, or the run reports that it may not be.
+        """End the run beside the agent: its changes are recorded, or the run reports that they may not be.
 
-        If the agent is gone, the next agent or the file gets the record.
+        If the agent has stopped, the next agent or the file gets the record.
         """
         settings, left, why = self._settings, await self._line.end(), self._line.broken
         until = time.monotonic() + PATIENCE
@@ -95,7 +94,9 @@ class AgentBeside:
             if left:
                 await asyncio.sleep(PAUSE)
         if left:
-            text = f"cannot record what was done: {why}; the agent finds out itself, and may repeat some of it"
+            text = (
+                f"cannot record the changes: {why}; the agent finds them by its own checks, and may repeat some of them"
+            )
             self._emit(Notice("warning", "agent-gone", "", text))
 
 
@@ -104,8 +105,8 @@ async def joined(
 ) -> tuple[Journal, AgentBeside | None]:
     """A copy of the journal of the agent that holds the state directory, and that agent.
 
-    If the agent manages other states, the journal is only in memory and there is no agent: the run does not concern
-    it. Raises `locked` if no agent answers.
+    If the agent manages other states, the journal is only in memory and no agent is returned, because the agent does
+    not need the changes. Raises `locked` if no agent answers.
     """
     try:
         line, rows = await connected(settings.socket, ApplyBeside(settings.tree))

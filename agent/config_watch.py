@@ -1,11 +1,11 @@
 """Detects changes of the configuration: settings, states, pillar, the operator's kinds, grains.
 
-watchdog reports from its own threads that something happened; comparing files shows what has changed. So lost events do
-little harm: after an overflow of the kernel's queue, or where nothing can be watched, the same comparison runs at an
-interval. watchdog gets one recursive watch, because each watch costs a thread. In the usual layout it covers the whole
-configuration, else the states; the path watcher of the resources watches the rest.
+watchdog reports from its own threads that something happened; a comparison of files shows what has changed. So lost
+events do little harm: after an overflow of the kernel's queue, or where nothing can be watched, the same comparison
+runs at an interval. watchdog gets one recursive watch, because each watch costs a thread. In the usual layout this
+watch covers the whole configuration, otherwise the states; the path watcher of the resources watches the rest.
 
-Everything that walks through a directory tree runs in a thread, one call at a time.
+All walks through directory trees run in a thread, one at a time.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class ConfigWatch:
         self._observer = DirectoryObserver(self._touch)
         self._elsewhere: list[Subscription] = []
         self._told = True
-        """Whether events led to the present comparison, not the interval."""
+        """Whether events caused the present comparison, not the interval."""
         self._made = MadeFrom(tuple)
         self._following = False
         """Whether the graph was just made from other files: files that are new to the watch have then not changed."""
@@ -105,7 +105,7 @@ class ConfigWatch:
                     await self._blocking(self._observer.stop)
 
     async def _wait(self) -> None:
-        """Wait until something happened and it is quiet again, or until the next comparison is due."""
+        """Wait until something has happened and no event has followed for a while, or until a comparison is due."""
         self._told = True
         try:
             async with asyncio.timeout(self._settings.rescan if self._reach else POLL):
@@ -173,7 +173,7 @@ class ConfigWatch:
             self._loop.call_soon_threadsafe(self._touched.set)
 
     async def _watch(self, *, anew: bool) -> None:
-        """Watch the right directories. They change when one appears or vanishes, or a link gets another target."""
+        """Watch the present directories; others if one has appeared or vanished, or a link has another target."""
         reach: WatchRoots = await self._blocking(self._watched.reach)
         if reach == self._reach and not anew and (reach.main is None or self._observer.alive):
             return

@@ -14,8 +14,7 @@ Asked = TypeVar("Asked")
 """A request, or the error in an invalid one."""
 
 BACKLOG = 64
-"""Most connections that asyncio accepts in one go, and so the number by which the limit can be exceeded for a
-moment."""
+"""Most connections that asyncio accepts at once, and so the number by which the limit can be exceeded for a moment."""
 SHARE = 8
 """The clients of one server may use one in this many descriptors of the process; the others are for repairs."""
 SCARCE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -55,7 +54,7 @@ class Connections(Generic[Asked]):
             else:
                 writer.write(self._refusal())
         except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client is gone, has lost its slot, or the server stops: no client to inform
+            pass  # the client has disconnected, has lost its slot, or the server stops: there is no one to inform
         finally:
             writer.close()
 

@@ -21,7 +21,7 @@ _KNOWN = frozenset(
         *("changes", "diff", "details", "because", "undone", "code", "converged", "exception"),
     }
 )
-"""Fields that the sentence contains, or that are shown in a form of their own."""
+"""Fields that the sentence contains, or that are shown in a special form."""
 _COLOURS = {
     "ok": "32",
     "converged": "1;32",
@@ -53,7 +53,7 @@ def clock(at: float) -> str:
 
 
 def width_of(descriptor: int) -> int | None:
-    """Columns of the terminal at a descriptor; None if it is no terminal or its width is unknown."""
+    """Columns of the terminal at a descriptor; None if it is not a terminal or its width is unknown."""
     try:
         return os.get_terminal_size(descriptor).columns or None
     except OSError:

@@ -172,7 +172,7 @@ class Daemon:
         )
 
     def _emit(self, event: Event) -> None:
-        """Hand an event of the engine to all that listen."""
+        """Pass an event of the engine to all parts that listen."""
         agent = self._agent
         if not isinstance(event, Started):
             self._logs.emit(event)
@@ -200,7 +200,7 @@ class Daemon:
         self._agent.status.publish()
 
     def _awake(self) -> None:
-        """React to the end of a sleep: anything may have changed meanwhile."""
+        """Check everything after the system has slept, since anything may have changed meanwhile."""
         log.info("the system has slept: checking everything")
         self._agent.engine.recheck("recheck")
 

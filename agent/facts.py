@@ -82,8 +82,8 @@ HYPERVISORS = {
 def gather(settings: Settings, parts: GrainParts | None = None) -> Grains:
     """The host's grains, overridden by those that the operator has set.
 
-    Raises `CompileError` if the grains file is broken, `OSError` for a part that cannot be read and that `parts` does
-    not know.
+    Raises `CompileError` if the grains file is broken, `OSError` for a part that cannot be read and was never read by
+    `parts`.
     """
     grains = (GrainParts() if parts is None else parts).read()
     if settings.grains_file is not None and exists(settings.grains_file):
@@ -112,7 +112,7 @@ class GrainParts:
         self._known: dict[Callable[[Path], Grains], Grains] = {}
 
     def read(self) -> Grains:
-        """All grains. Raises `OSError` if a part cannot be read and never could."""
+        """All grains. Raises `OSError` if a part cannot be read and was never read before."""
         for part in PARTS:
             try:
                 self._known[part] = part(self._root)
@@ -123,7 +123,7 @@ class GrainParts:
 
 
 def _names(root: Path) -> Grains:
-    """Names from the host's own files: /etc/hostname and /etc/hosts, never a query."""
+    """Names from the host's own files, /etc/hostname and /etc/hosts; no name service is queried."""
     node = socket.gethostname()
     short = node.partition(".")[0]
     fqdn = node if "." in node else next((name for name in _hosts_names(root, short) if "." in name), node)
@@ -322,7 +322,7 @@ def _process(_: Path) -> Grains:
 
 
 def _try(call: Callable[[], str]) -> str:
-    """The result of a call; empty if it fails: a vanished directory or an unknown uid is no reason to stop."""
+    """The result of a call; empty if it fails: a missing directory or an unknown uid must not stop the others."""
     try:
         return call()
     except (OSError, KeyError):

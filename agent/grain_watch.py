@@ -1,4 +1,4 @@
-"""Notices when grains that templates or resources have read differ from those that the graph was made with."""
+"""Detects changes of grains that templates or resources have read since the graph was made."""
 
 from __future__ import annotations
 

@@ -68,13 +68,13 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     if start:
         _systemctl("enable", UNIT)
         _systemctl("restart", UNIT)
-        yield f"enabled and started {UNIT}; see it work: journalctl -fu holdfast"
+        yield f"enabled and started {UNIT}; follow its log with: journalctl -fu holdfast"
 
 
 def uninstall(root: Path) -> Iterator[str]:
     """Stop and remove the service, its state, and settings and pages that were never edited.
 
-    Yields a line for each step, and for what was kept.
+    Yields a line for each step, and for each file that was kept.
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - removes ".."
     _require_root(root)
@@ -130,7 +130,7 @@ def _install_pages(root: Path) -> Iterator[str]:
                 or f"kept {path}, which was edited or belongs to a package"
             )
         except (OSError, HoldfastError) as error:
-            yield f"left out {path}: {getattr(error, 'strerror', None) or error}"
+            yield f"cannot write {path}: {getattr(error, 'strerror', None) or error}"
 
 
 def _remove_pages(root: Path) -> Iterator[str]:

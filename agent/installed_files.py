@@ -12,7 +12,7 @@ from holdfast.resources import paths
 from holdfast.states.source.files import is_there
 
 FIRST = "#compdef"
-"""A line that starts so must remain the first of its file; the mark then comes second."""
+"""Beginning of a line that must remain the first line of its file; the mark is then the second line."""
 PATIENCE = 30.0
 """Seconds that dpkg may take to name the owner of a file."""
 _MARK = re.compile(r"""^(?:#|\.\\") Written by `holdfast install`.* Digest: (?P<digest>[0-9a-f]{16})\n""", re.MULTILINE)
@@ -43,7 +43,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _ours(root: Path, path: Path) -> bool:
-    """Whether a file is as we wrote it and belongs to no package."""
+    """Whether a file is unchanged since `install` wrote it, and belongs to no package."""
     try:
         text = paths.read(str(path)).decode()
     except UnicodeDecodeError:

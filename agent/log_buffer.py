@@ -1,4 +1,4 @@
-"""The last entries of the log, kept for `holdfast log`; bounded in number and in size, however much commands print."""
+"""The last entries of the log, kept for `holdfast log`; bounded in number and in size."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loggers of our modules. structlog is imported when something is first logged, which a one-shot run seldom does."""
+"""Loggers of our modules. structlog is imported for the first message, which few one-shot runs log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def prepared_by(prepare: Callable[[ModuleType], None]) -> None:
 
 
 class LazyLogger:
-    """A logger with structlog's methods. It is made when something is first logged after a change of the settings."""
+    """A logger with structlog's methods, made for the first message after a change of the settings."""
 
     configuration: ClassVar[int] = 0
     """Counts the calls of `prepared_by`."""

@@ -1,4 +1,4 @@
-"""The log: structlog in front; behind it a terminal, JSON lines or journald, depending on settings and standard error.
+"""The log: structlog writes to a terminal, as JSON lines or to journald, depending on settings and standard error.
 
 `narrate` puts the engine's events into sentences. All entries are also kept for a while and sent to followers
 (`holdfast log --follow`). `nonblocking_output` makes sure that no reader can make the agent wait.
@@ -104,7 +104,7 @@ class Logs:
 
 
 class _Sink:
-    """Called by structlog with a rendered line; carries the name of the logger for `_complete`."""
+    """Called by structlog with a rendered line; has the name of the logger, for `_complete`."""
 
     def __init__(self, output: NonblockingOutput, name: str = "holdfast") -> None:
         self.name = name

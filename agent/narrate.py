@@ -1,4 +1,4 @@
-"""Puts the engine's events into sentences: one event in, one line (or none) out. The only state is what failed before.
+"""Puts the engine's events into sentences: one line, or none, for each event. It remembers only which resources failed.
 
 `repaired file.managed[motd] in 3 ms (drift)`: verb, identity, duration, cause. The same values are fields of the entry,
 for journald and for programs.
@@ -139,7 +139,7 @@ def verb(outcome: Outcome) -> str:
 
 
 def _verb(outcome: Outcome) -> EffectVerb:
-    """The verb of an outcome. Why a refresh or a repair ran says more than what exactly was done."""
+    """The verb of an outcome; `refresh` or `repair` if the cause says more than the verb of the kind."""
     own: EffectVerb = outcome.effect.verbs[0] if outcome.effect else "change"
     if outcome.refreshed:
         return "refresh"
@@ -156,7 +156,7 @@ def _is_plain(outcome: Outcome) -> bool:
 
 
 def _done(what: str, outcome: Outcome) -> str:
-    """What was done, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
+    """The effect, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
     effect = outcome.effect
     if effect is None or outcome.result is False or what != phrase(effect.verbs[0], applied=True):
         return f"{what} {outcome.identity}"
@@ -164,7 +164,7 @@ def _done(what: str, outcome: Outcome) -> str:
 
 
 def _noop(outcome: Outcome) -> str:
-    """What would be done, with the identity in place of the thing; then the comment, if it says more."""
+    """The expected effect, with the identity in place of the thing; then the comment, if it says more."""
     effect = outcome.effect
     if effect is None:
         return f"would change {outcome.identity}" + (f": {outcome.comment}" if outcome.comment else "")
@@ -173,7 +173,7 @@ def _noop(outcome: Outcome) -> str:
 
 
 def skipped(outcome: Outcome) -> str:
-    """Why a resource did not run; the failure behind it was reported where it happened."""
+    """Why a resource did not run. A failure that caused it has its own line."""
     if outcome.because and outcome.blocked:
         return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
     return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"

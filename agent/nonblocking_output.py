@@ -59,7 +59,7 @@ class NonblockingOutput(ABC):
         self._wait()
 
     def flush(self, timeout: float = 1.0) -> None:
-        """Send the queue, for at most `timeout` seconds. For the end of the process, and where no loop runs."""
+        """Send the queue, for at most `timeout` seconds; used at the end of the process, and without a running loop."""
         until = time.monotonic() + timeout
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)

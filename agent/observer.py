@@ -30,7 +30,7 @@ _FILTER: list[type[events.FileSystemEvent]] = [
 
 
 class DirectoryObserver:
-    """Calls `touched`, from threads of its own, when something happens below one directory or events were lost.
+    """Calls `touched`, from its own threads, after events below one directory, and after events were lost.
 
     `watch` and `stop` block: watchdog walks through the whole tree and waits for its threads.
     """

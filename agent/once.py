@@ -45,7 +45,7 @@ def converge(
 
     `whole`: the compiled states are all that the settings name for this host. `only`: identities to run, None for all.
     `onlooker`: called with output of commands, see `LocalHost.onlooker`. Raises `KeyboardInterrupt` on SIGINT, SIGTERM
-    and SIGHUP, after everything that ran was ended.
+    and SIGHUP, after all running resources have ended.
     """
     with gc_deferred():
         return asyncio.run(
@@ -132,7 +132,7 @@ async def _swap(
     scripts = [call for call in compilation.calls if acts(call.resource)]
     async with host.taken_over(scripts, settings.states) as snapshot:
         snapshot.closed = True
-        whole = whole and bool(compilation.calls)  # an empty configuration does not mean to forget everything
+        whole = whole and bool(compilation.calls)  # with an empty configuration, the journal must forget nothing
         await engine.swap(compilation, cause="start", whole=whole, only=only)
 
 
@@ -142,13 +142,13 @@ def _tell_of_flushes(why: str, emit: Callable[[Event], None]) -> None:
             "error",
             "not-flushed",
             "",
-            f"cannot flush {why}; what was written there may be lost with the power: apply again",
+            f"cannot flush {why}; a power failure may lose files written there: apply again",
         )
     )
 
 
 def _tell_of_health(health: Health, emit: Callable[[Event], None]) -> None:
-    """Report what the run waits for, and the end of the wait."""
+    """Report conditions that make the run wait, and their end."""
     for condition in health.conditions:
         emit(Notice("warning", condition.code, "", condition.text))
 
@@ -164,9 +164,9 @@ def _report_pending(journal: Journal, identities: Collection[str], emit: Callabl
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel what runs, so that it ends in order.
+    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel the run, so that it can clean up.
 
-    They are raised as `KeyboardInterrupt`.
+    The signals are raised as `KeyboardInterrupt`.
     """
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     interrupted = False

@@ -1,4 +1,4 @@
-"""Detects agents that manage this host from other states than a one-shot run: each would undo what the other does."""
+"""Detects agents that manage this host from other states than a one-shot run: each would undo the other's changes."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def demand_no_other(settings: Settings, verb: str) -> None:
         if kept is not None and (found := list(_differences(kept, settings.tree))):
             raise HoldfastError(
                 f"cannot {verb}: the agent at {socket} manages other states on this host ({'; '.join(found)}), "
-                "and each would undo what the other does; "
+                "and each would undo the other's changes; "
                 f"{verb} the agent's own states, stop the agent, or use --anyway"
             )
 
 
 def _kept(socket: Path) -> str | None:
-    """The states that the agent at a socket manages; None if no agent listens, or if it does not say."""
-    with suppress(OSError):  # a socket that cannot be seen may exist: the client finds out
+    """The states that the agent at a socket manages; None if no agent answers."""
+    with suppress(OSError):  # a socket that cannot be seen may exist: the client tries it
         if not is_there(socket):
             return None
     from holdfast.agent.control.client import ask  # noqa: PLC0415 - not needed if no agent listens

@@ -1,6 +1,6 @@
-"""Where an agent's files are.
+"""The paths of an agent's files.
 
-Light to import: a client that asks a running agent waits for this module first, and needs no settings.
+This module is fast to import: a client that asks a running agent needs it first, and needs no settings.
 """
 
 from __future__ import annotations

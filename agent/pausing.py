@@ -52,7 +52,7 @@ class PauseCommands:
         return {"text": "; ".join(each.whole for each in told) + count}
 
     async def resume(self, words: Sequence[str]) -> dict[str, Any]:
-        """End the pauses that the words name, or all; `text` says what is still paused. Raises `ControlError`."""
+        """End the pauses that the words name, or all; `text` lists remaining pauses. Raises `ControlError`."""
         known = [each.pattern for each in self._engine.pauses]
         patterns = [await self._known(word, known) for word in words] or known
         try:
@@ -66,7 +66,7 @@ class PauseCommands:
         return {"text": f"{done}; still {'; '.join(left)}" if left else done}
 
     def tell(self, event: Event) -> None:
-        """Handle an event of the engine: have health report what is paused, until when, and why."""
+        """Handle an event of the engine: update the health condition, which lists the pauses."""
         if not isinstance(event, Notice) or event.code not in ("paused", "resumed"):
             return
         said = [each.whole for each in self._engine.pauses]

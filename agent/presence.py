@@ -2,8 +2,8 @@
 
 A directory that had content and is now missing or empty is an accident (an unmounted file system, a deployment that
 stopped half-way), not a request to manage nothing. The last good graph stays in force until the content is back. At the
-start there is no graph yet; the journal then says whether the states directory had content. An administrator who wants
-nothing to be managed says so with an empty `top.sls`.
+start there is no graph yet; the journal then says whether the states directory had content. To manage nothing, an
+administrator leaves an empty `top.sls`.
 """
 
 from __future__ import annotations

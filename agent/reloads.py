@@ -1,4 +1,4 @@
-"""Keeps the graph as the configuration says: reads settings and states at the start and whenever something changes.
+"""Keeps the graph up to date: reads settings and states at the start and after each change of the configuration.
 
 If states do not compile, the problems are reported and the last good graph stays in force until the next change.
 """
@@ -42,7 +42,7 @@ REASONS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
 
 
 class SettingsSource(NamedTuple):
-    """Where settings come from. `config` None means /etc/holdfast/agent.yaml."""
+    """The source of the settings. `config` None means /etc/holdfast/agent.yaml."""
 
     config: Path | None
     overrides: Mapping[str, Any]
@@ -59,7 +59,7 @@ class SettingsSource(NamedTuple):
 
 
 class Reloads:
-    """Applies the configuration of one agent while `run` runs. `settings` are those in force."""
+    """Applies the configuration of one agent while `run` runs. `settings` are the present settings."""
 
     def __init__(
         self,
@@ -111,7 +111,7 @@ class Reloads:
         self._wanted.set()
 
     def request(self) -> asyncio.Future[list[Problem]]:
-        """Read settings and states again; the result is what is wrong with them."""
+        """Read settings and states again; the result lists their problems."""
         self._host.sources.touched(None)
         answer: asyncio.Future[list[Problem]] = asyncio.get_running_loop().create_future()
         self._waiting.append(answer)
@@ -119,12 +119,12 @@ class Reloads:
         return answer
 
     async def reload(self) -> dict[str, Any]:
-        """Read settings and states again, and wait until that is done; `problems` lists what is wrong with them."""
+        """Read settings and states again, and wait until they are applied; `problems` lists their problems."""
         problems = await self.request()
         return {"problems": [problem.as_dict() for problem in problems], "resources": self._resources}
 
     async def run(self) -> None:
-        """Apply the configuration whenever there is a reason to."""
+        """Apply the configuration whenever there is a reason to do so."""
         while True:
             await self._wanted.wait()
             self._wanted.clear()
@@ -142,7 +142,7 @@ class Reloads:
             self._status.publish()
 
     async def _try(self, cause: Cause) -> list[Problem]:
-        """Apply the configuration; return what is wrong with it."""
+        """Apply the configuration; return its problems."""
         try:
             await self._apply(cause)
         except CompileError as error:
@@ -162,7 +162,7 @@ class Reloads:
     async def _apply(self, cause: Cause) -> None:
         """Read settings, compile, swap the graph. Raises `CompileError` before anything has changed."""
         settings: Settings = await self._blocking(self._source.load)
-        # Before states and pillar are read: later fixes and changes are noticed.
+        # Watch before states and pillar are read, so that later changes are noticed.
         await self.watch.update(ConfigurationFiles.of(settings, self._source.path), settings.watch)
         began = time.monotonic()
         compiled, declared = await self._blocking(self._compile, settings)
@@ -228,7 +228,7 @@ class Reloads:
         self._host.states, self._host.durable = settings.states, settings.durable
 
     def _report(self, problems: list[Problem]) -> None:
-        """Log all problems, and say what keeps running in spite of them."""
+        """Log all problems, and say which graph stays in force."""
         for problem in problems:
             log.error(str(problem), code=problem.code)
         running = "the last good graph stays in force" if self._applied else "nothing runs until it is fixed"

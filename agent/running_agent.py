@@ -1,4 +1,4 @@
-"""The running agent as the handlers of requests see it: the parts that answer, in one place."""
+"""The running agent as the handlers of requests see it: all parts that answer requests."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from holdfast.agent.triggers import Triggers
 
 
 class RunningAgent(NamedTuple):
-    """The parts of one agent. The daemon makes them, and hands them to the control socket."""
+    """The parts of one agent. The daemon makes them, and passes them to the control socket."""
 
     engine: Engine
     insight: Insight

@@ -60,7 +60,7 @@ class SelfCheck:
         except (OSError, RuntimeError) as error:
             self._health.set(TROUBLE, f"{where} was removed or replaced, and cannot be restored: {error}", "error")
         if renewed:
-            text = f"{'; '.join(renewed)} while the agent ran; restored. Find out which program does that"
+            text = f"{'; '.join(renewed)} while the agent ran; restored. Find the program that did this"
             self._health.set(RENEWED, text, lasts=TOLD)
         self._journal.check()
 

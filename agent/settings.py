@@ -55,7 +55,7 @@ class LogSettings(_Strict):
     """`auto`: journal fields under systemd, else lines for people, coloured on a terminal; `json`: one object a
     line."""
     level: Literal["debug", "info", "warning", "error"] = "info"
-    """Less important lines are not logged. Resources that are unchanged are `debug` after the first pass."""
+    """Lowest level of the lines that are logged. Unchanged resources are `debug` after the first pass."""
     recent: int = Field(500, ge=0)
     """Lines kept in memory for `holdfast log`."""
 
@@ -64,9 +64,9 @@ class WatchSettings(_Strict):
     """How changes of the configuration are noticed. Times are in seconds."""
 
     settle: float = Field(0.05, ge=0)
-    """Quiet time after an event before the states are compiled again: an editor or git writes many files."""
+    """Time without events before the states are compiled again, because an editor or git writes many files."""
     settle_limit: float = Field(1.0, gt=0)
-    """The longest wait for that quiet."""
+    """The longest wait for such a time."""
     rescan: float = Field(60.0, ge=1)
     """Period of a comparison of all files, which finds changes without an event."""
 
@@ -112,7 +112,7 @@ class MetricsSettings(_Strict):
 
 
 class Directories(_Strict):
-    """Where one environment is."""
+    """The directories of one environment."""
 
     states: Location
     """Directory of its state files."""
@@ -142,8 +142,8 @@ class Settings(_Strict):
     state_dir: Location = STATE_DIR
     """Directory of the agent's state, kept across restarts and private to the agent."""
     control: Location | None = None
-    """Socket for `holdfast status` and the like. Default: /run/holdfast/control.sock, or control.sock in a state_dir of
-    your own."""
+    """Control socket, for `holdfast status` and other verbs. Default: /run/holdfast/control.sock, or control.sock in a
+    state_dir of your own."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Virtual module -> provider to use instead of the one that is chosen automatically (`pkg: apt`)."""
     interfaces: Literal["strict", "lenient"] = "strict"
@@ -167,8 +167,7 @@ class Settings(_Strict):
     nodegroups: dict[str, Any] = Field(default_factory=dict)
     """Name -> compound matcher, for `N@name` in top files."""
     salt_names: bool = False
-    """What is written and named after the tool carries Salt's name: marks in crontabs, the file of kernel parameters,
-    banners."""
+    """Use Salt's name instead of Holdfast's in marks in crontabs, in the file of kernel parameters, and in banners."""
     template_commands: bool = False
     """Templates may run commands (`salt['cmd.run']`), with all of the agent's power, whenever states are compiled."""
     log: LogSettings = Field(default_factory=LogSettings.model_construct)
@@ -194,10 +193,10 @@ class Settings(_Strict):
 
 
 def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *, optional: bool = False) -> Settings:
-    """Read the settings; `overrides` (from the command line) win over the file, None among them counts as not given.
+    """Read the settings; `overrides` (from the command line) take precedence over the file, unless they are None.
 
-    Without a path, /etc/holdfast/agent.yaml, which may be missing. `optional`: one that may not be read counts as
-    missing, with the grains beside it. Raises `SettingsError`.
+    Without a path, read /etc/holdfast/agent.yaml, which may be missing. With `optional`, a file that may not be read
+    counts as missing, and so does the grains file beside it. Raises `SettingsError`.
     """
     given = {name: value for name, value in (overrides or {}).items() if value is not None}
     file = (path or CONFIG).absolute()
@@ -293,7 +292,7 @@ def _is_group(kind: object) -> bool:
 
 
 def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting by its dotted name, with its default: what a reference of the settings must list."""
+    """Every setting by its dotted name, with its default, for a reference of the settings."""
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

@@ -1,4 +1,4 @@
-"""The agent's state directory: private, locked by one process, with a journal that is readable or set aside."""
+"""The agent's state directory: private, locked by one process, with a journal. A damaged journal is set aside."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ APART = ("apply.db", "apply.db-wal", "apply.db-shm", "apply.lock")
 UNWRITABLE = "journal-unwritable"
 """Code of the health condition for a journal that cannot be written."""
 TOLD = 3600.0
-"""Seconds for which health reports what the agent has repaired by itself."""
+"""Seconds for which health reports files that the agent has restored by itself."""
 FIXES = {
     "locked": "end the program that has it open",
     "full": "make room on its file system",
@@ -141,7 +141,7 @@ class Lock:
     def _forget_askers(self) -> None:
         """Close the connections of processes that asked for the holder, so that others can ask.
 
-        Any user may ask as fast as connections are closed: so this stops after as many as can wait at once.
+        Any user may ask as fast as connections are closed, so at most as many are closed as can wait at once.
         """
         if self._name is not None:
             with suppress(OSError):
@@ -250,7 +250,7 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
     if journal.trouble:
         text = (
             f"cannot write the journal {path}: {journal.trouble}; "
-            f"until then nothing is changed that another state watches; {_fix(journal.trouble)}"
+            f"until then, resources that other states watch are not changed; {_fix(journal.trouble)}"
         )
         health.set(UNWRITABLE, text, "error")
     else:

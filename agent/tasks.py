@@ -1,4 +1,4 @@
-"""Tasks that run as long as the daemon, each with a name; the end of one is reported."""
+"""Tasks that run as long as the daemon, each with a name. If a task ends early, health reports it."""
 
 from __future__ import annotations
 

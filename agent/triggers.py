@@ -36,7 +36,7 @@ class Triggers:
         except KeyError:  # the states were replaced during the search
             raise ControlError(_no_longer(identity)) from None
         if self._engine.going_down:
-            return {"text": f"the system goes down: {identity} is not run", "result": None}
+            return {"text": f"the system is shutting down: {identity} is not run", "result": None}
         if self._engine.paused:
             return {"text": f"paused: {identity} runs after `holdfast resume`", "result": None}
         ran: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()

@@ -40,7 +40,7 @@ def commit(package: Path) -> str:
 
 
 def _described(checkout: Path) -> str:
-    """What git says of a checkout; empty if it is none, git is missing, or git refuses."""
+    """The commit of a checkout, from git; empty if it is not a checkout, git is missing, or git refuses."""
     # In a git hook, variables name another repository. Without a ceiling, git would search the parent directories.
     environment = {
         name: value

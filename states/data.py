@@ -88,7 +88,7 @@ class Compilation:
 
 
 class Request(NamedTuple):
-    """What to compile, and for which host."""
+    """The states to compile, and the data of the host."""
 
     states: Path
     """The states directory."""

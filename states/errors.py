@@ -1,4 +1,4 @@
-"""Problems of states and settings, their places, and the exception that carries them."""
+"""Problems of states and settings, their locations, and the exception that contains them."""
 
 from __future__ import annotations
 

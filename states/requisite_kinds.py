@@ -1,4 +1,4 @@
-"""The table of the kinds of requisites: what each of them means for the compiler and the engine.
+"""The table of the kinds of requisites: the properties of each that the compiler and the engine use.
 
 A new kind is one row. All other modules look up the row, or one of the sets below it; none of them knows a name.
 """
@@ -15,7 +15,7 @@ Gate = Literal["success", "change", "failure", "need", "nothing"]
 they would change if they ran. `nothing`: the state runs anyway, and is refreshed at the end of the pass.
 """
 Quantifier = Literal["all", "any"]
-"""Whether all targets must have done so, or one of them."""
+"""Whether all targets must meet the gate, or one of them."""
 
 
 class RequisiteKind(NamedTuple):

@@ -21,7 +21,7 @@ from holdfast.resources.contract import Concern
 from holdfast.resources.secrets import Redactor
 
 MODE = 0o600
-"""Mode of a report: it may contain data of files that others may not read."""
+"""Mode of a report, which may contain data of files that others may not read."""
 
 
 @dataclass(frozen=True, slots=True)

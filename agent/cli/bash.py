@@ -1,8 +1,8 @@
 """Completion in bash, including words with blanks, quotes and colons, and words that start within quotes.
 
 Bash gives a function the line split at `COMP_WORDBREAKS` and replaces the text after the last break with the reply. So
-this module parses the line as a shell does, and answers with the part of each word after that break, quoted as needed
-there.
+this module parses the line as a shell does, and replies with the part of each word after that break, quoted if
+necessary.
 """
 
 from __future__ import annotations

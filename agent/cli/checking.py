@@ -1,4 +1,4 @@
-"""What `check` does: finds errors and warnings in states, and prints them for people and for programs."""
+"""The work of `check`: find errors and warnings in states, and print them for people and for programs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `why` prints: all information about a resource of the running agent."""
+"""The output of `why`: all information about a resource of the running agent."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ NEXT = {
     "rate-limit": "checked in {when}, when its rate limit allows",
     "flapping": "checked in {when}: repairs are spaced out while it flaps",
     "poll": "checked every {every:g} s",
-    "event": "checked as soon as its watch reports something",
+    "event": "checked as soon as its watch reports an event",
     "action": "run again when its declaration changes or a requisite asks for it: nothing shows whether it is needed",
     "superseded": "run again when a state of its sequence is declared differently; a later state of it counts",
     "recheck": "checked with everything else in {when}",

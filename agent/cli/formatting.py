@@ -1,4 +1,4 @@
-"""What `fmt` does: writes state files in their canonical form, atomically."""
+"""The work of `fmt`: write state files in their canonical form, atomically."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What `doc` prints: all kinds, or the arguments of one."""
+"""The output of `doc`: all kinds, or the arguments of one."""
 
 from __future__ import annotations
 

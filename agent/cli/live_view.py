@@ -1,4 +1,4 @@
-"""What `watch` draws: the graph of the running agent as it converges, live in the terminal."""
+"""The display of `watch`: the graph of the running agent as it converges, live in the terminal."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Frame = dict[str, Any]
 
 
 def show(frames: Iterator[Frame]) -> None:
-    """Draw frames until the user ends it. Raises `ControlError` when the agent ends it."""
+    """Draw frames until the user ends the display. Raises `ControlError` if the agent disconnects."""
     feed = Feed(frames)
     feed.first()
     with Screen().opened() as screen:
@@ -142,7 +142,7 @@ def _bar(counts: Frame, paper: Paper) -> str:
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
     """Resources: problems first, else in order of execution.
 
-    Comments of problems get more lines before resources that are right get any.
+    If there is little room, comments of problems come before resources without problems.
     """
     rows, left = sorted(frame["rows"], key=lambda row: urgency(row["state"])), int(frame["counts"]["resources"])
     width = min(

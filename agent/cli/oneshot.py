@@ -1,4 +1,4 @@
-"""What `apply` and `plan` do: converge once, report what was done, and exit with a code for the result."""
+"""The work of `apply` and `plan`: converge once, report the changes, and exit with a code for the result."""
 
 from __future__ import annotations
 

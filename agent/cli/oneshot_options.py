@@ -45,7 +45,7 @@ class OneShotOptions(NamedTuple):
     anyway: bool
     output: Path | None = None
     detailed: bool = False
-    """Whether the exit code tells changes."""
+    """Whether the exit code says that something was changed."""
 
 
 def one_shot(*forms: str) -> Callable[[Function], Function]:

@@ -173,7 +173,7 @@ def _may_be_there(path: Path) -> bool:
 
 
 def _sls_of(word: str, root: Path) -> str | None:
-    """The name of a state file given by its path, relative to here or to the states directory; None for other words."""
+    """The name of a state file given by its path (relative to the working or states directory); None for others."""
     from holdfast.states.source.files import sls_name
 
     if not word.endswith(".sls"):

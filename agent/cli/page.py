@@ -23,13 +23,13 @@ LONGEST = 4000
 """Most characters of one value."""
 TITLES: Mapping[Concern, tuple[str, str]] = {
     "security": ("Security", "who may do what: users, groups, owners and modes, scheduled jobs, kernel parameters"),
-    "operation": ("Operation", "what runs: packages, services, commands"),
-    "content": ("Content", "what files, directories and links are"),
+    "operation": ("Operation", "packages, services, commands"),
+    "content": ("Content", "content of files, directories and links"),
     "other": ("Other", "everything else"),
 }
 STATES = {
-    "failed": ("Not checked, or failed", "what could not be checked or repaired"),
-    "unknown": ("Not known yet", "what depends on something that would be changed first"),
+    "failed": ("Not checked, or failed", "resources that could not be checked or repaired"),
+    "unknown": ("Not known yet", "resources that depend on changes of other resources"),
 }
 STYLE = """
 :root { color-scheme: light dark; --ink: #1b2330; --faint: #5b6675; --line: #d8dde4; --page: #fff; --box: #f6f7f9;

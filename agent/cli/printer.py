@@ -1,4 +1,4 @@
-"""Output of a one-shot run for people: outcomes as they come, and on a terminal the running resources below."""
+"""Output of a one-shot run for people: outcomes as they arrive and, on a terminal, the running resources below them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ OUTPUTS = ("stdout", "stderr", "combined")
 
 
 class Printer:
-    """Collects outcomes and, in text form, prints them as they come; the log goes to stderr."""
+    """Collects outcomes and, in text form, prints them as they arrive; the log goes to stderr."""
 
     def __init__(
         self,

@@ -1,6 +1,6 @@
-"""Progress of a one-shot run on a terminal: running resources, their time, and output of their commands as it comes.
+"""Progress of a one-shot run on a terminal: running resources, their times, and new output of their commands.
 
-A few lines below all other output are redrawn again and again. During the run, nothing here waits for the terminal.
+A few lines below all other output are redrawn repeatedly. During the run, this module never waits for the terminal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `status` prints: resources and health of the running agent, as a table or as a tree."""
+"""The output of `status`: resources and health of the running agent, as a table or as a tree."""
 
 from __future__ import annotations
 
@@ -146,7 +146,7 @@ def _said(row: Row) -> Iterator[str]:
     if row["pending_refresh"]:
         yield "refresh pending"
     if row["next"] is not None:
-        yield f"next look in {span(row['next'])}"
+        yield f"next check in {span(row['next'])}"
     if change:
         yield f"changed {ago(change['at'])} ({change['cause']})"
     yield from comment if quiet else ()

@@ -1,4 +1,4 @@
-"""A full-screen terminal, redrawn again and again with plain ANSI sequences; its former content is restored."""
+"""A full-screen terminal, redrawn repeatedly with plain ANSI sequences; its former content is restored at the end."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Screen:
     def size(self) -> tuple[int, int]:
         """Usable columns and lines.
 
-        The last column is left out: erasing after a letter there would erase the letter.
+        The last column is not used: a terminal that erases the rest of a full line would erase the last letter.
         """
         size = os.get_terminal_size(self._output)
         return max(40, size.columns) - 1, max(5, size.lines)

@@ -1,4 +1,4 @@
-"""Completion in each shell, with our scripts for zsh and fish and click's answers.
+"""Completion in each shell: our own scripts for zsh and fish, with the completions that click computes.
 
 Click's own scripts have gaps (8.5): the one for zsh, loaded by zsh as a file, does not answer the second Tab; the one
 for fish splits words at commas.

@@ -1,4 +1,4 @@
-"""What `show` prints: the results of each compile stage, for people and for programs."""
+"""The output of `show`: the results of each compile stage, for people and for programs."""
 
 from __future__ import annotations
 

@@ -13,9 +13,9 @@ from holdfast.agent.control.schema import ControlResponse, encode, plain
 from holdfast.resources.secrets import Redactor
 
 ROWS = 10
-"""Rows made in one go."""
+"""Rows that are made without a look at the clock."""
 SLICE = 0.002
-"""Seconds of making rows after which other tasks get a turn."""
+"""Seconds after which the making of rows is interrupted, so that other tasks run."""
 PATIENCE = 10.0
 """Seconds that a client may take to send its request, or to read a response."""
 

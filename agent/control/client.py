@@ -113,7 +113,7 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
     except TimeoutError as error:
         raise silent(path) from error
     except OSError as error:
-        raise ControlError(f"cannot hear from the agent at {path}: {error.strerror or error}", "no-agent") from error
+        raise ControlError(f"cannot read from the agent at {path}: {error.strerror or error}", "no-agent") from error
     raise ControlError(f"the agent at {path} has stopped", "no-agent")
 
 
@@ -132,7 +132,7 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
         message = None
     if not isinstance(message, dict):
         raise ControlError(
-            f"cannot understand what answers at {path}: it is not an agent, or it is an agent of another version",
+            f"cannot understand the answer at {path}: no agent listens there, or it is of another version",
             "not-understood",
         )
     return message

@@ -1,9 +1,9 @@
 """The agent's end of a one-shot run beside it: writes the run's changes to the journal. `remote` is the other end.
 
-Each message is a line with the length of its JSON, then the JSON: `[operation, arguments...]`, with the names of the
-journal. `intend` is answered when the intent and all earlier messages are on the disk, or with the reason why not. A
-run that ends with an open intent, perhaps killed, counts as having made the change. Operations in `REPEATED` can be
-sent again, to another agent or to the file, with the same effect.
+Each message is a line with the length of its JSON, then the JSON: `[operation, arguments...]`. The operations are named
+as those of the journal. The agent answers `intend` when the intent and all earlier messages are on the disk, or with
+the reason of a failure. If a run ends with an open intent, because it was killed for instance, the change counts as
+made. Operations in `REPEATED` can be sent again, to another agent or to the file, with the same effect.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class JournalSession:
         answer({"done": key, "error": error})
 
     async def close(self) -> None:
-        """End the session, also if the run has not ended in order."""
+        """End the session, also if the run has ended without closing it."""
         asked = [*self._asked.values()]
         for task in asked:
             task.cancel()

@@ -23,7 +23,7 @@ class LogStream:
         """Entries to send; None: the client did not keep up."""
 
     def past(self, lines: int, span: float | None) -> None:
-        """Send the last entries, at most so many, and only those of the last `span` seconds.
+        """Send the last entries: at most `lines` of them, and only those of the last `span` seconds.
 
         If the log does not reach back so far, the first message says since when it is kept.
         """

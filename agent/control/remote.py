@@ -48,9 +48,9 @@ class AgentConnection:
         self.broken = ""
         """Why messages are no longer sent; empty while the connection works."""
         self.lost: Callable[[], object] = lambda: None
-        """Called if the agent goes away before the run has ended."""
+        """Called if the agent disconnects before the run has ended."""
         self.waits: Callable[[str], object] = lambda key: None  # noqa: ARG005 - the key of what is to be changed
-        """Called if the agent takes long to let the run change a resource."""
+        """Called with the key of a resource if the agent takes long to let the run change the resource."""
         self._reader, self._writer = reader, writer
         self._asked: dict[str, asyncio.Future[str]] = {}
         """Key -> reply of the agent: the reason of a refusal, or empty."""
@@ -90,7 +90,7 @@ class AgentConnection:
             raise ControlError(f"cannot understand the agent: {error}") from error
 
     def tell(self, operation: str, *arguments: Any) -> None:
-        """Send an operation. A message that is too long is not sent: the agent then repeats its own part."""
+        """Send an operation. A message that is too long is not sent: the agent then finds the change by its checks."""
         text = message(operation, *arguments)
         if len(text) <= MOST:
             self.repeat([text] if operation in REPEATED else [])
@@ -128,7 +128,7 @@ class AgentConnection:
         self._safe = max(self._safe, before)
 
     async def end(self) -> list[bytes]:
-        """End the run. Returns the messages that the agent may not have written; none if it ends in order."""
+        """End the run. Returns the messages that the agent may not have written; none if the session ends regularly."""
         self.lost = lambda: None
         self._write(b"\n")
         try:
@@ -146,7 +146,7 @@ class AgentConnection:
             self._writer.write(text)
 
     async def _listen(self) -> None:
-        """Read the agent's replies until its last one, or until the agent is gone."""
+        """Read the agent's replies until its last one, or until it disconnects."""
         why = await self._last_reply()
         self.broken = why
         self._over.set_result(why)
@@ -157,9 +157,9 @@ class AgentConnection:
             self.lost()
 
     async def _last_reply(self) -> str:
-        """Hand replies to those who wait for them until the last one; return why the agent has ended the session.
+        """Pass each reply to the call that waits for it; return why the agent has ended the session.
 
-        Empty if the session has ended in order.
+        Empty if the session has ended regularly.
         """
         try:
             while isinstance(said := json.loads(await self._reader.readline() or "null"), dict):
@@ -189,7 +189,7 @@ class RemoteJournal(Journal):
         *,
         whole: bool = True,  # noqa: ARG002 - as any journal
     ) -> Adoption:
-        """Adopt edges. Only the agent forgets what no longer exists."""
+        """Adopt edges. Only the agent forgets edges and resources that are no longer declared."""
         before = self._ends.keys()
         adoption = super().adopt(edges, declared, others, whole=False)
         if new := {key: (end.thing, end.identity) for key, end in self._ends.items() if key not in before}:

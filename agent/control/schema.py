@@ -54,7 +54,7 @@ class ControlResponse:
     error: str = ""
     """The reason if `ok` is false."""
     code: Refusal = ""
-    """The same reason for programs."""
+    """The reason for programs."""
     data: Any = None
     """The result. It comes last, because long data is sent in slices."""
 

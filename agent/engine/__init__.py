@@ -1,1 +1,1 @@
-"""The engine: keeps a graph of resources right, in requisite order."""
+"""The engine: keeps the resources of a graph as declared, in requisite order."""

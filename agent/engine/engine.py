@@ -78,7 +78,7 @@ class Engine:
     def pause(self, why: Pause = "operator") -> None:
         """Start no run until `resume`; current runs may end.
 
-        While the system goes down, a run that fails counts as interrupted, not as failed.
+        While the system is shutting down, a run that fails counts as interrupted, not as failed.
         """
         self._parts.pausing.pause(why)
 
@@ -157,7 +157,7 @@ class Engine:
 
     @property
     def going_down(self) -> bool:
-        """Whether the system goes down, so that nothing is repaired."""
+        """Whether the system is shutting down, so that nothing is repaired."""
         return "going-down" in self._scheduler.paused
 
     @property

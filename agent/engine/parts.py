@@ -1,4 +1,4 @@
-"""The parts of an engine, and how they know each other: each is given those that it uses."""
+"""The parts of an engine, and their connections: each part receives the parts that it uses."""
 
 from __future__ import annotations
 

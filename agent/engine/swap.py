@@ -1,4 +1,4 @@
-"""Swaps: the graph of an engine is replaced by one of new states, while resources that stay go on."""
+"""Swaps: the graph of an engine is replaced by one of new states. Resources that stay continue without interruption."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What a resource is handed: commands, files, paths, D-Bus, sources."""
+"""Services for resources: commands, files, paths, D-Bus, sources."""

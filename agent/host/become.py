@@ -33,8 +33,7 @@ RESTORED = (signal.SIGPIPE, signal.SIGXFSZ)
 PASSED = 7
 """Most descriptors of one request: child, report, standard input, output and error, control group, directory."""
 _libc = ctypes.PyDLL(None, use_errno=True)
-"""Loaded with `PyDLL`, which keeps the interpreter's lock: the new process continues to run Python while it holds the
-lock."""
+"""The C library, loaded with `PyDLL`, which keeps the interpreter's lock: the new process runs Python and needs it."""
 
 
 class Child(NamedTuple):

@@ -58,7 +58,7 @@ class Blocking:
         """Queues of the idle threads, one each. The loop and the threads change this list in atomic steps only."""
 
     async def brief(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Like calling the object, for a call that waits only briefly for a disk: reading a small file, a flush."""
+        """Do as `__call__`, for a call that waits only briefly for a disk: a flush, or a read of a small file."""
         return call(*args) if self.alone() else await self(call, *args)
 
     async def __call__(self, call: Callable[..., Any], /, *args: Any) -> Any:

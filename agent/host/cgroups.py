@@ -27,7 +27,7 @@ COMMAND = "command-"
 MARKS = ("user.delegate", "trusted.delegate")
 """Extended attributes with which systemd marks a delegated group: from version 251 on, and in older versions."""
 TRIES = 2
-"""Left-over groups to check when a command ends. More are checked than can be added, so all are removed in the end."""
+"""Left-over groups to check when a command ends: more than one command can add, so all are removed in the end."""
 
 
 class Cgroups:

@@ -61,7 +61,7 @@ class Containment(ABC):
         processes.send_group(self.pid, signal.SIGKILL)
 
     def sweep(self) -> None:
-        """Kill descendants of a command that only watched something and has ended by itself, not awaited."""
+        """Kill the descendants of a watching command that has ended by itself, without waiting for their end."""
         self.kill()
 
     def release(self) -> None:  # noqa: B027 - the same
@@ -72,7 +72,7 @@ class ProcessGroup(Containment):
     """The process group."""
 
     def members(self) -> set[int]:
-        """No process but those of the group."""
+        """Return no processes: those of the group are found without it."""
         return set()
 
     def alive(self) -> bool:

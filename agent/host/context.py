@@ -1,4 +1,4 @@
-"""The world as one resource sees it: the implementation of the protocol in `resources/context.py`."""
+"""The host as one resource sees it: the implementation of the protocol in `resources/context.py`."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class ContextHost(Protocol):
 
 
 class HostContext:
-    """Belongs to one resource and lives as long as the resource; small, because there is one for each resource."""
+    """The context of one resource, for the life of the resource; small, because each resource has one."""
 
     __slots__ = ("_host", "_log", "assignment", "background", "identity", "report")
 
@@ -105,7 +105,7 @@ class HostContext:
 
     @property
     def salt_names(self) -> bool:
-        """Whether marks in managed files carry Salt's name in place of ours."""
+        """Whether marks in managed files carry Salt's name in place of Holdfast's."""
         return bool(self._host.options.get("salt_names"))
 
     @property

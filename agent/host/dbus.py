@@ -1,8 +1,8 @@
 """The system's D-Bus for all resources: one connection, opened on first use and opened again when it breaks.
 
-A task keeps the connection open for the life of the process. While D-Bus is away (`systemctl restart dbus`), calls wait
-for it within their deadlines and health reports `dbus-gone`. When D-Bus is back, each subscriber is told to check
-again, because signals in between are lost. Only this module knows which library speaks the protocol.
+A task keeps the connection open for the life of the process. While D-Bus is not available (`systemctl restart dbus`),
+calls wait for it within their deadlines, and health reports `dbus-gone`. When D-Bus is back, each subscriber is told to
+check again, because it has missed signals. Only this module uses the library that implements the protocol.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ BACKOFF = (0.02, 5.0)
 IN_FLIGHT = 32
 """Most calls in flight: the library drops the connection when more is sent than the socket takes."""
 BROKEN = (OSError, EOFError, TimeoutError, BusError, DBusFastError)
-"""Errors of the library when a bus is missing, goes away, or breaks the protocol."""
+"""Errors of the library if the bus is missing, disconnects, or violates the protocol."""
 
 Queue = asyncio.Queue[Signal | None]
 Key = tuple[str, str, str]
@@ -87,7 +87,7 @@ class SystemBus:
     ) -> list[Any]:
         """Call a method and return its values, with variants unpacked.
 
-        Raises `BusError`: with the error name of the reply; without a name if D-Bus is missing, goes away during the
+        Raises `BusError`: with the error name of the reply; without a name if D-Bus is missing, disconnects during the
         call, or does not answer within `timeout` seconds.
         """
         if self._before is not None:
@@ -103,7 +103,7 @@ class SystemBus:
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
         """Signals as they arrive.
 
-        None when the subscription is armed, and again after it was renewed: some may be lost.
+        None means that the subscription is armed or was renewed, so that signals may be lost.
         """
         queue: Queue = asyncio.Queue()
         self._enter(queue, matches)

@@ -2,8 +2,8 @@
 
 The new content goes to a temporary beside the target, named `.NAME.holdfast-PID-N`. Its mode is 0600 from the first
 byte; when it is complete, it is renamed over the target. Temporaries left over from a killed agent are recognised by
-name and removed the next time a file is written in that directory. All steps use the directory that the target's path
-led to at first.
+name and removed the next time a file is written in that directory. The target's path is resolved once, so all steps use
+the same directory.
 """
 
 from __future__ import annotations

@@ -141,7 +141,7 @@ class LocalHost:
 
     def _tell_of_flushes(self, why: str) -> None:
         if why:
-            self.health.set("not-flushed", f"cannot flush {why}; what was written there may be lost with the power")
+            self.health.set("not-flushed", f"cannot flush {why}; a power failure may lose files written there")
         else:
             self.health.clear("not-flushed")
 
@@ -157,9 +157,9 @@ class LocalHost:
         options: Mapping[str, Any] | None = None,
         managed: Callable[[], Iterable[str]] | None = None,
     ) -> set[str]:
-        """Replace what is given; existing contexts see the new values at once.
+        """Replace the given values; existing contexts see the new values at once.
 
-        `managed` finds the paths that states manage.
+        `managed` returns the paths that states manage.
 
         Returns the identities of the resources that have read a value that changed: grains, pillar or options.
         """
@@ -194,7 +194,7 @@ class LocalHost:
         return frozenset().union(*self._reads.values())
 
     def forget_all_but(self, identities: Collection[str]) -> None:
-        """Forget what all other resources have read."""
+        """Forget which values all other resources have read."""
         self.interfaces.forget_all_but(identities)
         self._readers.intersection_update(identities)
         for gone in self._reads.keys() - identities:

@@ -1,7 +1,7 @@
 """The process's one inotify descriptor, with which the paths of resources are watched.
 
-asyncinotify makes the descriptor and its watches. Here the nodes of a tree share them, and the last node to leave
-removes a watch.
+asyncinotify makes the descriptor and its watches. In this module, the nodes of a tree share these watches, and the last
+node of a watch removes it.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ STRUCTURE = int(
     | Mask.UNMOUNT
     | Mask.IGNORED
 )
-"""Events after which a path may show another thing, or nothing."""
+"""Events after which a path may lead to another file, or to none."""
 STEP = Mask.DELETE | Mask.MOVED_TO | Mask.DELETE_SELF | Mask.MOVE_SELF | Mask.ONLYDIR | Mask.EXCL_UNLINK | Mask.MASK_ADD
-"""Events of a directory that is only passed through. They are few, so that a busy directory (/tmp) costs little."""
+"""Events of a directory that is only a component of a path. They are few, so a busy directory (/tmp) costs little."""
 FULL = STEP | Mask.CREATE | Mask.MOVED_FROM | Mask.ATTRIB | Mask.MODIFY | Mask.CLOSE_WRITE
-"""Events of a directory that contains something watched."""
+"""Events of a directory that contains a watched path."""
 BUFFER = 1 << 16
 """Bytes that one read of the descriptor takes: about two thousand events."""
 NAMES = sys.getfilesystemencoding(), sys.getfilesystemencodeerrors()

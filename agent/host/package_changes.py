@@ -1,9 +1,9 @@
-"""Leaves packages, their files and their units alone while another process may be changing them.
+"""Postpones repairs of packages, their files and their units while another process may be changing them.
 
 An administrator who removes a package stops its service first. An agent that starts the service again, or restores
-files, works against him. So before each repair the engine asks here whether another process is changing the resource's
-package. After `PATIENCE` seconds repairs continue and health says so: a question of apt's that waits on an unattended
-terminal must not disable the agent.
+files, would undo this work. So before each repair the engine asks this module whether another process is changing the
+resource's package. After `PATIENCE` seconds repairs continue, and health reports that: if apt waits for an answer on an
+unattended terminal, the agent must not be disabled.
 """
 
 from __future__ import annotations
@@ -58,14 +58,14 @@ class PackageChanges:
         None if no other process is changing it.
         """
         if self._who and self._over.is_set():
-            return None  # their time is up
+            return None  # the time of the other process is up
         who = self._others()
         if not who:
             return None
         try:
             why = await self._why(resource)
         except (HoldfastError, OSError):
-            return None  # the run itself will report what cannot be read
+            return None  # the run itself will report the error
         if not why:
             return None
         if not self._who:

@@ -19,8 +19,8 @@ Signature = tuple[int, ...]
 
 
 FEW = 8
-"""Most members of a group that is a tuple. There are as many groups as watched files; nearly all have one member, and
-a set takes 200 bytes."""
+"""Most members of a group that is a tuple. Each watched file has a group; nearly all have one member, and a set takes
+200 bytes."""
 Member = TypeVar("Member")
 Group = tuple[Member, ...] | set[Member]
 """A tuple of few members, or a set of many."""
@@ -70,7 +70,7 @@ CHILDLESS: Mapping[str, PathNode] = MappingProxyType({})
 
 
 class PathNode:
-    """One component of a path: a directory passed through, or the thing at its end."""
+    """One component of a path: a directory on the way, or the file or directory at the end of the path."""
 
     __slots__ = (
         "children",
@@ -111,7 +111,7 @@ class PathNode:
         self.loose = False
         """Whether an untrusted user can create entries there. Maintained only within recursive watches."""
         self.shut = False
-        """Whether the file system is not asked about the node and all below: an untrusted user controls its answers."""
+        """Whether the file system of the node and all nodes below is not accessed: an untrusted user controls it."""
 
     def grow(self, name: str) -> PathNode:
         """Create a child node."""
@@ -123,7 +123,7 @@ class PathNode:
         return child
 
     def share(self, path: str) -> None:
-        """Use this text for the path of a new node, if it is equal: the resource that is watched there has it, too."""
+        """Share an equal text of the path with the resource that is watched there, to save memory; for new nodes."""
         if self.path == path:
             self.path = self.real = path
 
@@ -156,7 +156,7 @@ class PathNode:
 
 
 class KernelWatch:
-    """One watch of the kernel. It belongs to a directory, which several paths may lead to."""
+    """One watch of the kernel: the watch of a directory, to which several paths may lead."""
 
     __slots__ = ("nodes", "watch")
 
@@ -171,10 +171,10 @@ NOTHING = os.stat_result((0,) * 10)
 
 @contextmanager
 def held(path: str, *, follow: bool = False) -> Iterator[str]:
-    """A path for a system call that leads to the present thing even if a user mounts a file system there meanwhile.
+    """A path for a system call that leads to the present file even if a user mounts a file system there meanwhile.
 
     Such a file system could block the call forever. Where users cannot mount file systems, the result is the path
-    itself. Raises `OSError`; a place that is not safe to look at counts as missing.
+    itself. Raises `OSError`; a path that cannot be accessed safely counts as missing.
     """
     if not mounts.careful():
         yield path
@@ -236,9 +236,9 @@ def _turns_back(target: str) -> bool:
 
 
 def signature(path: str) -> Signature:
-    """A value that changes when the thing at a path changes, except for a directory's entries.
+    """A value that changes when the file at a path changes; changes of a directory's entries do not count.
 
-    Empty if there is nothing.
+    Empty if the path does not exist.
     """
     s = status(path)
     if s is NOTHING:
@@ -248,9 +248,9 @@ def signature(path: str) -> Signature:
 
 
 def seal(info: os.stat_result) -> int:
-    """One number that changes when a file changes; memory for one is needed for each watched file.
+    """A number that changes when a file changes. A single number saves memory: each watched file has one.
 
-    0 for nothing, and for a directory, which has only one name.
+    0 for a missing file, and for a directory, which has only one name.
     """
     if info is NOTHING or stat.S_ISDIR(info.st_mode):
         return 0

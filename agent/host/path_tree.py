@@ -1,12 +1,12 @@
-"""Keeps a tree of watched paths armed: what to do when a path joins, leaves, or turns into something else.
+"""A tree of watched paths, which stays armed when paths are added or removed, or when other files take their place.
 
 Directories are watched, not files. Every component of a watched path is a node. A missing component is awaited in its
-parent; a symbolic link is followed and watched at both ends. The order is always: watch first, then look. So no change
-between the two is missed.
+parent; a symbolic link is followed and watched at both ends. A directory is always watched before it is read, so no
+change in between is missed.
 
-An untrusted user who can write below a watched path must not cause others to lose events. So his links are followed
-only where `holdfast.resources.paths` follows them, file systems that he has mounted are not accessed, and a recursive
-watch is bounded in directories that he may write.
+An untrusted user who can write below a watched path must not cause others to lose events. So the links of such a user
+are followed only where `holdfast.resources.paths` follows them, file systems that the user has mounted are not
+accessed, and a recursive watch is bounded in directories that the user may write.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class PathTree:
         self._owners: Mapping[str, int] = {}
 
     def begin(self) -> None:
-        """Start a pass, before any access: read which mount points to leave alone, and reset the counts of entries."""
+        """Start a pass, before any access: find mount points that must not be accessed, and reset entry counts."""
         self.bounds.begin_pass()
         owners = mounts.foreign()
         if owners is self._owners:
@@ -214,7 +214,7 @@ class PathTree:
         return not (node.covered and (node.kernel or node in self.polled or node.real in self._foreign))
 
     def look(self, top: PathNode) -> None:
-        """Arm a node and all below again, according to what is at their paths now."""
+        """Arm a node and all nodes below again, for the files that are at their paths now."""
         stack = [top]
         while stack:
             node = stack.pop()
@@ -222,7 +222,7 @@ class PathTree:
             stack.extend(node.children.values())
 
     def _trace(self, node: PathNode) -> None:
-        """Arm one node according to what is at its path now."""
+        """Arm one node, for the file that is at its path now."""
         self._inherit(node)
         info = NOTHING if node.shut else status(node.path)
         if (not stat.S_ISDIR(info.st_mode) or node.subscribers) and not node.shut:
@@ -235,7 +235,7 @@ class PathTree:
             self._arm(node, info)
 
     def _inherit(self, node: PathNode) -> None:
-        """Set what a node takes over from its parent."""
+        """Set the properties that a node inherits from its parent."""
         parent = node.parent
         if parent is not None:
             node.covered = True if node.deep else parent.covered

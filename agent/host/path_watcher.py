@@ -17,9 +17,10 @@ A write through another hard link of a file, or through a memory map, is not an 
 status of each watched file is compared from time to time (`sweep.py`), except for files below a recursively watched
 directory.
 
-Not seen: changes by other hosts on a network file system, except by that comparison; writes through a memory map while
-the file system does not update the file's times; anything in a file system that an untrusted user has mounted; the
-target of a link that such a user could have placed and that `holdfast.resources.paths` does not follow.
+Some changes are not detected: those by other hosts on a network file system, except by that comparison; writes through
+a memory map while the file system does not update the file's times; changes in a file system that an untrusted user has
+mounted; changes of the target of a link that such a user could have placed and that `holdfast.resources.paths` does not
+follow.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ SETTLE = 0.02
 """Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
 diff, and would have to be repeated."""
 PERIOD = 1.0
-"""Seconds between two checks of what the kernel does not watch."""
+"""Seconds between two checks of paths that the kernel does not watch."""
 REMOUNT = 0.2
 """Seconds from a change of the mount table to reading it. With containers the table is long and changes often."""
 AGAIN = 60
@@ -74,7 +75,7 @@ class PathWatcher:
         self._writing: dict[PathNode, float] = {}
         """Files being written -> loop time at which their event is sent even if they are not closed."""
         self._replaced: dict[PathNode, None] = {}
-        """Nodes that may show another thing now, according to the events of one buffer."""
+        """Nodes that may lead to another file now, according to the events of one buffer."""
         self._stirred: dict[PathNode, None] = {}
         """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
@@ -199,7 +200,7 @@ class PathWatcher:
         self._flush()
 
     def _touched(self, node: PathNode) -> None:
-        """Record that content or metadata of a node may have changed; the node still shows the same thing."""
+        """Record that content or metadata of a node may have changed; the node still leads to the same file."""
         self._writing.pop(node, None)
         if node.subscribers:
             node.seal = seal(status(node.path))
@@ -260,7 +261,7 @@ class PathWatcher:
         self._flush()
 
     def _changed(self, tops: list[PathNode]) -> None:
-        """Handle nodes that may show another thing, or nothing; that affects every path below."""
+        """Handle nodes that may lead to another file, or to none; this affects every path below."""
         for node in tops:
             self._writing.pop(node, None)
             self._tree.look(node)
@@ -279,7 +280,7 @@ class PathWatcher:
     # -- polling -----------------------------------------------------------------------------------------------
 
     def _poll(self) -> None:
-        """Try inotify again where the kernel refused it, and find what has changed meanwhile."""
+        """Try inotify again where the kernel refused it, and find changes since the last check."""
         self._timer = None
         self._tree.begin()
         self._tree.bounds.begin_round()
@@ -313,7 +314,7 @@ class PathWatcher:
         self._poll()  # polling has a bound of its own
 
     def _review(self) -> None:
-        """Poll while there is something to poll; report in health what is not watched, and why."""
+        """Poll while there is something to poll; health reports which directories are not watched, and why."""
         if self._tree.polled and self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
         if self._tree.bounds.reached and self._again is None:

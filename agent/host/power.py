@@ -1,9 +1,9 @@
 """Shutdown and sleep of the system, as logind and systemd report them over D-Bus.
 
-A signal says when to ask: `PrepareForShutdown` and `PrepareForSleep` of logind, and any job of `shutdown.target`, for
+Signals say when to query: `PrepareForShutdown` and `PrepareForSleep` of logind, and any job of `shutdown.target`, for
 shutdowns without logind. D-Bus delivers messages to all clients in one order, so the start of a shutdown is known
-before the first service has stopped. If logind is killed, the end of a shutdown is never signalled. That must not pause
-the agent for good, so both are asked again and again while the system goes down.
+before the first service has stopped. If logind is killed, the end of a shutdown is never signalled. This must not pause
+the agent forever, so both are queried periodically while the system is shutting down.
 
 Without D-Bus, a shutdown is not known before SIGTERM.
 """
@@ -30,7 +30,7 @@ SIGNALS = (
     Match(SYSTEMD[0], SYSTEMD[2], "JobRemoved", path=SYSTEMD[1]),
 )
 DOUBT = 5.0
-"""Seconds between two questions whether the system is still going down."""
+"""Seconds between two queries whether the system is still shutting down."""
 AGAIN = (1.0, 60.0)
 """Seconds between attempts to reach D-Bus, doubled from the first number up to the second."""
 
@@ -79,16 +79,16 @@ class Power:
             self._set(await self._asked())
 
     async def _doubt(self) -> NoReturn:
-        """While the system goes down, ask whether it still does."""
+        """While the system is shutting down, query periodically whether it still is."""
         while True:
             await self._down.wait()
             await asyncio.sleep(DOUBT)
             self._set(await self._asked())
 
     async def _asked(self) -> bool:
-        """Whether logind or systemd says that the system goes down.
+        """Whether logind or systemd says that the system is shutting down; False if neither answers.
 
-        This does not start logind; no answer counts as no.
+        The query does not start logind.
         """
         state = await self._property(*SYSTEMD, "SystemState")
         return state == "stopping" or (

@@ -1,4 +1,4 @@
-"""Commands: run from an argument list in a clean environment, contained with all their descendants, never left behind.
+"""Commands: each runs from an argument list in a clean environment, and is contained with all its descendants.
 
 The event loop itself watches the process through a pidfd and its pipes. This needs no thread, and the end is noticed
 even if a child of the command keeps the pipes open. A command that ends by itself may leave such children (daemons do).
@@ -116,7 +116,7 @@ class RunningCommand:
             await _to_the_end(self._settle())
         if not self._child or self._poll():
             return
-        # The process was not reaped since, so its process id, and the group's, still belong to it.
+        # The process has not been reaped yet, so the ids of the process and of its group still belong to it.
         self.containment.begin_end(self._child)
         try:
             with contextlib.suppress(TimeoutError, OSError, RuntimeError):  # RuntimeError: no thread can be started
@@ -132,7 +132,7 @@ class RunningCommand:
     async def _settle(self) -> None:
         """Wait for the report that the process exists.
 
-        A fork server that does not report in time is ended: it must not start it later.
+        A fork server that does not report in time is ended, so that it cannot start the process later.
         """
         try:
             async with asyncio.timeout(REAP):

@@ -137,7 +137,7 @@ class SourceSnapshot:
         return self.closed if pin is None else now == pin.looks and (now is not None or pin.digest == NOTHING)
 
     def _as_it_is(self, pin: SourceVersion | None, now: OpenedSource) -> bytes:
-        """The present content, for an action: its version includes the content."""
+        """The present content, for an action, whose version includes the content."""
         if pin is None:
             return now.read()
         data, pin.digest = self._content(now)

@@ -30,7 +30,7 @@ def digest_of(data: bytes) -> str:
 
 
 def large(looks: tuple[int, ...] | None) -> str:
-    """Stands in for the digest of a file larger than `FILE`: its metadata."""
+    """The metadata of a file larger than `FILE`, in place of a digest."""
     return f"looks {looks}"
 
 

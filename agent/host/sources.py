@@ -36,7 +36,7 @@ REMOTE = ("http://", "https://")
 
 
 class Sources:
-    """Reads sources; `states` is the directory that `salt://` and `tree://` stand for.
+    """Reads sources; `states` is the directory to which `salt://` and `tree://` refer.
 
     `blocking` runs calls that wait for the disk, `network` calls that wait for a server. With a snapshot, files of the
     states directory are read as they were when the states were compiled; without one (one-shot runs) they are read
@@ -107,9 +107,9 @@ class Sources:
         Raises `Permanent` if the source does not exist or may not be read, `Temporary` if a retry may help, for example
         when a server does not answer.
 
-        A file of the states directory must be writable by trusted users only; any other file, too, with `trusted`. A
-        file in a place that a user controls is read only if that user may read it: others can read the file that gets
-        the content.
+        A file of the states directory must be writable by trusted users only; with `trusted`, this applies to any file.
+        A file in a directory that a user controls is read only if that user may read it, because others may be able to
+        read the file that gets the content.
         """
         path = self.local(url)
         if path is None:

@@ -169,13 +169,13 @@ class WorkingDirectory:
     """The directory in which a command runs."""
 
     path: str | None
-    """The path to enter; None for the home of another user, who enters it with his own rights."""
+    """The path to enter; None for the home of another user, which the process enters with that user's rights."""
     found: paths.SafeDirectory | None = None
     """The checked directory. If it is open, the process enters it by descriptor instead of by path."""
 
 
 def _directory(command: CommandSpec, user: CommandUser) -> WorkingDirectory:
-    """The directory of a command of the agent's own user; no other user can have led the path elsewhere.
+    """The directory of a command of the agent's own user, to which no other user can have redirected the path.
 
     Raises `OSError` and `Unsafe`.
     """

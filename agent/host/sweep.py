@@ -4,9 +4,8 @@ inotify reports an inode under the name that was used. So the status of each wat
 known one once in `period` seconds. A round is split into slices that are spread over the period; each slice runs in a
 thread because a file system may hang. Content is only compared in a recheck.
 
-Of files below recursively watched directories, only those with several links are compared. One number is kept for all
-of one directory, and none for directories without such files, which are most. A new number is reported as a change,
-because earlier writes are unknown.
+Of files below recursively watched directories, only those with several links are compared. For each directory with such
+files, one number is kept for all of them. A new number is reported as a change, because earlier writes are unknown.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ PERIOD = 60.0
 SLICES = 12
 """Slices of a round."""
 STEP = 2000
-"""Nodes of the tree that are examined before other tasks get a turn."""
+"""Nodes of the tree that are examined before other tasks run."""
 SHARE = 0.01
 """Share of one processor: a round that would need more takes longer than `period`."""
 
@@ -102,7 +101,7 @@ class Sweep:
 
 
 async def _due(nodes: Iterator[PathNode], turn: int) -> list[PathNode]:
-    """The nodes to compare in this slice of a round. Other tasks get a turn after every `STEP` nodes."""
+    """The nodes to compare in this slice of a round. Other tasks run after every `STEP` nodes."""
     due: list[PathNode] = []
     while some := list(islice(nodes, STEP)):
         due += [node for node in some if _is_compared(node) and hash(node.path) % SLICES == turn]

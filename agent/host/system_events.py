@@ -24,7 +24,7 @@ AGAIN = 60.0
 """Seconds until a topic that could not be followed is tried again."""
 _CHUNK = 1 << 16
 _DRAINED = 64
-"""Messages read and dropped in one go. The rest of a flood stays in the kernel, which drops it."""
+"""Messages read and dropped at once. The rest of a flood stays in the kernel, which drops it."""
 _KOBJECT_UEVENT = 15
 """The netlink protocol of device events (`linux/netlink.h`); group 1 is the kernel's."""
 
@@ -155,7 +155,7 @@ class SystemEvents:
         for topic in wanted - self._sources.keys():
             with contextlib.suppress(
                 OSError
-            ):  # the kernel has none of this, or there are no descriptors now: the next recheck looks
+            ):  # the kernel lacks this, or there are no descriptors now: the next recheck finds changes
                 source = SOURCES[topic]()
                 self._sources[topic] = source
                 asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)

@@ -1,7 +1,7 @@
 """The world of one host: strings and host maps in a file of the agent's own directory, shared with one-shot runs.
 
-The file is replaced as a whole under a lock, so that no reader sees half of it and no change is lost. inotify watches
-it like any other file. A fleet keeps the same data where all of its hosts see them.
+The file is replaced as a whole under a lock, so that no reader sees a part of it and no change is lost. inotify watches
+the file like any other one. In a fleet, all hosts share these data.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class LocalWorld:
         await self._change(lambda content: _put(content.strings, key, value))
 
     def watch_string(self, key: str) -> Watch:
-        """The first item once armed, then one for each change of the string of this key."""
+        """A watch of the string of this key: one item once armed, then one for each change."""
         return self._changes(lambda content: content.strings.get(key))
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
@@ -95,11 +95,11 @@ class LocalWorld:
         await self._change(change)
 
     def watch_hosts(self, namespace: str) -> Watch:
-        """The first item once armed, then one for each change of a host's value in this namespace."""
+        """A watch of the hosts' values in this namespace: one item once armed, then one for each change."""
         return self._changes(lambda content: content.hosts.get(namespace, {}))
 
     async def _changes(self, look: Callable[[Content], Any]) -> AsyncIterator[None]:
-        """The first item once armed, then one for each change of what `look` returns."""
+        """A watch of the result of `look`: one item once armed, then one for each change."""
         seen: Any = None
         armed = False
         async for _ in self._watch(str(self._path)):
@@ -129,7 +129,7 @@ class LocalWorld:
             change(content)
             after = _text(content)
             if len(after) > LIMIT:
-                raise Permanent(f"cannot keep that in {self._path}: the file may have at most {LIMIT} bytes")
+                raise Permanent(f"cannot store the value in {self._path}: the file may have at most {LIMIT} bytes")
             if after != before:
                 Replacement(str(self._path), after, 0o600, -1, -1, self._durable).place()
         except BlockingIOError:
@@ -162,11 +162,11 @@ def _text(content: Content) -> bytes:
 def _put(where: dict[str, str], key: str, value: str | None, *more: str) -> None:
     for name in (key, *more):
         if not 0 < len(name) <= NAME:
-            raise Permanent(f"cannot keep anything as {name[:20]!r}: a name has 1 to {NAME} characters")
+            raise Permanent(f"cannot store a value as {name[:20]!r}: a name has 1 to {NAME} characters")
     try:
         "".join((key, *more, value or "")).encode()
     except UnicodeEncodeError:
-        raise Permanent(f"cannot keep that as {key[:20]!r}: it is not text") from None
+        raise Permanent(f"cannot store the value as {key[:20]!r}: it is not text") from None
     if value is None:
         where.pop(key, None)
     else:

@@ -1,1 +1,1 @@
-"""What operators see of the running agent: history of resources, traces of passes, metrics, a live view."""
+"""Insight into the running agent, for operators: history of resources, traces of passes, metrics, a live view."""

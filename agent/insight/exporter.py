@@ -108,7 +108,7 @@ class Exporter:
         if method not in (b"GET", b"HEAD"):
             return _response("405 Method Not Allowed", "only GET\n", "Allow: GET, HEAD\r\n")
         if rest.partition(b" ")[0].partition(b"?")[0] != b"/metrics":
-            return _response("404 Not Found", "there is only /metrics\n")
+            return _response("404 Not Found", "the only page is /metrics\n")
         answer = _response("200 OK", self._text() + self._process(), kind=TYPE)
         return answer if method == b"GET" else answer.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
 

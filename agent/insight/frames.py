@@ -1,4 +1,4 @@
-"""Frames of the live view (`holdfast watch`): the present state, of bounded size however large the graph is."""
+"""Frames of the live view (`holdfast watch`): the present state, bounded in size for any graph."""
 
 from __future__ import annotations
 

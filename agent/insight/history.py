@@ -40,7 +40,7 @@ class HistoryEntry(NamedTuple):
     first: float = 0.0
     """Unix time at which the first outcome ended."""
     undone: str = ""
-    """What seems to have undone the previous repair."""
+    """The resource that seems to have undone the previous repair."""
 
 
 class History:

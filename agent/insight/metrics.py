@@ -104,13 +104,13 @@ class RunCounters:
         yield from _marks(state, self.last)
         health = Counter(each["severity"] for each in state["health"])
         rows = [("", (("severity", severity),), health[severity]) for severity in ("warning", "error")]
-        yield family("holdfast_health_conditions", "gauge", "What is wrong with the agent itself.", rows)
+        yield family("holdfast_health_conditions", "gauge", "Problems of the agent itself.", rows)
         yield from (family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
         for name, text, counter in (
             ("runs", "Runs of resources: checks, and changes where needed.", self.runs),
             ("changes", "Runs that changed something.", self.changes),
             ("failures", "Runs that failed.", self.failures),
-            ("flaps", "Times a resource began to flap: its repairs are undone again and again.", self.flaps),
+            ("flaps", "Times a resource began to flap: its repairs are undone repeatedly.", self.flaps),
         ):
             yield family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
         text = "From the event that reported drift to the end of the repair."
@@ -148,7 +148,7 @@ def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterat
 
 
 def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Present numbers by kind. The engine counts as it goes, so a scrape costs the same for any number of resources."""
+    """Present numbers by kind. The engine keeps counts, so a scrape costs the same for any number of resources."""
     states: Counter[tuple[str, str]] = Counter()
     dirty, watches, unwatched, flapping, pending = (Counter[str]() for _ in range(5))
     for group, number in view.census.counts.items():
@@ -168,7 +168,7 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "dirty", "Resources that are to be checked.", _by_kind(dirty)
     yield "watches", "Watches that are armed.", _by_kind(watches)
     yield "unwatched", "Resources whose watch has failed: their drift is not noticed.", _by_kind(unwatched)
-    yield "flapping", "Resources whose repairs are undone again and again.", _by_kind(flapping)
+    yield "flapping", "Resources whose repairs are undone repeatedly.", _by_kind(flapping)
     yield "pending_refreshes", "Edges with a change that the downstream has not acted on yet.", _by_kind(pending)
 
 
@@ -182,7 +182,7 @@ def _by_kind(counter: Counter[str]) -> list[Sample]:
 
 
 def family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
-    """The lines of one metric: what it is, and each of its samples."""
+    """The lines of one metric: its help text and type, then its samples."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {type}"
     for suffix, labels, value in samples:

@@ -15,13 +15,13 @@ from holdfast.resources.spelling import nearest
 from holdfast.states.data import Low
 
 SLICE = 1000
-"""Resources that are examined before other tasks get a turn."""
+"""Resources that are examined before other tasks run."""
 CANDIDATES = 5000
-"""Most identities that a mistyped one is compared with: comparing takes long."""
+"""Most identities with which a mistyped one is compared, because comparisons take long."""
 
 
 async def select(vertices: Iterable[Vertex], wanted: Callable[[Vertex], bool]) -> list[Vertex]:
-    """The vertices for which `wanted` holds. Other tasks get a turn after each slice."""
+    """The vertices for which `wanted` is true. Other tasks run after each slice."""
     every, found = tuple(vertices), []
     for start in range(0, len(every), SLICE):
         found += [vertex for vertex in every[start : start + SLICE] if wanted(vertex)]
@@ -30,7 +30,7 @@ async def select(vertices: Iterable[Vertex], wanted: Callable[[Vertex], bool]) -
 
 
 async def find(given: str, view: View, verb: str) -> Vertex:
-    """The one resource that is meant. Raises `ControlError`, also if several are."""
+    """The one resource that `given` names. Raises `ControlError`, also if `given` names several."""
     found = await matching(given, view, verb)
     if len(found) > 1:
         raise ControlError(

@@ -156,7 +156,7 @@ def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
 
 
 def _lanes(runs: list[TracedRun]) -> Iterator[int]:
-    """The lane of each run: the lowest that is free when the run starts. Lanes are as many as parallel runs."""
+    """The lane of each run: the lowest that is free when the run starts, so there are as many as parallel runs."""
     lanes: dict[int, int] = {}
     busy: list[tuple[float, int]] = []
     free: list[int] = []

@@ -1,9 +1,10 @@
 """A layered layout of a graph without cycles, from left to right, after Sugiyama, Tagawa and Toda.
 
-Each group of connected nodes is laid out by itself and stacked upon the others; unconnected nodes fill a block of their
-own. Within a group, layers come from the longest path, and edges over several layers are threaded through them. The
-order within each layer comes from barycentre sweeps; the order with the fewest crossings counts. Coordinates are the
-means of the neighbours, kept in order and apart by isotonic regression. A thousand nodes take about a second.
+Each group of connected nodes is laid out separately, and the groups are stacked; unconnected nodes fill a separate
+block. Within a group, the layer of a node follows from its longest path, and an edge over several layers gets a bend in
+each. The order within each layer is found by barycentre sweeps: the order with the fewest crossings is used.
+Coordinates are the means of the neighbours, kept in order and apart by isotonic regression. A thousand nodes take about
+a second.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ class Box(NamedTuple):
 
 @dataclass(slots=True)
 class Layout:
-    """The place of everything, in points; the origin is at the upper left."""
+    """The places of all nodes and edges, in points; the origin is at the upper left."""
 
     boxes: dict[Key, Box] = field(default_factory=dict)
     paths: dict[tuple[Key, Key], list[tuple[float, float]]] = field(default_factory=dict)

@@ -1,11 +1,11 @@
 """The verbs: each module of this folder is one verb and has its name.
 
 It declares the command of the command line and, if the verb asks the running agent, the request of the control socket
-with its handler. Everything else is derived: the list of verbs, `--help`, completion, the manual page, and what the
-control socket understands.
+with its handler. The rest is derived: the list of verbs, `--help`, completion, the manual page, and the requests that
+the control socket accepts.
 
-`holdfast --help`, completion and the agent import all modules of this folder. So a module imports at its top only what
-describes the verb, and its functions import what they need to work.
+`holdfast --help`, completion and the agent import all modules of this folder. So a module imports at its top only the
+names that describe the verb, and its functions import the rest.
 """
 
 from __future__ import annotations

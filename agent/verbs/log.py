@@ -33,7 +33,7 @@ class LogLines(ControlRequest, verb="log"):
     lines: int = PAST
     """How many past entries to send first."""
     follow: bool = False
-    """Whether to send new entries as they come."""
+    """Whether to send new entries as they arrive."""
     seconds: float | None = None
     """How many seconds back; by default as far as entries are kept."""
     identity: str = ""
@@ -62,7 +62,7 @@ class LogLines(ControlRequest, verb="log"):
 @click.command()
 @source("config", "state_dir")
 @output("text", "json")
-@click.option("--follow", "-f", "following", is_flag=True, help="Wait for new lines, and show them as they come.")
+@click.option("--follow", "-f", "following", is_flag=True, help="Wait for new lines, and show them as they arrive.")
 @click.option(
     "--lines", "-n", type=COUNT, metavar="N", help="Show at most N past lines; default 50, or all with --since."
 )

@@ -25,7 +25,7 @@ class Reload(ControlRequest, verb="reload"):
     """Read settings and states again."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """Wait until the states are applied; `problems` lists what is wrong with them."""
+        """Wait until the states are applied; `problems` lists their problems."""
         return await agent.reloads.reload()
 
 

@@ -39,6 +39,6 @@ class Resume(ControlRequest, verb="resume"):
 def resume(patterns: tuple[str, ...], source: ConfigurationSource) -> None:
     """Resume the repairs of the running agent after `pause`, for all resources or for those named.
 
-    What has drifted during the pause is repaired.
+    Resources that have drifted during the pause are repaired.
     """
     say(ask(source.socket(), Resume(patterns))["text"])

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 LISTED = 200
 """Most resources in a long list, without --all."""
 RETURN = 10.0
-"""Seconds that an agent may be away, for example to be started again, during --wait without --timeout."""
+"""Seconds without an agent, for example during a restart, after which --wait without --timeout gives up."""
 RETRY = 0.1
-"""Seconds between two attempts to reach an agent that is away."""
+"""Seconds between two attempts to reach an agent that is not running."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ def status(
     from holdfast.agent.cli import resource_table
 
     if timeout is not None and not wait:
-        raise click.UsageError("--timeout goes with --wait")
+        raise click.UsageError("--timeout requires --wait")
     late = wait and not settled(source.socket(), timeout)
     all_rows = everything or as_tree or form == "json"
     answer = ask(source.socket(), Status(number=None if all_rows else LISTED))
@@ -83,7 +83,7 @@ def status(
 def settled(socket: Path, timeout: float | None) -> bool:
     """Wait until the host has converged, or will not by itself; False: out of time.
 
-    The agent sends what changes, nothing is asked again. Raises `ControlError` if no agent has answered until the end.
+    The agent sends changes, so one request is enough. Raises `ControlError` if no agent has answered until the end.
     """
     frame = None
     for frame in _frames(socket, timeout):

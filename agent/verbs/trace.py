@@ -1,4 +1,4 @@
-"""`trace`: where a pass spent its time."""
+"""`trace`: the time that a pass spent on each resource."""
 
 from __future__ import annotations
 

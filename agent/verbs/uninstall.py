@@ -17,7 +17,7 @@ from holdfast.agent.verbs import HOST, verb
 def uninstall(root: Path) -> None:
     """Remove the service of this host.
 
-    The service is stopped, and what `install` made is removed. States, pillar and your own kinds are kept.
+    The service is stopped, and the files that `install` made are removed. States, pillar and your own kinds are kept.
     """
     from holdfast.agent.install import uninstall as steps
 

@@ -1,8 +1,8 @@
 """Automatic edges: dependencies that follow from the states themselves.
 
-A file waits for its directory, a service for its package. Such an edge orders two resources, and causes a check of a
-failed one when the other changes. It never prevents a resource from running. Automatic edges follow the order of
-execution, because that is what the author wrote.
+A file waits for its directory, a service for its package. Such an edge orders two resources, and causes a check of the
+later one if it has failed and the earlier one changes. An edge never prevents a resource from running. Automatic edges
+follow the order of execution, because the author has chosen this order.
 
 Each kind declares what it offers and what it needs (`traits.Edgeable`). Offers are indexed by uid, so that each need
 costs one or two lookups, however many states there are. The directories above a path are looked up once for all paths
@@ -97,7 +97,7 @@ class _Search:
         self.offers: dict[Uid, list[int]] = {}
         """Uid -> positions of the calls that offer it, ascending."""
         self.paths: dict[str, list[int]] = {}
-        """The same for paths, which are the most common uids."""
+        """Path -> positions of the calls that offer it; apart from `offers`, because most uids are paths."""
         self._above: dict[str, Sequence[int]] = {}
         """Path -> positions of the calls that offer it, or the nearest path above it."""
         self._shipped: dict[str, list[int]] = {}
@@ -118,7 +118,7 @@ class _Search:
                 self.offers[uid] = sorted({*self.offers.get(uid, ()), *owners})
 
     def run(self) -> Automatic:
-        """Find all edges. One loop on purpose: it runs for each dependency of each of maybe 50 000 resources."""
+        """Find all edges. One loop on purpose: it runs for each dependency of up to 50 000 resources."""
         edges: dict[int, tuple[int, ...]] = {}
         dropped: list[Dropped] = []
         paths, offers = self.paths, self.offers
@@ -149,7 +149,7 @@ class _Search:
         return any(not CONDITIONAL.isdisjoint(self.calls[position].low) for position in (drop.who, drop.provider))
 
     def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
-        """Calls whose packages ship what this call offers or needs.
+        """Positions of calls whose packages ship a path that this call offers or needs.
 
         A package is installed before its configuration is put in place.
         """
@@ -172,7 +172,8 @@ def describe(calls: Sequence[Call], drop: Dropped) -> str:
     who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
     what = "the directory" if dependency.above else dependency.type.replace("-", " ")
     later = f"{provider.identity} ({provider.location})"
-    return f"{who.identity} needs {what} {dependency.value}, but {later} comes after it: on an empty machine it fails"
+    order = f"{later} comes after it: on a new host, the earlier state fails"
+    return f"{who.identity} needs {what} {dependency.value}, but {order}"
 
 
 def remedy(calls: Sequence[Call], drop: Dropped) -> str:

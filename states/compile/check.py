@@ -69,8 +69,8 @@ class Checked(NamedTuple):
 class Checker:
     """Checks the calls of one compilation.
 
-    With `alone`, each argument is checked by itself: earlier stages found problems, and other arguments may be missing
-    as a consequence.
+    With `alone`, each argument is checked separately. This is used if earlier stages have found problems: other
+    arguments may be missing as a consequence.
     """
 
     def __init__(self, tree: Tree | None = None, *, alone: bool = False) -> None:
@@ -144,7 +144,7 @@ class Checker:
             return resource.uids()
         except Exception as error:  # noqa: BLE001 - a kind's own code
             self.problems.append(
-                chunk.spot.problem("kind-broken", f"{chunk.identity} cannot say what it manages: {error}")
+                chunk.spot.problem("kind-broken", f"{chunk.identity}: `uids` of its kind failed: {error}")
             )
             return None
 

@@ -38,7 +38,7 @@ from holdfast.states.view.match import TargetHost
 
 @dataclass(slots=True)
 class CompilerTrace:
-    """Results of the stages of one compilation, as far as it came. The lint rules and `holdfast show` read them."""
+    """Results of the stages that one compilation has completed. The lint rules and `holdfast show` read them."""
 
     tree: Tree | None = None
     loaded: Loaded | None = None
@@ -66,7 +66,7 @@ class CompilerCache:
 
 
 class Compiler:
-    """Compiles directories of states, again and again as they change.
+    """Compiles directories of states, repeatedly as they change.
 
     Each stage repeats only work with a new result, so that a change of one file is cheap. A file is not read, rendered
     or parsed again if neither the file nor anything it depends on has changed. An unchanged state is not checked again.

@@ -1,8 +1,7 @@
 """Checks the parts of composites, and inserts them into the order of execution before their composite.
 
 Low data shows a state as it is written. Its parts are made from its checked resource, as chunks, so that their
-arguments and what they manage are checked like those of any state. Problems of a part are reported at the line of the
-composite.
+arguments and uids are checked like those of any state. Problems of a part are reported at the line of the composite.
 """
 
 from __future__ import annotations

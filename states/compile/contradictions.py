@@ -11,7 +11,7 @@ from holdfast.states.compile.low import Chunk, Verdict
 from holdfast.states.errors import Problem
 from holdfast.states.parse.marks import NOT_YOURS
 
-ONCE = "the earlier one acts once, in its turn, and the later one is maintained"
+ONCE = "the earlier one runs once, in its place in the order, and the later one is maintained"
 """Effect of a contradiction if the earlier state is lenient."""
 
 
@@ -101,7 +101,7 @@ def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bo
 
 
 def _claims(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Verdict]]:
-    """Valid chunks that exclude others from what they manage."""
+    """Valid chunks whose kind excludes other states with the same uid."""
     checked = ((chunk, chunk.checked) for chunk in chunks if chunk.checked is not None)
     return [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
 

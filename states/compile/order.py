@@ -107,7 +107,7 @@ class Plan:
         self.chunks, self.edges = chunks, edges
         self.sequence: list[int] = []
         self.pulled: dict[int, str] = {}
-        """Chunk -> what has pulled it forward. Chunks at the position of their number are missing."""
+        """Chunk -> why it was pulled forward. Chunks at the position of their number are missing."""
         self.problems: list[Problem] = []
         self._before: dict[int, list[tuple[int, ResolvedTarget]]] = {}
         """Chunk -> chunks that have it as a prereq, and so run before it."""

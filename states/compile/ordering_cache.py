@@ -88,7 +88,7 @@ def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Ca
 
 
 def _refreshes(chunk: Chunk) -> bool:
-    """Whether its kind has a refresh action; not known of what is wrong."""
+    """Whether the kind of a chunk has a refresh action; False for an invalid chunk."""
     return chunk.checked is None or isinstance(chunk.checked.resource, Refreshable)
 
 

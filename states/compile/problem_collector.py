@@ -33,7 +33,7 @@ class ProblemCollector:
 
     @property
     def states_missing(self) -> bool:
-        """Whether states that are written in a file may be missing because of a problem."""
+        """Whether states that a file declares may be missing because of a problem."""
         return any(problem.code not in WHOLE for problem in self.problems)
 
     def raise_any(self) -> None:

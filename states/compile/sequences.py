@@ -16,7 +16,7 @@ from itertools import accumulate
 from holdfast.states.data import Call, Superseded
 
 PLACES = frozenset({"order", "name_order"})
-"""Keys of low data that say where a call is declared, and not what it does."""
+"""Keys of low data that give the position of a call, and do not affect its effect."""
 ROOM = 1 << 128
 """Upper bound of the numbers that are versions."""
 

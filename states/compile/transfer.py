@@ -1,4 +1,4 @@
-"""Checks arguments that receive what other states send (`recv`): the sender, the key and the type."""
+"""Checks arguments that receive values from other states (`recv`): the sender, the key and the type."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ def _not_sent(chunk: Chunk, wanted: Receive, target: Target, sender: Chunk, reso
     sent = sends[wanted.key]
     if chunk.checked is None or fits(type(chunk.checked.resource), wanted.argument, sent):
         return None
-    text = f"{wanted.argument!r} of {chunk.identity} cannot be {WORDS.get(sent, 'that')}"
-    return target.spot.problem("recv-type", f"{text}, which is what {sender.identity} sends as {wanted.key!r}")
+    text = f"{wanted.argument!r} of {chunk.identity} cannot be {WORDS.get(sent, 'of this type')}"
+    return target.spot.problem("recv-type", f"{text}, the type that {sender.identity} sends as {wanted.key!r}")
 
 
 def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -> Problem | None:

@@ -161,7 +161,7 @@ def apply_backward(loaded: Loaded, disabled: frozenset[str] = frozenset()) -> li
 
 
 class _Backward:
-    """The requisites that are written at their other end.
+    """The requisites that targets declare (`_in` forms), and `use`.
 
     All are collected before one is applied, so that none affects another.
     """

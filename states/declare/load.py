@@ -1,7 +1,7 @@
 """Loads all files of a run: the requested names and, through their includes, one set of declarations.
 
 Each file is loaded once, at its first mention. Included files are numbered before the file that includes them, but
-listed after it. Both are Salt's rules; the second one decides which of two equal things comes first.
+listed after it. Both are Salt's rules; the order of the list decides which of two equal states comes first.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def to_html_json(value: Any, indent: int | None = None) -> str:
 
 
 def refuse_undefined(value: Any) -> None:
-    """Raise Jinja's error for an undefined value, instead of writing it into a text."""
+    """Raise Jinja's error for an undefined value, which must not become part of a text."""
     if isinstance(value, Undefined):
         str(value)
 
@@ -156,7 +156,7 @@ def _elements(pairs: Iterable[tuple[str, Any]], parent: Element | None) -> Eleme
 
 
 def readable(value: Any) -> Any:
-    """The text that `{{ value }}` prints: mappings in a form that YAML can read, whatever their texts contain."""
+    """The text that `{{ value }}` prints: YAML can read all mappings in it."""
     return _Readable(value) if isinstance(value, (dict, list, tuple, set)) and value else value
 
 

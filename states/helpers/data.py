@@ -80,7 +80,7 @@ def defaults_update(
 ) -> Any:
     """Merge each mapping of `dest` into the defaults."""
     if dest is None and (in_place or not convert_none):
-        raise TypeError("there is nothing to update: the first argument is none")
+        raise TypeError("there is nothing to update: the first argument is None")
     result = {
         name: defaults_merge(view, copy.deepcopy(defaults or {}), node, merge_lists, convert_none=convert_none)
         for name, node in (dest or {}).items()

@@ -73,7 +73,7 @@ def pillar_filter_by(
     default: str = "default",
     base: str | None = None,
 ) -> Any:
-    """The same for a value of the pillar."""
+    """The entry of `lookup_dict` for a value of the pillar, like `filter_by`."""
     return _by_value(lookup_dict, traverse(view.pillar, pillar, []), default, base, merge)
 
 

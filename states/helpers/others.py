@@ -124,7 +124,7 @@ def current_branch(view: HostView, cwd: str, user: str | None = None, **_: Any) 
     directory = hostfiles.absolute(cwd)
     while hostfiles.look(f"{directory}/.git") is None:
         if directory == "/":
-            raise ValueError(f"{cwd} is no checkout of git: neither it nor a directory above has .git")
+            raise ValueError(f"{cwd} is not a checkout of git: neither it nor a directory above has .git")
         directory = directory.rpartition("/")[0] or "/"
     home = f"{directory}/.git"
     if hostfiles.is_file(home):  # of a worktree, or a submodule

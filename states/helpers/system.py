@@ -75,7 +75,7 @@ def clock(view: HostView, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
 
 @looking("status.uptime")
 def uptime(view: HostView) -> dict[str, Any]:
-    """The time since when the host is up, and the number of logins."""
+    """The time since the host was booted, and the number of logins."""
     since = psutil.boot_time()
     seconds = int(_now().timestamp() - since)
     return {

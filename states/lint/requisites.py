@@ -1,4 +1,4 @@
-"""Rules on requisites: those that can never be met, and those that have less effect than they seem to."""
+"""Rules on requisites: those that can never be met, and those that have less effect than expected."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUIET |= {"file.exists", "file.missing", "cmd.wait"}
 STURDY = frozenset(
     {"test.nop", "test.succeed_without_changes", "test.succeed_with_changes", "test.show_notification", "cmd.wait"}
 )
-"""Kinds that never fail, unless something else makes them."""
+"""Kinds that never fail by themselves."""
 AS_TOLD = "test.configurable_test_state"
 """A kind whose arguments determine its outcome."""
 BLOCKING = frozenset(
@@ -202,7 +202,7 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def too_early(subject: Subject) -> Iterator[Problem]:
-    """States that come before a state that they need: they fail on an empty machine."""
+    """States that come before a state that they need, and therefore fail on a new host."""
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
         spot = spots.get(subject.ordered[drop.who].identity)

@@ -1,4 +1,4 @@
-"""The lint rules, which are functions that yield problems of a `Subject`: the states and what they compiled to."""
+"""The lint rules, which are functions that yield problems of a `Subject`: the states and their compiled calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from holdfast.states.template.analysis import Template, read_template
 
 @dataclass(frozen=True)
 class Subject:
-    """The states, as far as they compiled."""
+    """The states, with the results of the stages that were compiled."""
 
     request: Request
     texts: Sequence[Text] = ()

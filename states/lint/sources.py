@@ -71,7 +71,7 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def in_states(subject: Subject) -> Iterator[Problem]:
-    """The same problems of templates in arguments of states."""
+    """The problems of `unknown_in_sources` and `undefined_in_sources`, for templates in arguments of states."""
     for call in subject.calls:
         for key, text in call.chunk.checked.inline if call.chunk.checked else ():
             template = read_template(Text(Path(call.chunk.spot.document.file), text, ""))
@@ -87,7 +87,7 @@ def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator
     for name in names.missing(_known() | given):
         near = nearest(name.name, given | names.given)
         hint = (
-            f"did you mean {near}?" if near else "add it to 'context', give a default, or ask whether it 'is defined'"
+            f"did you mean {near}?" if near else "add it to 'context', give a default, or test whether it 'is defined'"
         )
         text = f"{name.name!r} is not defined, nor by {call.chunk.identity} ({call.chunk.spot.location})"
         yield template.problem(name.lineno, name.name, "template-name", text, hint)

@@ -46,7 +46,7 @@ def undefined_names(subject: Subject) -> Iterator[Problem]:
         known = known_names() if alone else known_names() | handed_on
         for name in names.missing(known):
             near = nearest(name.name, (known | names.given) - {name.name} - jinja().globals.keys())
-            hint = f"did you mean {near}?" if near else "set it above, give a default, or ask whether it 'is defined'"
+            hint = f"did you mean {near}?" if near else "set it above, give a default, or test whether it 'is defined'"
             if name.name in names.given:
                 hint = (
                     "a name that a loop, macro or block sets is undefined after it: set it outside, or use a namespace"
@@ -77,7 +77,7 @@ def unknown_in(template: Template) -> Iterator[Problem]:
     for name, line in calls(template):
         if name not in TABLE and name not in asked and not EFFECTS.match(name):
             near = nearest(name, TABLE)
-            hint = f"did you mean {near}?" if near else f"ask first: {{% if '{name}' in salt %}}"
+            hint = f"did you mean {near}?" if near else f"test for it first: {{% if '{name}' in salt %}}"
             yield template.problem(line, name, "template-unknown", f"templates cannot call {name}", hint)
     yield from _unknown(template, "filter")
     yield from _unknown(template, "test")

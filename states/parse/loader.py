@@ -214,7 +214,7 @@ class _Builder:
                 event.start_mark,
                 "yaml-key",
                 f"a {what} cannot be a key",
-                'if this was to be a template, quote it: "{{ ... }}"',
+                'if a template was meant, quote it: "{{ ... }}"',
             )
         if len(self.stack) >= DEPTH:
             raise too_deep(self.document, event.start_mark)
@@ -251,7 +251,7 @@ class _Builder:
                 event.start_mark,
                 "yaml-alias",
                 f"*{self._shown(event.anchor)} names no anchor above it",
-                f"define it first: &{self._shown(event.anchor)}; or quote the text, if this is one",
+                f"define it first: &{self._shown(event.anchor)}; or quote it, if text is meant",
             )
         value = self.anchors[event.anchor]
         if as_key and isinstance(value, (Map, Seq)):

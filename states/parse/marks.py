@@ -1,7 +1,7 @@
 """Marked data: mappings and lists that know the line of each entry, and the document that contains them.
 
-The data of a state file keeps its marks through all stages, so that every problem is reported at its line, however late
-it is found. A mark is libyaml's own object (line and column from 0). Places are computed only when a problem is shown.
+The data of a state file keeps its marks through all stages, so that all stages can report problems at their lines. A
+mark is libyaml's own object (line and column from 0). Locations are computed only when a problem is shown.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Document:
         return Location(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
 
     def beginning(self, data: Any) -> Mark:
-        """The first position of data that is not a mapping as it should be; approximate for rendered data."""
+        """The first position of data that should be a mapping but is not; approximate for rendered data."""
         if self.lines is None:
             for number, line in enumerate(self.text.split("\n")):
                 rest = line.removeprefix("---").lstrip()
@@ -142,7 +142,7 @@ class Document:
         """A problem at a mark of the rendered text."""
         location = self.location(mark.sought() if isinstance(mark, Beside) else mark)
         if location.file == self.file and location.line > (last := len(self._line_ends(self.file))):
-            location = Location(location.file, last)  # something missing at the end has a mark after it
+            location = Location(location.file, last)  # the mark of a missing end is after the last line
         return self.problem_at(location, code, message, hint)
 
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:

@@ -17,7 +17,7 @@ KIND = (
     "write it as a kind of your own, one Python file in the directory that agent.yaml names as 'resources'"
     " (CONTRIBUTING shows one)"
 )
-DATA = "work the value out in a template, or put it into the pillar or the grains (agent.yaml: grains, grains_file)"
+DATA = "compute the value in a template, or put it into the pillar or the grains (agent.yaml: grains, grains_file)"
 INSTEAD: Mapping[str, str] = {
     "_states": KIND,
     "_modules": DATA,
@@ -82,7 +82,7 @@ def grain_of(tree: Tree | None, grain: str) -> str:
 
 
 def instead(tree: Tree | None, directory: str, name: str) -> str:
-    """What to do about a function of a module in such a directory; empty if there is no such module."""
+    """Advice on a function of a module in such a directory; empty if there is no such module."""
     if tree is None or f"{name}.py" not in modules(tree, directory):
         return ""
     return f"{directory}/{name}.py is a module for Salt, which Holdfast does not load: {INSTEAD[directory]}"

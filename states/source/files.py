@@ -36,7 +36,7 @@ STEADY = 2_000_000_000
 
 
 class ReadFile(NamedTuple):
-    """One file that a compilation read, with enough data to tell later whether it is unchanged."""
+    """One file that a compilation read, with the data to detect later changes."""
 
     path: Path
     digest: str
@@ -179,7 +179,7 @@ class Tree:
         return self.root.joinpath(*parts)
 
     def sources(self) -> tuple[ReadFile, ...]:
-        """The files that were read, to tell later whether they are unchanged."""
+        """The files that were read, with the data to detect later changes."""
         by_parts = sorted(self.read_files.values(), key=lambda text: str(text.path).replace("/", "\0"))
         return tuple(ReadFile(text.path, text.digest) for text in by_parts)
 

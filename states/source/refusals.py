@@ -66,7 +66,7 @@ def too_large(path: Path, limit: int) -> CompileError:
 def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
     """The error for a path that the system does not let Holdfast read."""
     mine = isinstance(error, PermissionError) and os.geteuid() != 0
-    hint = "run it as root, or name what you may read: --states DIR, --pillar DIR" if mine else ""
+    hint = "run Holdfast as root, or name directories that you may read: --states DIR, --pillar DIR" if mine else ""
     return refuse(path, "source-unreadable", f"{failed}: {error.strerror}", hint)
 
 

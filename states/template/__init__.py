@@ -1,1 +1,1 @@
-"""Templates: rendering, its limits, and what templates see of the host."""
+"""Templates: the environment, rendering, and analysis without rendering."""

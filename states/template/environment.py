@@ -97,7 +97,7 @@ class NoSuchKey(jinja2.UndefinedError):
 
 
 class Undefined(jinja2.StrictUndefined):
-    """The value of an undefined name or key. Any use of it is an error, which has the mapping without the key."""
+    """The value of an undefined name or key. Any use raises an error, which has the mapping that lacks the key."""
 
     __slots__ = ()
 
@@ -222,7 +222,7 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
                 _undefined_hint(error, names, tree),
             )
         case jinja2.exceptions.SecurityError():
-            words = "template-forbidden", f"the template does what templates may not: {said}", ""
+            words = "template-forbidden", f"templates may not do this: {said}", ""
         case NoSuchCall():
             words = "template-call", said, error.hint
         case Forbidden():
@@ -235,7 +235,7 @@ def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, 
             words = (
                 "template-limit",
                 f"the template is stopped: {said}",
-                "look for loops within loops, for what calls itself, and for lists that hold each other many times",
+                "look for nested loops, macros that call themselves, and lists that contain each other many times",
             )
         case RecursionError():
             words = "template-error", "the template includes or calls itself without end, or is nested too deeply", ""

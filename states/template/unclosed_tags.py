@@ -1,6 +1,6 @@
 """Finds the opening of a template tag that is not closed.
 
-Jinja reports where it gave up, usually at the end of the file.
+Jinja reports only the line at which it stops to parse, usually the end of the file.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The host as templates see it: its data, matching and lookup in them, and what a template may use."""
+"""The host as templates see it: its data, functions that search these data, and limits of templates."""

@@ -1,8 +1,8 @@
-"""Limits what a template may use: turns of loops, calls of macros, seconds, memory, and the size of values.
+"""Limits on templates: iterations of loops, calls of macros, seconds, memory, and the size of values.
 
 Authors of state files are trusted, but make mistakes: nested loops, a macro that calls itself twice, a text that is
 doubled in a loop, or a power of a power could occupy an agent for days, or exhaust its memory. `template/bounded`
-applies these limits. Regular expressions have a limit of their own (`resources/expressions`).
+applies these limits. Regular expressions have their own limit (`resources/expressions`).
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Meter(threading.local):
         """Charge an amount. Raises `Spent`."""
         self.steps -= steps
         if self.steps < 0:
-            raise Spent("it repeats something too often")
+            raise Spent(f"its loops and macros evaluate more than {STEPS} expressions")
         if time.monotonic() > self.end:
             raise Spent(f"it takes longer than {SECONDS:g} s")
         self.make(steps * _STEP)
@@ -92,7 +92,7 @@ class Meter(threading.local):
         self._made += size
         if self._made < _UNSEEN:
             return
-        import psutil  # noqa: PLC0415 - it takes long, and most renderings do not come so far
+        import psutil  # noqa: PLC0415 - the import is slow, and few renderings need it
 
         now, self._made = psutil.Process().memory_info().rss, 0
         self._before = self._before or now

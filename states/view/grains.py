@@ -89,7 +89,7 @@ class Grains(dict[str, Any]):
         return super().__or__(other)
 
     def __ror__(self, other: Any) -> Any:
-        """The same."""
+        """A plain dict of another mapping and these grains."""
         self._note(ALL)
         return super().__ror__(other)
 

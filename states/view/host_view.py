@@ -82,7 +82,7 @@ class TemplateStop(Exception):
 
 
 class Forbidden(ValueError):
-    """A template does something that templates may not do; `hint` says what to do instead."""
+    """A template does something that templates may not do; `hint` gives an alternative."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)

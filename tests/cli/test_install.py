@@ -145,8 +145,8 @@ def test_the_agent_is_installed_without_pages_that_cannot_be_written(root):
     lines = list(install(root, start=False))
 
     assert (root / "etc/systemd/system/holdfast.service").exists()
-    assert [line.split(":")[0] for line in lines if line.startswith("left out")] == [
-        f"left out {root / page.path}" for page in PAGES[1:]
+    assert [line.split(":")[0] for line in lines if line.startswith("cannot write")] == [
+        f"cannot write {root / page.path}" for page in PAGES[1:]
     ]
     assert not list((root / "elsewhere").iterdir())
     assert len([line for line in uninstall(root) if str(root / "usr") in line]) >= 1

@@ -53,7 +53,7 @@ def test_a_state_before_a_state_that_it_needs_is_one_warning(tmp_path, verb):
 
     assert tree(verb).stderr == (
         f"warning: {who} needs the directory {tree.host}/d, "
-        f"but {provider} ({place}) comes after it: on an empty machine it fails; "
+        f"but {provider} ({place}) comes after it: on a new host, the earlier state fails; "
         f"require 'file: {tree.host}/d', or move the state down\n"
     )
 

@@ -169,7 +169,7 @@ def test_status_is_complete_and_without_colour_in_a_file(show):
     assert "\x1b" not in text
     assert LONG in text
     assert "no such package" * 20 in text
-    assert "next look in 12 s" in text
+    assert "next check in 12 s" in text
     assert "changed 2 d ago (drift)" in text
 
 

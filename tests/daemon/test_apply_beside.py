@@ -201,7 +201,7 @@ def test_an_apply_whose_agent_goes_away_records_what_it_has_done(tree, how):
         (tree.host / "go").touch()
         printed, said = process.communicate(timeout=60)
         assert process.returncode == 1
-        assert "the agent has stopped: what runs may end, and nothing more is started; apply again" in said
+        assert "the agent has stopped: running resources may finish, and no others are started; apply again" in said
         assert "interrupted: 1 of 4 states were checked" in printed
         assert "Traceback" not in said
         assert not (tree.host / "late").exists()

@@ -360,7 +360,7 @@ def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
         (tree.host / "conf").write_text("wrong")
         agent.wait(lambda: (tree.host / "conf").read_text() == "right\n", "the repair")
         agent.wait(lambda: hook.read_text() == "told\ntold\n", "the refresh")
-        agent.wait_log("Find out which program does that", timeout=10)
+        agent.wait_log("Find the program that did this", timeout=10)
         assert RENEWED in [condition["code"] for condition in tree.json("status")["health"]]
         agent.process.kill()
         agent.process.wait()

@@ -151,4 +151,4 @@ def test_a_host_that_cannot_converge_by_itself_is_not_waited_for(tree: Tree) -> 
 
 def test_a_timeout_without_a_wait_is_refused(tree: Tree) -> None:
     """The option would have no effect."""
-    assert "--timeout goes with --wait" in tree("status", "--timeout", "5", check=64).stderr
+    assert "--timeout requires --wait" in tree("status", "--timeout", "5", check=64).stderr

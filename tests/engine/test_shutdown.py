@@ -26,7 +26,7 @@ async def test_nothing_is_repaired_until_the_shutdown_is_cancelled(bench: Bench,
 
         assert machine.settings == {"a": "right"}
         assert [notice.text.partition(":")[0] for notice in bench.notices("paused")] == [
-            "the system goes down",
+            "the system is shutting down",
             "paused",
         ]
 

@@ -125,7 +125,7 @@ async def test_a_failing_flush_is_reported_until_it_succeeds(
         assert condition.code == "not-flushed"
         assert (
             condition.text
-            == f"cannot flush {tmp_path}/d: Input/output error; what was written there may be lost with the power"
+            == f"cannot flush {tmp_path}/d: Input/output error; a power failure may lose files written there"
         )
 
         await write(one, tmp_path / "e/b")

@@ -72,7 +72,10 @@ def test_unreadable_files_are_reported_with_the_fix(closed, words):
 
     assert done.returncode == 3
     assert "Permission denied" in done.stdout + done.stderr
-    assert "run it as root, or name what you may read: --states DIR, --pillar DIR" in done.stdout + done.stderr
+    assert (
+        "run Holdfast as root, or name directories that you may read: --states DIR, --pillar DIR"
+        in done.stdout + done.stderr
+    )
     assert "correct-horse" not in done.stdout + done.stderr
 
 

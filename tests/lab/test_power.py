@@ -78,7 +78,7 @@ def test_nothing_is_repaired_during_a_shutdown(agent: lab.Host) -> None:
         ]
 
         assert [entry["MESSAGE"] for entry in told if entry.get("RESULT") or "failed" in str(entry["MESSAGE"])] == []
-        assert any("the system goes down" in str(entry["MESSAGE"]) for entry in told)
+        assert any("the system is shutting down" in str(entry["MESSAGE"]) for entry in told)
         assert down < 3, f"the way down took {down:.1f} s"
 
 
@@ -108,7 +108,7 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
         holder.stdout.readline()
         agent.run("systemctl", "reboot", check=False)
         lab.wait_for(
-            "the agent has paused", lambda: text(agent) == "the system goes down: nothing is repaired", 5, 0.01
+            "the agent has paused", lambda: text(agent) == "the system is shutting down: nothing is repaired", 5, 0.01
         )
         agent.sh("systemctl stop toy0")
         why = agent.run("holdfast", "why", "service.running[toy0]").stdout
@@ -118,7 +118,7 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
     lab.wait_for(
         "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10
     )
-    assert "the system goes down, so nothing is repaired" in why
+    assert "the system is shutting down, so nothing is repaired" in why
 
 
 def test_everything_is_checked_after_a_sleep(agent: lab.Host) -> None:

@@ -59,7 +59,7 @@ def test_the_agent_can_be_installed_with_a_read_only_usr(host: lab.Host) -> None
     host.sh("mount --bind /usr /usr; mount -o remount,bind,ro /usr")
     said = host.run("holdfast", "install").stdout
 
-    assert [page for page in PAGES if f"left out {page}: Read-only file system" not in said] == []
+    assert [page for page in PAGES if f"cannot write {page}: Read-only file system" not in said] == []
     assert "enabled and started" in said
 
 

@@ -152,7 +152,7 @@ def test_call_that_does_more_than_look(call, warnings):
     [
         ("{{ salt['pillar.gte']('x') }}", "did you mean pillar.get?"),
         ("{{ salt['cmd.shells']('x') }}", "cannot call cmd.shells"),
-        ("{{ salt.disk.usage() }}", "ask first: {% if 'disk.usage' in salt %}"),
+        ("{{ salt.disk.usage() }}", "test for it first: {% if 'disk.usage' in salt %}"),
         ("{{ 1 | ymal }}", "did you mean yaml?"),
         ("{{ 1 is matchh }}", "there is no test 'matchh'"),
     ],

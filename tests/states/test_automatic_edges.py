@@ -209,7 +209,7 @@ def test_autoedge_false_on_either_end_turns_it_off(where: int) -> None:
 
 
 def test_against_the_order_there_is_no_edge_but_a_word() -> None:
-    """What the author wrote holds; that it fails on an empty machine is said."""
+    """The order that the author wrote holds; a message says that the earlier state fails on a new host."""
     calls = declared(("file.managed", "/srv/a"), ("file.directory", "/srv"))
     found = automatic(calls)
 
@@ -217,7 +217,7 @@ def test_against_the_order_there_is_no_edge_but_a_word() -> None:
     assert [describe(calls, drop) for drop in found.dropped] == [
         (
             "file.managed[/srv/a] needs the directory /srv, but file.directory[/srv] "
-            "(x.sls:2) comes after it: on an empty machine it fails"
+            "(x.sls:2) comes after it: on a new host, the earlier state fails"
         )
     ]
 

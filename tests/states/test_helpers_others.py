@@ -84,7 +84,7 @@ def test_the_branch_of_a_checkout(tmp_path: Path):
     assert render(f"salt['git.current_branch']('{tmp_path}/second')") == "two"
     subprocess.run([*git, "checkout", "-q", "--detach"], check=True)
     assert render(f"salt['git.current_branch']('{tmp_path}/repo', user='nobody')") == "HEAD"
-    with pytest.raises(CompileError, match="no checkout of git"):
+    with pytest.raises(CompileError, match="not a checkout of git"):
         render("salt['git.current_branch']('/proc')")
 
 

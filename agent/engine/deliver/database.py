@@ -158,7 +158,7 @@ class Database:
                 self._seen = self._probe()
 
     def renew(self, statements: Sequence[Statement], flush: bool) -> None:  # noqa: ARG002 - as `write`
-        """Create a new file with these rows; rename whatever is in its place, to keep it.
+        """Create a new file with these rows; an existing file is renamed, not removed.
 
         If the process dies at any moment, the next process finds the old file or the new one. Raises `sqlite3.Error`
         and `OSError`.
@@ -250,7 +250,7 @@ class Database:
 
 
 def set_aside(path: Path) -> Path:
-    """Rename whatever is in the place of a database, remove the files of SQLite beside it, and return the new name."""
+    """Rename the file in place of a database, remove the files of SQLite beside it, and return the new name."""
     for end in BESIDE:
         clear(path.with_name(path.name + end))
     info, aside = _stat(path), path.with_suffix(".damaged")
@@ -263,7 +263,7 @@ def set_aside(path: Path) -> Path:
 
 
 def clear(path: Path) -> None:
-    """Remove a file, or rename a directory: a person may have created it, so it is kept."""
+    """Remove a file. Rename a directory, because a person may have created it."""
     info = _stat(path)
     if info is not None and stat.S_ISDIR(info.st_mode):
         _rename(path)

@@ -71,7 +71,7 @@ class Deliveries:
         return any(self._journal.pending(edge) for edge, _ in incoming(vertex))
 
     def owes(self, vertex: Vertex) -> bool:
-        """Return the same as `pending`, and note the vertex; for changes that this object did not count itself."""
+        """Return the result of `pending`, and note the vertex; for changes that this object did not count itself."""
         if not LISTENING.isdisjoint(vertex.links.requisites):
             self._listeners.add(vertex)
         if pending := self.pending(vertex):

@@ -53,7 +53,7 @@ class Store:
         self._whole = False
         """The next batch writes everything, not only the queue."""
         self._foreign = ""
-        """What has happened to the file, until it is recreated; empty if nothing has."""
+        """How another program has changed the file, until it is recreated; empty if none has."""
         self._checking = False
         self._added = self._flushed = 0
         """Number of statements added, and number of those that survive a loss of power."""

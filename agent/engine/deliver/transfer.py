@@ -1,4 +1,4 @@
-"""Send and receive: values that one resource has found or made become arguments of other resources.
+"""Send and receive: values that the run of one resource has produced become arguments of other resources.
 
 When the run of a sender succeeds, all its values are published as one snapshot. The journal keeps the snapshot, so that
 a finished command need not run again after a restart to send the same values. A receiver reads the values just before

@@ -1,4 +1,4 @@
-"""Pauses of an engine: by an operator, of everything or by a pattern, and while the system goes down."""
+"""Pauses of an engine: by an operator, of everything or by a pattern, and while the system is shutting down."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from holdfast.agent.engine.schedule.scheduler import Scheduler
 
 PAUSED: Mapping[Pause, str] = {
     "operator": "paused: drift is noticed, nothing is repaired",
-    "going-down": "the system goes down: nothing is repaired",
+    "going-down": "the system is shutting down: nothing is repaired",
 }
 """Pause -> text of the notice when it begins."""
 RESUMED: Mapping[Pause, str] = {
     "operator": "resumed",
-    "going-down": "the system no longer goes down: repairs continue",
+    "going-down": "the system no longer shuts down: repairs continue",
 }
 """Pause -> text of the notice when it ends."""
 

@@ -166,5 +166,5 @@ class Census:
             listed = self._listed[group.state]
             del listed[vertex]
             if not listed:
-                del self._listed[group.state]  # a dict never gives back memory when entries are removed
+                del self._listed[group.state]  # a dict does not release memory when entries are removed
         self._flapping.discard(vertex)

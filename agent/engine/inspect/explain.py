@@ -20,7 +20,7 @@ from holdfast.states.requisite_kinds import CARRIES, LISTENING
 
 PAUSES: Mapping[Pause, str] = {
     "operator": "an operator has paused the agent; `holdfast resume` ends the pause",
-    "going-down": "the system goes down, so nothing is repaired",
+    "going-down": "the system is shutting down, so nothing is repaired",
 }
 """Pause -> why it keeps a resource from running."""
 NAMED = 10

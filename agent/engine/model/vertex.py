@@ -259,7 +259,7 @@ class Vertex:
 
 
 class Observer(Protocol):
-    """What counts vertices by their state, as the census does."""
+    """Counts vertices by their state, as the census does."""
 
     def note(self, vertex: Vertex) -> None:
         """Record that the state of a vertex may have changed."""
