@@ -50,12 +50,13 @@ class Descriptor(Inotify):
         super().__init__()
         os.set_blocking(self.fd, False)
 
-    def events(self) -> Iterator[tuple[int, int, str]]:
+    def events(self) -> list[tuple[int, int, str]]:
         """(watch descriptor, mask, name) of the pending events, at most one buffer of them; never waits."""
         try:
             data = os.read(self.fd, BUFFER)
         except BlockingIOError:
-            return
+            return []
+        found: list[tuple[int, int, str]] = []
         at, end = 0, len(data)
         while at < end:
             wd, mask, _, length = HEADER.unpack_from(data, at)
@@ -64,7 +65,8 @@ class Descriptor(Inotify):
             at += length
             if mask & IGNORED:
                 self._watches.pop(wd, None)
-            yield wd, mask, name
+            found.append((wd, mask, name))
+        return found
 
 
 class SharedInotify:

@@ -165,7 +165,9 @@ class PathWatcher:
                 self._replaced[self._tree.root] = None
             for node in nodes:
                 self._event(node, mask, name)
-        self._flush()
+        self._await_writers()
+        if self._unreported:
+            self._flush()
 
     def _event(self, node: PathNode, mask: int, name: str) -> None:
         """Handle one event of a directory (no name) or of its entry `name`."""
@@ -177,8 +179,6 @@ class PathWatcher:
             self._replaced[child] = None
         elif mask & MODIFY:
             self._writing.setdefault(child, self._clock() + SETTLE)
-            if self._settling is None:
-                self._settling = asyncio.get_running_loop().call_later(SETTLE, self._settle)
         else:
             self._touched(child)
 
@@ -190,13 +190,17 @@ class PathWatcher:
         else:
             self._stirred[node] = None
 
+    def _await_writers(self) -> None:
+        """Set the timer for the files being written; most are closed within the buffer that reports the write."""
+        if self._writing and self._settling is None:
+            self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
+
     def _settle(self) -> None:
         """Send events of files whose writer has not closed them in time."""
         self._settling, now = None, self._clock()
         for node in [node for node, due in self._writing.items() if due <= now]:
             self._touched(node)
-        if self._writing:
-            self._settling = asyncio.get_running_loop().call_at(min(self._writing.values()), self._settle)
+        self._await_writers()
         self._flush()
 
     def _touched(self, node: PathNode) -> None:
@@ -225,13 +229,18 @@ class PathWatcher:
             self._stirred.update(dict.fromkeys(directories))
             self._flush()
 
+    @property
+    def _unreported(self) -> bool:
+        """Whether nodes are to be checked, or recursive watches are to be told."""
+        return bool(self._replaced or self._stirred or self._tree.uncovered)
+
     def _flush(self) -> None:
         """Check the replaced nodes and send events: once for all events that arrived together."""
         if self._resting is not None:
             return
         began = self._clock()
         self._tree.begin()
-        if self._replaced or self._stirred or self._tree.uncovered:
+        if self._unreported:
             self._report_changes()
         self._review()
         spent = self._clock() - began
