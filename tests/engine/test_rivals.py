@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -230,7 +231,7 @@ async def test_the_current_run_is_not_named_for_changes_of_an_earlier_one(bench:
         await drift(bench, machine, engine, "a")
         await bench.elapse(10)
         rivals = engine._parts.rivals
-        rivals.begin(engine.view.graph.by_identity["zsetting.shared[a]"])
+        rivals.begin(engine.view.graph.by_identity["zsetting.shared[a]"], asyncio.get_running_loop().time())
 
         assert (await drift(bench, machine, engine, "b")).undone == ""
 

@@ -66,6 +66,8 @@ class Job(NamedTuple):
 class Clock(NamedTuple):
     """When the first attempt began, and the number of this one."""
 
+    now: Callable[[], float]
+    """Returns the loop time."""
     began: float
     """Loop time."""
     started: float
@@ -79,11 +81,9 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
 
     An exception of the kind becomes a failed outcome, which includes the changes made before the exception.
     """
-    before = job.before
+    before, now = job.before, asyncio.get_running_loop().time
     clock = (
-        Clock(before.began, before.started, before.attempt + 1)
-        if before
-        else Clock(asyncio.get_running_loop().time(), time.time(), 1)
+        Clock(now, before.began, before.started, before.attempt + 1) if before else Clock(now, now(), time.time(), 1)
     )
     job.ctx.assignment = Assignment(job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received)
     job.ctx.report = Report()
@@ -180,7 +180,7 @@ def _skip(job: Job, clock: Clock, reason: Reason, comment: str) -> Outcome:
 
 
 def _since(clock: Clock) -> float:
-    return asyncio.get_running_loop().time() - clock.began
+    return clock.now() - clock.began
 
 
 def _outcome(

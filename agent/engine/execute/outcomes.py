@@ -213,9 +213,10 @@ class Outcomes:
 
         The time of a failed attempt is kept: events just after it are probably caused by the attempt itself.
         """
-        now, failed, options = asyncio.get_running_loop().time(), outcome.result is False, self._policy.options
+        failed = outcome.result is False
         if not outcome.ran or not (failed or outcome.repaired):
             return
+        now, options = asyncio.get_running_loop().time(), self._policy.options
         if failed:
             limits.failed(vertex, now)
         if self._policy.daemon and outcome.cause == "drift" and limits.repaired(vertex, options, now):

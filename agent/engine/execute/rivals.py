@@ -71,9 +71,9 @@ class Rivals:
         self._blamed: dict[str, Blame] = {}
         """Identity of a resource -> the one that seems to have undone its last repair."""
 
-    def begin(self, vertex: Vertex) -> None:
-        """Note that a run of the vertex begins."""
-        self._running[vertex] = asyncio.get_running_loop().time(), vertex.ctx.report
+    def begin(self, vertex: Vertex, now: float) -> None:
+        """Note that a run of the vertex begins at this loop time."""
+        self._running[vertex] = now, vertex.ctx.report
 
     def end(self, vertex: Vertex) -> None:
         """Note that the run of the vertex has ended."""

@@ -111,11 +111,9 @@ class Runs:
 
     async def _decide(self, vertex: Vertex) -> None:
         """Decide whether to run the vertex, run it, and conclude."""
-        noticed_at = self._scheduler.answer(vertex)
-        self._rivals.begin(vertex)
-        self._emit(
-            Started(vertex.identity, 0.0 if noticed_at is None else asyncio.get_running_loop().time() - noticed_at)
-        )
+        noticed_at, now = self._scheduler.answer(vertex), asyncio.get_running_loop().time()
+        self._rivals.begin(vertex, now)
+        self._emit(Started(vertex.identity, 0.0 if noticed_at is None else now - noticed_at))
         if vertex.queue.listening:
             await self._listen(vertex)
             return
@@ -197,12 +195,10 @@ class Runs:
                 raise asyncio.CancelledError
             self._deliveries.interrupted(vertex, begun=outcome.touched or outcome.changed)
             return True
+        if vertex.call.meta.retry is None or not vertex.run.applying or vertex.queue.removed:
+            return False
         began = vertex.run.before.began if vertex.run.before else asyncio.get_running_loop().time() - outcome.duration
-        rest = (
-            attempt.rest(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
-            if vertex.run.applying and not vertex.queue.removed
-            else None
-        )
+        rest = attempt.rest(vertex.call.meta, outcome, began, endless=not self._policy.daemon)
         if rest is None:
             return False
         if self._policy.daemon or outcome.changed:

@@ -26,7 +26,8 @@ class Semaphores:
 
         A semaphore that the batch of `leader` holds already has a place for each member.
         """
-        for name in sorted(vertex.call.meta.sema):
+        names = vertex.call.meta.sema
+        for name in sorted(names) if names else ():
             inside = self._inside.get(name, {})
             if len(inside) >= places(name) and leader not in inside:
                 return name
