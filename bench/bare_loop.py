@@ -93,7 +93,8 @@ class Keeper:
         if content is None:
             return
         try:
-            self._look(path)
+            self._demand_same_mounts()
+            os.lstat(path)
             if locked() or self._read(folder, path) == content:
                 return
         except FileNotFoundError:
