@@ -93,9 +93,9 @@ class Cache:
         return found if found and found[0] else ()
 
 
-def _status(path: Path) -> tuple[int, ...]:
+def _status(file: Path) -> tuple[int, ...]:
     try:
-        status = path.stat()
+        status = file.stat()
     except OSError:
         return ()
     return (status.st_ino, status.st_mtime_ns, status.st_size)
