@@ -9,7 +9,8 @@ The engine opens no log and no files of its own: the constructor receives all it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from holdfast.agent.engine.deliver.journal import Journal
@@ -20,8 +21,10 @@ from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.parts import Host, Parts
 from holdfast.agent.engine.policy import Policy
+from holdfast.agent.engine.schedule.loans import concerns
 from holdfast.agent.engine.schedule.pauses import Pauses
 from holdfast.agent.engine.swap import SwapRequest, Swaps
+from holdfast.resources.contract import Uid
 from holdfast.states.data import Compilation
 
 
@@ -99,20 +102,19 @@ class Engine:
         self._parts.events.woken(vertex, "command")
 
     async def lend(self, keys: Sequence[str]) -> None:
-        """Start no run of these resources, which another process runs; return when their current runs have ended."""
-        self._scheduler.lent.update(keys)
+        """Leave these resources to another process.
+
+        No run of them starts here; returns when their present runs and calls that change them have ended.
+        """
+        self._scheduler.loans.lend(keys)
         lent = set(keys)
-        runs = [
-            vertex.run.task
-            for vertex in self._scheduler.unsettled
-            if vertex.key in lent and vertex.run.task and vertex.run.rest is None
-        ]
-        if runs:
-            await asyncio.wait(runs)
+        await self._runs_end(lambda vertex: vertex.key in lent)
+        for claim in self._scheduler.loans.claims_on(each for each in self._swaps.graph if each.key in lent):
+            await claim.over.wait()
 
     def take_back(self, keys: Sequence[str]) -> None:
         """Run these resources here again, and make the deliveries that the other process has left pending."""
-        self._scheduler.lent.difference_update(keys)
+        self._scheduler.loans.take_back(keys)
         back = set(keys)
         for vertex in self._swaps.graph if back else ():
             if vertex.key in back:
@@ -120,6 +122,34 @@ class Engine:
                     self._parts.marker.mark(vertex, "refresh")
                 self._scheduler.offer(vertex)
         self._scheduler.pump()
+
+    @asynccontextmanager
+    async def turn(self, things: Collection[Uid]) -> AsyncIterator[None]:
+        """Give a call its turn to change these things: no resource that manages one of them runs in the block.
+
+        The block begins when the present runs of such resources, and other turns and one-shot runs that work on one of
+        the things, have ended. `loans.ANY` as a name stands for all things of a kind.
+        """
+        loans = self._scheduler.loans
+        claim = await loans.claim(things, self._swaps.graph.vertices)
+        try:
+            await self._runs_end(lambda vertex: concerns(vertex, claim.things))
+            yield
+        finally:
+            loans.release(claim)
+            for vertex in [each for each in self._scheduler.unsettled if concerns(each, claim.things)]:
+                self._scheduler.offer(vertex)
+            self._scheduler.pump()
+
+    async def _runs_end(self, meant: Callable[[Vertex], bool]) -> None:
+        """Wait until the present runs of these vertices have ended."""
+        runs = [
+            vertex.run.task
+            for vertex in self._scheduler.unsettled
+            if vertex.run.task and vertex.run.rest is None and meant(vertex)
+        ]
+        if runs:
+            await asyncio.wait(runs)
 
     async def stop(self, timeout: float | None = None) -> None:
         """Stop the engine. Runs may end within `timeout` seconds (default: `stop_timeout`), then they are cancelled."""

@@ -33,7 +33,7 @@ class WaitReason(NamedTuple):
     code: str
     """What the resource waits for.
 
-    `obstacle`, `retry`, `rate-limit`, `flapping`, `watch`, `paused`, `apply`, `place`, `requisites`, `order`,
+    `obstacle`, `retry`, `rate-limit`, `flapping`, `watch`, `paused`, `apply`, `call`, `place`, `requisites`, `order`,
     `sequence`, `semaphore` or `workers`.
     """
     text: str
@@ -74,8 +74,10 @@ def waits(vertex: Vertex, view: View, now: float) -> Iterator[WaitReason]:
     yield from _pauses(vertex, view)
     if not vertex.queue.dirty:
         return
-    if vertex.key in view.scheduler.lent:
+    if view.scheduler.loans.lent(vertex):
         yield WaitReason("apply", "`holdfast apply` is running this resource, or one that it watches")
+    if view.scheduler.loans.claimed(vertex):
+        yield WaitReason("call", "`holdfast call` is changing what this resource manages")
     if vertex.watching.predecessors:
         yield WaitReason(
             "place", "a resource that it replaces, or that is earlier in its sequence, has left but still runs"

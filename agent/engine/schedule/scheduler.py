@@ -1,8 +1,8 @@
 """The scheduler: decides which dirty vertex may run now.
 
 A vertex starts when all of these hold: it is dirty, armed and not held back; all its direct and indirect requisites are
-settled; definition order permits it (`definition_order.py`); a worker is free (`workers.py`); no semaphore that it
-names is full (`semaphores.py`).
+settled; definition order permits it (`definition_order.py`); nothing else works on it (`loans.py`); a worker is free
+(`workers.py`); no semaphore that it names is full (`semaphores.py`).
 
 There are three queues: vertices bound by definition order, marked vertices, and vertices due for a routine check (a
 poll, or a recheck, also one that an operator requested). They take turns. The last two are served in the order of
@@ -26,6 +26,7 @@ from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item
+from holdfast.agent.engine.schedule.loans import Loans
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
 from holdfast.agent.engine.schedule.workers import Workers
@@ -62,8 +63,7 @@ class Scheduler:
         self.unsettled: set[Vertex] = set()
         """Vertices that are dirty or running."""
         self.semaphores = Semaphores()
-        self.lent: set[str] = set()
-        """Keys of resources that a one-shot run beside this engine works on: they do not start here."""
+        self.loans = Loans()
         self._observer = observer
         self._order = DefinitionOrder(PATIENCE if policy.daemon else math.inf)
         self.vertices: Collection[Vertex] = ()
@@ -322,7 +322,11 @@ class Scheduler:
                 continue
             if self._order.lets_start(vertex):
                 blocker = self._blockers.of(vertex, self.unsettled)
-                if vertex.not_before > now or vertex.key in self.lent or (blocker and self._order.has_let_go(blocker)):
+                if (
+                    vertex.not_before > now
+                    or self.loans.covers(vertex)
+                    or (blocker and self._order.has_let_go(blocker))
+                ):
                     self._lift(vertex)
                     continue
                 if not blocker and vertex.watching.armed and not self.semaphores.full(vertex):
@@ -357,7 +361,7 @@ class Scheduler:
         return None
 
     def _ready(self, vertex: Vertex, now: float) -> bool:
-        return vertex.watching.armed and vertex.not_before <= now and vertex.key not in self.lent
+        return vertex.watching.armed and vertex.not_before <= now and not self.loans.covers(vertex)
 
     def _lift(self, vertex: Vertex) -> None:
         """Exempt a vertex from definition order."""
