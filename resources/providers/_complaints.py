@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from itertools import takewhile
-from pathlib import Path
 
 from holdfast.resources.context import Completed
 
@@ -21,11 +20,6 @@ SHOWN = 8
 """Greatest number of lines of the step that failed."""
 MOST, LONGEST = 20, 400
 """Greatest number of lines of an error, and of characters of a line: scripts of packages may write any amount."""
-
-
-def named(arguments: Sequence[str]) -> list[str]:
-    """Return the packages among the arguments of apt-get."""
-    return [Path(argument).name for argument in arguments[1:] if not argument.startswith("-")] or ["all packages"]
 
 
 def complaint(done: Completed) -> str:
@@ -77,8 +71,3 @@ def _lines(text: str) -> list[str]:
     """
     lines = (line.strip().rpartition("\r")[2].strip() for line in text.split("\n"))
     return [line for line in lines if line and not line.startswith("(Reading database")]
-
-
-def was_killed(done: Completed) -> bool:
-    """Return whether apt or dpkg was killed, which says nothing about the packages."""
-    return done.retcode < 0 or any(words in done.stderr for words in KILLED)

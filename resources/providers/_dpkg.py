@@ -2,55 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.results import Pkg
+from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
 
 ADMIN = Path("/var/lib/dpkg")
 LISTS = Path("/var/lib/apt/lists")
 FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provides}\n"
 
 
-@dataclass(frozen=True, slots=True)
-class DpkgStatus:
-    """The content of dpkg's database, read by one command."""
-
-    installed: Mapping[str, list[Pkg]] = field(default_factory=dict)
-    """By name, and by `name:architecture`."""
-    provided: Mapping[str, list[Pkg]] = field(default_factory=dict)
-    """Name of a virtual package -> packages that provide it."""
-    held: frozenset[str] = frozenset()
-    residual: frozenset[str] = frozenset()
-    """Removed packages whose configuration files are left."""
-    unfinished: frozenset[str] = frozenset()
-    """Unpacked or half-configured packages: an installation was interrupted."""
-    halved: frozenset[str] = frozenset()
-    """Those of `unfinished` that are not even unpacked: only another installation completes them."""
-
-    def find(self, name: str) -> list[Pkg]:
-        """Return the installed packages that a name stands for."""
-        return self.installed.get(name) or self.provided.get(name, [])
-
-    def known(self, names: Iterable[str]) -> object:
-        """Return all data of these packages (default: of all), to be compared with those of another read."""
-        marks = (self.held, self.residual, self.unfinished, self.halved)
-        return [(self.find(name), *[name in mark for mark in marks]) for name in names] or self
-
-    def versions(self) -> dict[str, str]:
-        """Return the installed versions by name; those of several architectures are joined by commas."""
-        return {
-            name: ",".join(sorted({pkg.version for pkg in found}))
-            for name, found in self.installed.items()
-            if ":" not in name
-        }
-
-
-def parse(text: str) -> DpkgStatus:
+def parse(text: str) -> PackageDatabase:
     """Parse the output of `dpkg-query` in `FORMAT`."""
     installed: dict[str, list[Pkg]] = {}
     provided: dict[str, list[Pkg]] = {}
@@ -69,53 +33,9 @@ def parse(text: str) -> DpkgStatus:
         elif state in "iWt":
             pkg = Pkg(name=name, version=version, arch=arch)
             installed.setdefault(name, []).append(pkg)
-            installed.setdefault(f"{name}:{arch}", []).append(pkg)
             for virtual in re.findall(r"(?:^|, )([^ ,(]+)", provides):
                 provided.setdefault(virtual, []).append(pkg)
-    return DpkgStatus(installed, provided, **{mark: frozenset(names) for mark, names in marks.items()})
-
-
-class Dpkg:
-    """The database, read again only after a change."""
-
-    def __init__(self, host: ProviderHost) -> None:
-        self._host = host
-        self._admin = host.system_path(ADMIN)
-        self._stamp: tuple[int, ...] = ()
-        self._database = DpkgStatus()
-        self._reading = asyncio.Lock()
-
-    async def read(self) -> DpkgStatus:
-        """Return the present database. Concurrent calls share one read: all watches report the same change."""
-        async with self._reading:
-            stamp = self._look()
-            if stamp != self._stamp or not stamp:
-                done = await self._host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)
-                self._database, self._stamp = parse(done.stdout), stamp
-            return self._database
-
-    @property
-    def last(self) -> DpkgStatus | None:
-        """The database as last read, however long ago."""
-        return self._database if self._stamp else None
-
-    def was_interrupted(self) -> bool:
-        """Return whether a dpkg was interrupted.
-
-        Its changes are not in the status file yet, and apt refuses all work.
-        """
-        return any((self._admin / "updates").iterdir())
-
-    def _look(self) -> tuple[int, ...]:
-        """Return values of which at least one changes whenever the database changes.
-
-        While dpkg runs, its changes are in separate files.
-        """
-        try:
-            found = (self._admin / "status").stat()
-            return (found.st_ino, found.st_mtime_ns, found.st_size, (self._admin / "updates").stat().st_mtime_ns)
-        except OSError:
-            return ()
+    return PackageDatabase(installed, provided, **{mark: frozenset(names) for mark, names in marks.items()})
 
 
 FIELDS = re.compile(r"^(Package|Source|Depends|Pre-Depends): (.*)$", re.MULTILINE)
@@ -198,20 +118,10 @@ class Files:
         return frozenset()
 
 
-def differences(before: DpkgStatus, after: DpkgStatus) -> dict[str, dict[str, str]]:
-    """Return the changes between two reads: name -> {old, new}; as in Salt, an empty text means "not installed"."""
-    old, new = before.versions(), after.versions()
-    return {
-        name: {"old": old.get(name, ""), "new": new.get(name, "")}
-        for name in sorted({*old, *new})
-        if old.get(name) != new.get(name)
-    }
-
-
 PLANNED = re.compile(r"^(Inst|Remv|Purg) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?", re.MULTILINE)
 
 
-def planned(text: str) -> dict[str, dict[str, str]]:
+def planned(text: str) -> Changes:
     """Parse what `apt-get --simulate` would change."""
     return {name: {"old": old, "new": new if word == "Inst" else ""} for word, name, old, new in PLANNED.findall(text)}
 

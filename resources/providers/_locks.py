@@ -8,14 +8,14 @@ database shows that it is being changed: the state is no longer `installed` befo
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import Claims
-from holdfast.resources.providers._dpkg import LISTS, Dpkg, DpkgStatus, differences
+from holdfast.resources.providers._dpkg import LISTS
+from holdfast.resources.providers._pkg_database import Cache, PackageDatabase, differences
 
 LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 """All locks, including those of programs that fetch lists or packages."""
@@ -25,7 +25,7 @@ LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
 class Session:
     """The packages that another program changes, from when the agent notices it until it releases the locks."""
 
-    before: DpkgStatus | None
+    before: PackageDatabase | None
     """The database before the other program began, as far as it is known."""
     claims: Claims
     """The paths of `packages`."""
@@ -36,8 +36,8 @@ class Session:
 class Others:
     """Other programs that change packages. Commands of the agent are not among them."""
 
-    def __init__(self, dpkg: Dpkg, host: ProviderHost, admin: Path, ucf: Path) -> None:
-        self._dpkg, self._host, self._admin, self._ucf = dpkg, host, admin, ucf
+    def __init__(self, database: Cache, host: ProviderHost, admin: Path, ucf: Path) -> None:
+        self._database, self._host, self._admin, self._ucf = database, host, admin, ucf
         self._arch = str(host.facts.get("osarch", ""))
         self._session: Session | None = None
         self._reading = asyncio.Lock()
@@ -49,7 +49,7 @@ class Others:
         if not who:
             self._session = None
         elif self._session is None:
-            self._session = Session(self._dpkg.last, Claims(self._admin, self._ucf, self._arch))
+            self._session = Session(self._database.last, Claims(self._admin, self._ucf, self._arch))
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
@@ -62,16 +62,10 @@ class Others:
             # Read ucf's registry before dpkg's status, which takes longer: a script removes a file from the registry
             # before it removes the file itself.
             await self._host.blocking(session.claims.update, session.packages)
-            now = await self._dpkg.read()
+            now = await self._database.read()
             session.before = session.before or now
             new = now.unfinished | (session.before.residual - now.residual) | differences(session.before, now).keys()
             if not new <= session.packages:
                 session.packages |= new
                 await self._host.blocking(session.claims.update, session.packages)
         return not (session.packages.isdisjoint(names) and session.claims.paths.isdisjoint(paths))
-
-
-def lock_holder(paths: Iterable[Path]) -> str:
-    """Return who holds one of these locks, `process 123 (apt-get)`, or an empty text."""
-    pid = next(filter(None, map(holder, paths)), 0)
-    return described(pid) if pid else ""

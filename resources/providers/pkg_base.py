@@ -83,6 +83,8 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     """Paths whose time of change is that of the last refresh. Default: `lists`."""
     missing: ClassVar[tuple[str, ...]] = ()
     """Messages of the tool if it cannot find a package because its lists are outdated."""
+    full_upgrade: ClassVar[Transaction] = Transaction("upgrade")
+    """The upgrade that `upgrades` plans: the one that holds nothing back."""
 
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
@@ -119,8 +121,8 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
 
     # -- what a tool may do besides ------------------------------------------------------------------------------
 
-    async def _recover(self, *, failed: bool = False) -> None:
-        """Finish what an interrupted transaction has left. Called before each transaction, and after one has failed.
+    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
+        """Finish what an interrupted transaction has left. Called before each transaction, and after one has `failed`.
 
         Does nothing by default: most tools recover by themselves.
         """
@@ -152,7 +154,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         """Return what an upgrade of all packages would change to a newer version."""
         if refresh:
             await self.refresh()
-        plan = await self._plan(Transaction("upgrade"))
+        plan = await self._plan(self.full_upgrade)
         return {
             name: {"current": change["old"], "candidate": change["new"]}
             for name, change in plan.items()
@@ -208,9 +210,14 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     async def upgrade(
         self, names: Sequence[str] = (), refresh: bool = True, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Upgrade these packages, or all, in one transaction; no package is newly installed by its name."""
+        """Upgrade these packages, or all, in one transaction; names that are not installed are left out."""
         if refresh and not test:
             await self.refresh()
+        if names:
+            database = await self._cache.read()
+            names = [name for name in names if database.named(name)]
+            if not names:
+                return ChangeSet()
         pkgs = tuple([PkgSpec(name=name) for name in names])
         return await self._change(Transaction("upgrade", pkgs, options=options or {}), test=test)
 
@@ -229,11 +236,11 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
 
     def _fetched(self) -> float:
         """Return the Unix time of the last refresh by any program; 0 for never."""
-        times = [0.0]
-        for path in self.fetched or self.lists:
+        times, paths = [], self.fetched or self.lists
+        for path in paths:
             with suppress(OSError):
                 times.append(self.host.system_path(path).stat().st_mtime)
-        return max(*times, self._refreshed) if len(times) > 1 else 0.0
+        return max([*times, self._refreshed]) if times or not paths else 0.0
 
     async def _change(self, transaction: Transaction, *, test: bool, again: bool = False) -> ChangeSet:
         """Make a transaction and return what it changed.
@@ -245,11 +252,12 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         async with self._transacting:
             await self._wait()
             before = await self._cache.read()
-            await self._recover()
+            await self._recover(before)
             try:
                 await self._transact_twice(transaction) if again else await self._transact(transaction)
             except HoldfastError:
-                await self._recover(failed=True)  # if the packages are as declared, no later run would finish it
+                # If the packages are as declared, no later run would finish it.
+                await self._recover(await self._cache.read(), failed=True)
                 raise
             return ChangeSet(changes=differences(before, await self._cache.read()))
 
@@ -285,14 +293,16 @@ class HoldingProvider(PkgProvider, abstract=True):
 
     async def hold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
         """Hold packages, except those that are held already."""
-        wrong = [name for name in names if name not in await self._held()]
+        held = await self._held()
+        wrong = [name for name in names if name not in held]
         if wrong and not test:
             await self._set_held(wrong, held=True)
         return ChangeSet(changes={name: {"old": "", "new": "hold"} for name in wrong})
 
     async def unhold(self, names: Sequence[str], *, test: bool = False, options: Options = None) -> ChangeSet:
         """Release packages, except those that are not held."""
-        wrong = [name for name in names if name in await self._held()]
+        held = await self._held()
+        wrong = [name for name in names if name in held]
         if wrong and not test:
             await self._set_held(wrong, held=False)
         return ChangeSet(changes={name: {"old": "hold", "new": ""} for name in wrong})

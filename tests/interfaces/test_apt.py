@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.resources import package_locks
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.results import Pkg, PkgSpec
-from holdfast.resources.providers import _claims, _complaints, _dpkg, _locks, apt
+from holdfast.resources.providers import _claims, _complaints, _dpkg, _locks, _pkg_database, _shared_tool, apt
 
 STATUS = "\n".join(
     "\t".join(fields)
@@ -132,7 +133,7 @@ def test_the_holder_of_a_lock_is_named(tmp_path):
     """Another process that holds a lock is found without taking the lock."""
     lock = tmp_path / "lock"
     lock.touch()
-    assert _locks.lock_holder([lock, tmp_path / "missing"]) == ""
+    assert package_locks.lock_holder([lock, tmp_path / "missing"]) == ""
 
     code = (
         "import fcntl,sys; f=open(sys.argv[1],'w'); fcntl.lockf(f, fcntl.LOCK_EX); print(flush=True); sys.stdin.read()"
@@ -141,19 +142,19 @@ def test_the_holder_of_a_lock_is_named(tmp_path):
         [sys.executable, "-c", code, str(lock)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as holder:
         holder.stdout.readline()
-        assert _locks.lock_holder([lock]).startswith(f"process {holder.pid} (")
+        assert package_locks.lock_holder([lock]).startswith(f"process {holder.pid} (")
         holder.stdin.close()
         holder.wait()
     with lock.open("w") as own:
         fcntl.lockf(own, fcntl.LOCK_EX)
-        assert _locks.lock_holder([lock]) == "", "a lock of our own does not stop us"
+        assert package_locks.lock_holder([lock]) == "", "a lock of our own does not stop us"
 
 
 async def test_a_lock_that_is_not_released_is_a_temporary_error(host, monkeypatch):
     """The error after the timeout names the holder, which was logged once."""
-    monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
-    monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
-    monkeypatch.setattr(apt, "lock_holder", lambda _: "process 7 (unattended-upgr)")
+    monkeypatch.setattr(_shared_tool, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(_shared_tool, "LOCK_INTERVAL", 0.01)
+    monkeypatch.setattr(_shared_tool, "lock_holder", lambda _: "process 7 (unattended-upgr)")
 
     with pytest.raises(Temporary, match=r"its lock has been held by process 7 \(unattended-upgr\)"):
         await apt.Apt(host).refresh(force=True)
@@ -164,9 +165,9 @@ async def test_a_lock_that_is_not_released_is_a_temporary_error(host, monkeypatc
 
 async def test_a_lock_that_others_keep_taking_is_a_temporary_error(host, monkeypatch):
     """All attempts together have one deadline."""
-    monkeypatch.setattr(apt, "LOCK_TIMEOUT", 0.05)
-    monkeypatch.setattr(apt, "LOCK_INTERVAL", 0.01)
-    monkeypatch.setattr(apt, "lock_holder", lambda _: "")
+    monkeypatch.setattr(_shared_tool, "LOCK_TIMEOUT", 0.05)
+    monkeypatch.setattr(_shared_tool, "LOCK_INTERVAL", 0.01)
+    monkeypatch.setattr(_shared_tool, "lock_holder", lambda _: "")
     host.answers["apt-get"] = (100, "", "E: Could not get lock /var/lib/dpkg/lock-frontend\n")
 
     async with asyncio.timeout(5):
@@ -311,8 +312,8 @@ class Events:
 def events(host, monkeypatch) -> Events:
     """Return events of the database, whose time of change differs at each check."""
     stamps = iter(range(10**6))
-    monkeypatch.setattr(_dpkg.Dpkg, "_look", lambda _: (next(stamps),))
-    monkeypatch.setattr(apt, "lock_holder", lambda _: "")
+    monkeypatch.setattr(_pkg_database.Cache, "_look", lambda _: (next(stamps),))
+    monkeypatch.setattr(_shared_tool, "lock_holder", lambda _: "")
     host.watch_path = Events()
     host.answers["dpkg-query"] = STATUS
     return host.watch_path
@@ -385,7 +386,7 @@ async def test_packages_that_another_process_is_changing(host, events, tmp_path,
     (tmp_path / "info" / "bash.list").write_text("/.\n/bin\n/bin/bash\n")
     (tmp_path / "info" / "base-files:.list").write_text("/.\n/bin\n")
     monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
-    dpkg = _dpkg.Dpkg(host)
+    dpkg = apt.Apt(host)._cache
     others = _locks.Others(dpkg, host, tmp_path, tmp_path / "registry")
     await dpkg.read()
     bash, vim = frozenset({"bash"}), frozenset({"vim"})
@@ -428,7 +429,7 @@ def others(host, events, tmp_path, monkeypatch):
     (tmp_path / "info" / "base-files.list").write_text("/.\n/etc\n/etc/default\n")
     monkeypatch.setattr(_locks, "PACKAGES", (tmp_path / "lock",))
     monkeypatch.setattr(_locks, "is_ours", lambda _: False)
-    return _locks.Others(_dpkg.Dpkg(host), host, tmp_path, tmp_path / "registry")
+    return _locks.Others(apt.Apt(host)._cache, host, tmp_path, tmp_path / "registry")
 
 
 async def held(others: _locks.Others, *paths: str) -> list[str]:
