@@ -66,7 +66,7 @@ class ConfigWatch:
         """Whether the graph was just made from other files: files that are new to the watch have then not changed."""
         self._apart: list[Subscription] = []
         self._reach: WatchRoots | None = None
-        """What is watched now; None if watching failed."""
+        """The present watches; None if watching failed."""
         self._seen = Survey(watched.signature(), {}, ExtraPaths())
 
     async def update(self, watched: ConfigurationFiles, settings: WatchSettings) -> None:
@@ -119,7 +119,7 @@ class ConfigWatch:
             await asyncio.sleep(self._settings.settle)
 
     async def _look(self) -> None:
-        """Find what has changed.
+        """Find changes since the last comparison.
 
         If files vanish or cannot be read meanwhile, the watch continues and compares again soon.
         """

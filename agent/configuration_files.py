@@ -64,7 +64,7 @@ class Survey(NamedTuple):
 
 
 class WatchRoots(NamedTuple):
-    """What must be watched for the files that the settings name."""
+    """The paths to watch for the files that the settings name."""
 
     main: str | None
     """The directory that watchdog watches recursively; None while it does not exist."""
@@ -108,7 +108,7 @@ class ConfigurationFiles(NamedTuple):
         return next((root for root, recursive in self.roots().items() if recursive and inside(states, {root})), None)
 
     def reach(self) -> WatchRoots:
-        """What must be watched now."""
+        """The paths to watch now."""
         main = self.main()
         covered = {main} if main else set()
         trees = tuple(str(tree) for tree in self.trees if not inside(os.path.realpath(tree), covered))

@@ -26,7 +26,7 @@ HINT = "leave out the argument that needs it, or choose another provider in agen
 
 
 class _Silent:
-    """A log that says nothing: the agent's own binding reports what is odd."""
+    """A log without output, because the binding of the agent logs the same messages."""
 
     def __getattr__(self, level: str) -> Any:
         return lambda *_, **__: None

@@ -36,7 +36,7 @@ class NonblockingOutput(ABC):
 
     @abstractmethod
     def _send(self, data: bytes) -> bytes:
-        """Send what can be sent without waiting; return the rest. Raises `OSError` if the reader is gone for good."""
+        """Send what can be sent without waiting; return the rest. Raises `OSError` if the reader has closed its end."""
 
     @abstractmethod
     def _lost(self, count: int) -> bytes:

@@ -19,7 +19,7 @@ PARTS = ("states", "pillar", "environment", "id")
 """The lines of `Settings.tree`, in order."""
 PATHS = PARTS[:2]
 UNSET = {"pillar": "none", "id": "the name of the host"}
-"""Part -> what it means if it is not set."""
+"""Part -> its meaning if it is not set."""
 
 
 def demand_no_other(settings: Settings, verb: str) -> None:

@@ -1,4 +1,4 @@
-"""`pause` and `resume` for operators: words become patterns, and health reports what is paused."""
+"""`pause` and `resume` for operators: words become patterns, and health reports the pauses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from holdfast.agent.insight.search import find, select
 from holdfast.agent.phrases import first_of, number_of
 
 PAUSED = "paused"
-"""Code of the health condition that reports what is paused."""
+"""Code of the health condition that reports the pauses."""
 REASON = 200
 """Most characters of a reason."""
 

@@ -45,7 +45,7 @@ class SelfCheck:
             await self.look()
 
     async def look(self) -> None:
-        """Check all files and restore what is missing; the journal is restored soon after."""
+        """Check all files and restore missing ones; the journal is restored soon after."""
         renewed: list[str] = []
         where = self._directory
         try:

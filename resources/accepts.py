@@ -1,4 +1,4 @@
-"""What a validator of an argument accepts, for the model of all kinds.
+"""The values that the validator of an argument accepts, for the model of all kinds.
 
 The annotation of an argument describes the value that a validator returns. A state file may contain other values, which
 the validator converts, and the validator may refuse some values of the type. `accepts` records both on the function.
@@ -11,13 +11,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 VALUE: Final = "value"
-"""Stands for the type of the argument itself."""
+"""In `types`, the type of the argument itself."""
 ITEM: Final = "item"
-"""Stands for the type of one item of the argument, which is a list."""
+"""In `types`, the type of one item of the argument, which is a list."""
 
 
 class Accepted(NamedTuple):
-    """What a validator accepts."""
+    """The values that a validator accepts."""
 
     types: tuple[Any, ...]
     """Types, `VALUE` and `ITEM`."""
@@ -38,6 +38,6 @@ def accepts(*types: Any, pattern: str = "", choices: tuple[str, ...] = ()) -> Ca
 
 
 def accepted(function: object) -> Accepted:
-    """Return what a validator accepts. Default: what the type of the argument says."""
+    """Return the values that a validator accepts. Default: the values of the argument's type."""
     found: Accepted = getattr(function, "_accepted", Accepted((VALUE,)))
     return found

@@ -111,7 +111,7 @@ class Report:
     touched: bool = False
     """Whether the run has begun to change something. An error after that may leave the resource half repaired."""
     account: Callable[[], Awaitable[None]] | None = None
-    """Awaited after an error: probes again and reports in `changes` and `comment` what was changed before the error."""
+    """Awaited after an error: probes again, and reports in `changes` and `comment` the changes before the error."""
     sent: dict[str, Any] = field(default_factory=dict)
     """Values for other resources, key -> value."""
 

@@ -98,7 +98,7 @@ class Resource(BaseModel):
         return {name: value for name, value in values.items() if value is not None}
 
     async def probe(self, ctx: Context) -> State:
-        """Return what is on the machine, or None if the thing is absent. Changes nothing."""
+        """Return the present state of the thing, or None if it is absent. Changes nothing."""
         raise NotImplementedError
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -180,14 +180,14 @@ class Resource(BaseModel):
         return False
 
     async def account(self, ctx: Context, delta: Delta) -> None:
-        """After an error, report what has changed since the probe that found `delta`."""
+        """After an error, report the changes since the probe that found `delta`."""
         changed = progress(delta, await self._probed(ctx))
         if changed is not None:
             ctx.report.changes = self.changes(changed)
             ctx.report.did(self.effect(changed), applied=True)
 
     async def _difference(self, ctx: Context) -> Delta | None:
-        """Return the difference between what is and what is declared."""
+        """Return the difference between the present and the declared state."""
         return compare(await self._probed(ctx), self.desired())
 
     async def _probed(self, ctx: Context) -> State:
@@ -212,7 +212,7 @@ class Resource(BaseModel):
         """Return why this declaration and another with an equal uid cannot both hold; None if they can.
 
         Two states of one kind contradict each other if both give a field and the values differ. A field that only one
-        of them gives is no contradiction.
+        of them gives is not a contradiction.
         """
         if type(self) is not type(other):
             return self.cmp(other)

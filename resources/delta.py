@@ -1,4 +1,4 @@
-"""The difference between what is and what should be."""
+"""The difference between the present and the desired state of a thing."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def compare(before: State, after: State) -> Delta | None:
 
 
 def progress(first: Delta, now: State) -> Delta | None:
-    """Return what has changed from `first.before` to `now` in the fields of `first`; None if nothing has."""
+    """Return the changes from `first.before` to `now` in the fields of `first`; None if there are none."""
     if first.before is None or now is None:
         return None if first.before is now else Delta(first.before, now, first.fields)
     changed = tuple(name for name in first.fields if first.before.get(name) != now.get(name))

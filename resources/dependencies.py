@@ -1,6 +1,6 @@
 """Dependencies between resources, from which automatic edges are made (`traits.Edgeable`).
 
-What a resource depends on and what it offers follow from its declaration alone. Types of uids: `path`, `user`, `group`
+Dependencies and offers follow from the declaration of a resource alone. Types of uids: `path`, `user`, `group`
 and `pkg` for the things themselves, `unit-file` for the file of a unit, `unit-part` for a drop-in file of a unit.
 """
 
@@ -85,7 +85,7 @@ def _lies_in(directory: str, vital: bool) -> Dependency:
 
 @lru_cache(CACHED)
 def owned_by(user: str | None, group: str | None) -> tuple[Dependency, ...]:
-    """Return the dependencies on a user and a group. A number is no dependency."""
+    """Return the dependencies on a user and a group. A number is not a dependency."""
     named = (("user", user), ("group", group))
     return tuple([Dependency(word, name) for word, name in named if name and not name.isdigit()])
 

@@ -21,7 +21,7 @@ TRANSIENT = frozenset(
         errno.ESTALE,
     }
 )
-"""Error numbers of refusals that go away by themselves."""
+"""Error numbers of refusals after which a later call may succeed."""
 
 
 class HoldfastError(Exception):
@@ -41,7 +41,7 @@ class Final(Permanent):
 
 
 class Temporary(HoldfastError):
-    """A failure that may be gone at the next attempt.
+    """A failure that may not recur at the next attempt.
 
     `delay` is the number of seconds that the kind suggests to wait first; None leaves the choice to the engine.
     """
@@ -56,7 +56,7 @@ class Overdue(Temporary):
 
 
 def refused_call(text: str, error: OSError) -> HoldfastError:
-    """Return an error with this text for a refused system call: `Temporary` if the refusal may go away by itself."""
+    """Return an error with this text for a refused system call: `Temporary` if a later call may succeed."""
     return Temporary(text) if error.errno in TRANSIENT else Permanent(text)
 
 

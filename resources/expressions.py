@@ -142,7 +142,7 @@ def expression(pattern: str, flags: int = 0) -> Expression:
 
 
 _MANY = (WAYS + 1, 0)
-"""More ways than this process tries, whatever the text."""
+"""More ways than this process tries, for any text."""
 
 
 def _ways(parts: Any) -> tuple[int, int]:

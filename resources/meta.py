@@ -148,7 +148,7 @@ class Meta(BaseModel):
     rewatch: bool = True
     """After a failure, probe again with each new graph, even if nothing has changed for this state."""
     reverse: bool = False
-    """When the state is removed, restore what was there before its first run (reversible kinds)."""
+    """When the state is removed, restore the state of the machine from before its first run (reversible kinds)."""
     autoedge: bool = True
     """Take part in automatic edges: run after the states that this state depends on, and before its dependents."""
     autogroup: bool = True

@@ -1,4 +1,4 @@
-"""Symbolic file modes of chmod(1), as far as they determine the whole mode."""
+"""Symbolic file modes of chmod(1) that determine the whole mode."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a state needs of the interfaces, so that a host which lacks it refuses the state before anything runs."""
+"""Functions of interfaces that a state needs. A host that lacks one refuses the state before anything runs."""
 
 from __future__ import annotations
 

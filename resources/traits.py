@@ -81,7 +81,7 @@ class FromSources:
 
 
 class Edgeable:
-    """Takes part in automatic edges: a resource waits for those that offer what it depends on.
+    """Takes part in automatic edges: a resource waits for the resources that offer its dependencies.
 
     An edge exists only where the order of execution allows it. Both methods are pure and cheap: they are called for
     each resource at each change of the states.
@@ -144,7 +144,7 @@ class Member(NamedTuple):
     resource: Any
     ctx: Context
     work: Any
-    """What has to be done: the difference that its probe has found."""
+    """The difference to repair, which its probe has found."""
 
 
 class Groupable:

@@ -43,7 +43,7 @@ class Problem(NamedTuple):
         return {**self.location._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
 
     def redacted(self, redactor: Redactor) -> Problem:
-        """The same without secrets."""
+        """The problem without secrets."""
         return self._replace(message=redactor(self.message), hint=redactor(self.hint), text=redactor(self.text))
 
     def __str__(self) -> str:
@@ -66,7 +66,7 @@ class CompileError(HoldfastError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def redacted(self, redactor: Redactor) -> CompileError:
-        """The same without secrets."""
+        """The error without secrets."""
         return CompileError(problem.redacted(redactor) for problem in self.problems)
 
 
@@ -81,7 +81,7 @@ class Refused(CompileError):
         self.low, self.high = low, high
 
     def redacted(self, redactor: Redactor) -> Refused:
-        """The same without secrets."""
+        """The error without secrets."""
         return Refused(
             (problem.redacted(redactor) for problem in self.problems),
             tuple(map(redactor.masked, self.low)),

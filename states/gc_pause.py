@@ -31,7 +31,7 @@ ROUNDS = 10_000
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Disable garbage collection while many objects are built, because it would visit them repeatedly in vain."""
+    """Disable garbage collection while many objects are built, because it would visit them repeatedly and free none."""
     enabled = gc.isenabled()
     gc.disable()
     try:

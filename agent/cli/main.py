@@ -57,7 +57,7 @@ def _first_sentence(command: click.Command) -> str:
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """The callback of `--version`: the same as the verb."""
+    """The callback of `--version`, which shows the same as the verb `version`."""
     if asked and not ctx.resilient_parsing:
         from holdfast.agent.version import version
 
@@ -117,7 +117,7 @@ def _leave(code: int, *, at_once: bool) -> NoReturn:
     """
     if at_once:
         for stream in (sys.stdout, sys.stderr):
-            with suppress(OSError, ValueError):  # the reader is gone or the disk is full, which was reported before
+            with suppress(OSError, ValueError):  # a closed reader or a full disk was reported before
                 stream.flush()
         os._exit(code)
     sys.exit(code)

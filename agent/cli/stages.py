@@ -185,7 +185,7 @@ def _print(value: Any, form: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The same data in types that YAML can represent."""
+    """The data in types that YAML can represent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

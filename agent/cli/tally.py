@@ -10,7 +10,7 @@ from holdfast.agent.narrate import duration
 from holdfast.resources.effects import Counted
 
 SORTS: tuple[Counted, ...] = ("created", "changed", "removed")
-"""What can be done to a resource."""
+"""The effects on a resource that the line counts."""
 
 
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
@@ -50,5 +50,5 @@ def _state(counts: Mapping[str, int], *, changed: bool) -> str:
 
 
 def _sort(outcome: Outcome) -> Counted:
-    """What was done, or would be done. A refresh changes what exists."""
+    """The effect of an outcome, as the line counts it. A refresh counts as a change."""
     return "changed" if outcome.effect is None or outcome.refreshed else outcome.effect.counted

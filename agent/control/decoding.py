@@ -54,7 +54,7 @@ def decode_request(line: bytes) -> ControlRequest:
 
 
 def _problem(error: Any) -> str:
-    """What is wrong with one field, or with several together."""
+    """The message for an invalid field, or for several fields together."""
     name = ".".join(map(str, error["loc"]))
     text = error["msg"].removeprefix("Value error, ")
     if error["type"] == UNKNOWN:

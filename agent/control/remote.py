@@ -49,7 +49,7 @@ class AgentConnection:
         """Why messages are no longer sent; empty while the connection works."""
         self.lost: Callable[[], object] = lambda: None
         """Called if the agent disconnects before the run has ended."""
-        self.waits: Callable[[str], object] = lambda key: None  # noqa: ARG005 - the key of what is to be changed
+        self.waits: Callable[[str], object] = lambda key: None  # noqa: ARG005 - the key of a resource
         """Called with the key of a resource if the agent takes long to let the run change the resource."""
         self._reader, self._writer = reader, writer
         self._asked: dict[str, asyncio.Future[str]] = {}
@@ -106,7 +106,7 @@ class AgentConnection:
     async def ask(self, operation: str, key: str, *arguments: Any) -> None:
         """Send an operation, and wait until the agent has carried out this and all earlier messages.
 
-        Raises `Unwritable` if the agent is gone or refuses.
+        Raises `Unwritable` if the agent has disconnected or refuses.
         """
         text = message(operation, key, *arguments)
         if len(text) > MOST:

@@ -73,5 +73,5 @@ def offers(resource: Resource) -> tuple[tuple[str, str], ...]:
 
 
 def dependencies(resource: Resource) -> tuple[Dependency, ...]:
-    """Return what must exist for the resource to work."""
+    """Return the things that must exist for the resource to work."""
     return _ask(resource.dependencies, ()) if isinstance(resource, Edgeable) else ()

@@ -62,7 +62,7 @@ class Blocking:
         return call(*args) if self.alone() else await self(call, *args)
 
     async def __call__(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Return what `call(*args)` returns; raise what it raises.
+        """Return the result of `call(*args)`, or raise its exception.
 
         The caller can be cancelled. A call that still waits for a thread is then never made. A running call continues
         to its end, keeps its slot until then, and its result is discarded.

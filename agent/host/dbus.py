@@ -118,7 +118,7 @@ class SystemBus:
             self._leave(queue, matches)
 
     async def close(self) -> None:
-        """Close the connection for good."""
+        """Close the connection permanently."""
         if self._keeper:
             self._keeper.cancel()
             await asyncio.gather(self._keeper, return_exceptions=True)

@@ -30,7 +30,7 @@ class Interfaces:
         self._context, self._overrides, self._strict = context, overrides, strict
         self._bound: dict[Key, Bound] = {}
         self._users: dict[str, set[Key]] = {}
-        """Identity of a resource -> what it uses."""
+        """Identity of a resource -> the interfaces that it uses."""
 
     def get(self, interface: type[I], tool: str | None = None, *, identity: str = "") -> I:
         """Return the functions of an interface on this host, for the resource `identity`.
@@ -50,16 +50,16 @@ class Interfaces:
         return found  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Bound]:
-        """Yield what is bound."""
+        """Yield all bound interfaces."""
         return iter(self._bound.values())
 
     def grains_changed(self) -> set[str]:
-        """Decide again; return the identities of the resources for which something has become different."""
+        """Decide again; return the identities of the resources for which a provider or a function has changed."""
         different = {key for key in list(self._bound) if self._decide(key)}
         return {identity for identity, keys in self._users.items() if keys & different}
 
     def _decide(self, key: Key) -> bool:
-        """Decide one interface again; return whether anything has become different."""
+        """Decide one interface again; return whether its provider or a function has changed."""
         from holdfast.resources.interfaces.registry import choose  # noqa: PLC0415 - as above
 
         bound, before = self._bound[key], self._bound[key].describe()
@@ -71,12 +71,12 @@ class Interfaces:
                     del self._bound[key]
                     return True
             bound.decide()
-        except HoldfastError:  # the next user is told
+        except HoldfastError:  # the next call of `get` raises the error
             self._bound.pop(key, None)
             return True
         return bound.describe() != before
 
     def forget_all_but(self, identities: Collection[str]) -> None:
-        """Forget what all other resources use."""
+        """Forget which interfaces all other resources use."""
         for gone in self._users.keys() - identities:
             del self._users[gone]

@@ -227,7 +227,7 @@ def kill_all() -> None:
 
 
 async def run(command: CommandSpec, blocking: Callable[..., Any]) -> Completed:
-    """Run a command and wait for its end. See `Context.run` for the contract and what is raised."""
+    """Run a command and wait for its end. See `Context.run` for the contract and the errors."""
     user = await command_user(command, blocking)
     held = containment.new()
     try:

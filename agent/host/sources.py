@@ -57,7 +57,7 @@ class Sources:
 
     @states.setter
     def states(self, directory: Path) -> None:
-        self._states = os.path.abspath(directory)  # noqa: PTH100 - text is what is needed
+        self._states = os.path.abspath(directory)  # noqa: PTH100 - a string is needed
 
     # -- snapshots ----------------------------------------------------------------------------------------------
 
@@ -71,7 +71,7 @@ class Sources:
     ) -> AsyncIterator[SourceSnapshot]:
         """Use a new snapshot of the sources of these calls from now on; restore the old one if the body raises."""
         before, stale, self._stale = self.snapshot, self._stale, set()
-        root = os.path.abspath(states)  # noqa: PTH100 - the same
+        root = os.path.abspath(states)  # noqa: PTH100 - as above
         editor = SnapshotBuilder(root, store, before, stale, opened)
         try:
             self.snapshot = snapshot = await self._blocking(editor.snapshot, calls, partial(_key, root))
@@ -160,7 +160,7 @@ def local(states: str, url: str) -> str | None:
         return url.removeprefix("file://")
     if url.startswith(TREE):
         inside = url.partition("://")[2].partition("?")[0].lstrip("/")
-        path = os.path.normpath(os.path.join(states, inside))  # noqa: PTH118 - text is what is needed
+        path = os.path.normpath(os.path.join(states, inside))  # noqa: PTH118 - a string is needed
         if not path.startswith(states.rstrip("/") + "/"):
             raise Permanent(f"cannot read {url}: it leads out of the states directory {states}")
         return path

@@ -139,7 +139,7 @@ def _linked(node: PathNode, room: count[int]) -> int:
                     info = status(f"{node.path}/{entry.name}") if careful else _status(entry)
                     if info.st_nlink > 1 and not stat.S_ISDIR(info.st_mode):
                         several.add((entry.name, seal(info)))
-    except OSError:  # gone, or no directory: the kernel reports that
+    except OSError:  # removed, or not a directory: the kernel reports that
         return 0
     return hash(frozenset(several)) if several else 0
 

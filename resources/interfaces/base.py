@@ -1,8 +1,9 @@
-"""Declarations of virtual modules: what they promise on every host.
+"""Declarations of virtual modules: the functions that they promise on every host.
 
 An `Interface` is a class whose public methods are the functions of a virtual module (`pkg`, `service`, ...). A method
-states the signature, the return type, the documentation and, as its body, the empty result. `provider.py` has what
-serves an interface with one tool, `binding.py` checks one against the other and stands between caller and provider.
+states the signature, the return type, the documentation and, as its body, the empty result. `provider.py` declares
+providers, which serve an interface with one tool. `binding.py` checks a provider against its interface, and passes the
+calls from one to the other.
 """
 
 from __future__ import annotations
@@ -170,7 +171,7 @@ def _both(function: Callable[..., Any]) -> str:
 def _narrowed(declared: Callable[..., Any], by: Any) -> str:
     """Return how a redeclaration promises less than the declaration; empty if it does not."""
     if not callable(by):
-        return "it is no function"
+        return "it is not a function"
     if why := difference(declared, by):
         return why
     before, now = marked(declared, "supported"), marked(by, "supported")

@@ -1,4 +1,4 @@
-"""What each function of an interface does with one provider on one host, decided by the table of `rows.py`."""
+"""Decides by the table of `rows.py` what each function of an interface does, with one provider on one host."""
 
 from __future__ import annotations
 

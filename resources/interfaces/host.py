@@ -1,4 +1,4 @@
-"""What the agent gives to providers: the services of the host, and its D-Bus."""
+"""Services for providers: those of the host, and its D-Bus."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Providers: what serves an interface with one tool, and on which hosts it can.
+"""Providers: each serves an interface with one tool, and says on which hosts it works.
 
 A provider is a class derived from `Provider`, or a plain module that declares `__interface__`. Such a module may also
 set `__tool__` (default: its own name), `__confine__`, `__priority__`, `__version__` (of the interface), `__all__`,
@@ -144,18 +144,18 @@ def register(offer: Offer) -> None:
 
 
 class Functions(NamedTuple):
-    """What a provider has."""
+    """The functions of a provider."""
 
     public: dict[str, Callable[..., Any]]
     """Functions for callers of the virtual module."""
     physical: dict[str, Callable[..., Any]]
     """Functions only for callers of the tool."""
     others: frozenset[str]
-    """Names of attributes that are no functions, and of functions that the module does not export."""
+    """Names of attributes that are not functions, and of functions that the module does not export."""
 
 
 def functions(provider: Any) -> Functions:
-    """Return the functions of a provider, as they are now, wherever and under whatever condition they were defined."""
+    """Return the present functions of a provider, including inherited and conditionally defined ones."""
     found = _of_module(provider) if isinstance(provider, ModuleType) else _of_object(provider)
     members = {name: member for name, member in found.items() if callable(member) and not inspect.isclass(member)}
     only = {name for name, member in members.items() if getattr(member, "_physical", False)}
@@ -207,7 +207,7 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
 
     `interfaces` finds an interface by its virtual name. A module with a `__virtualname__` and no `__interface__` is
     accepted only by bindings that are not strict; if no interface has that name, one is generated from the module's
-    functions. Raises `DeclarationError` if `__interface__` is no interface.
+    functions. Raises `DeclarationError` if `__interface__` is not an interface.
     """
     interface, name = getattr(module, "__interface__", None), getattr(module, "__virtualname__", "")
     if interface is None and not name:

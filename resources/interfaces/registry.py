@@ -25,7 +25,7 @@ GROUP = "holdfast.providers"
 
 
 class Choice(NamedTuple):
-    """The provider of an interface on one host, and why the others are not."""
+    """The provider of an interface on one host, and the reasons against the others."""
 
     offer: Offer | None
     refused: dict[str, list[str]]

@@ -226,7 +226,7 @@ class Present(JobKind, kind="cron.present"):
 
 
 class Absent(JobKind, kind="cron.absent"):
-    """A job is not in the crontab of a user, whatever its time.
+    """A job is not in the crontab of a user, at any time.
 
     backup:
       cron.absent:

@@ -34,7 +34,7 @@ class PackageDatabase:
         return [pkg for pkg in self.installed.get(name, ()) if arch in ("", pkg.arch)]
 
     def find(self, name: str) -> list[Pkg]:
-        """Return the installed packages that a name stands for: those with the name, or those that provide it."""
+        """Return the installed packages with this name or, if there are none, those that provide the name."""
         return self.named(name) or self.provided.get(name, [])
 
     def known(self, names: Iterable[str]) -> object:

@@ -29,7 +29,7 @@ class SharedTool:
     host: ProviderHost
 
     locks: ClassVar[tuple[Path, ...]] = ()
-    """Files that a program locks by fcntl(2) while it uses the tool. A tool with other locks has an own `_holder`."""
+    """Files that a program locks by fcntl(2) while it uses the tool. A tool with other locks overrides `_holder`."""
     busy: ClassVar[tuple[str, ...]] = ()
     """Messages of the tool if another program has its lock."""
     killed: ClassVar[tuple[str, ...]] = ()
@@ -45,7 +45,7 @@ class SharedTool:
         self._changing = 0
         """Number of commands that make a change."""
 
-    # -- what a tool may do in its own way -----------------------------------------------------------------------
+    # -- what a tool may override --------------------------------------------------------------------------------
 
     def _holder(self) -> str:
         """Return the program that uses the tool now: `process 7 (apt-get)`; empty if there is none."""
@@ -57,7 +57,7 @@ class SharedTool:
         return "; ".join(dict.fromkeys(lines[-LINES:])) or f"{done.argv[0]} ended with status {done.retcode}"
 
     async def _hint(self, done: Completed) -> str:
-        """Return what to add to the error of a failed command; nothing by default."""
+        """Return a hint for the error of a failed command; empty by default."""
         return ""
 
     # -- running -------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class SharedTool:
     async def _run(
         self, *argv: str, to: str = "", looks: bool = False, accept: Sequence[int] = (0,), stdin: str | None = None
     ) -> Completed:
-        """Run a command of the tool once no other program uses it; a command that only looks does not wait.
+        """Run a command of the tool once no other program uses it. A command that only reads does not wait.
 
         `to` is what the command is for, such as `install tiny`: with it, an exit status that is not in `accept` raises
         `Permanent` with the tool's reason, or `Temporary` if a process was killed. Raises `Temporary` if other programs

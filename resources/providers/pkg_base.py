@@ -68,7 +68,7 @@ class Transaction(NamedTuple):
 class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     """Derives the functions of `pkg` from a core.
 
-    A provider sets `database`, and as far as they exist `lists`, `missing` and the attributes of `SharedTool`.
+    A provider sets `database`, and where the tool has them `lists`, `missing` and the attributes of `SharedTool`.
     """
 
     implements = PkgInterface
@@ -104,12 +104,12 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     async def _offered(self, names: Sequence[str]) -> dict[str, list[str]]:
         """Return the versions that can be installed, the newest first; a name without any may be left out.
 
-        If the tool would not install the newest one by default, the provider has an own `latest`.
+        If the tool would not install the newest one by default, the provider overrides `latest`.
         """
 
     @abstractmethod
     async def _plan(self, transaction: Transaction) -> Changes:
-        """Return what a transaction would change, dependencies included, by the tool's own simulation."""
+        """Return the changes of a transaction, dependencies included, by the tool's own simulation."""
 
     @abstractmethod
     async def _transact(self, transaction: Transaction) -> None:
@@ -151,7 +151,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         return {name: found.get(name, []) for name in names}
 
     async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
-        """Return what an upgrade of all packages would change to a newer version."""
+        """Return the packages that an upgrade of all packages would change to a newer version."""
         if refresh:
             await self.refresh()
         plan = await self._plan(self.full_upgrade)

@@ -121,7 +121,7 @@ class Opener:
         family, _, function = part.kind.partition(".")
         if wrong := sorted((CONTROL - {"name"}) & part.arguments.keys()):
             raise ValueError(
-                f"{wrong[0]!r} is no argument of the part {part.id!r}; requisites are a separate argument of Part"
+                f"{wrong[0]!r} is not an argument of the part {part.id!r}; requisites are a separate argument of Part"
             )
         if RECV in part.arguments:
             raise ValueError(f"the part {part.id!r} cannot receive from another state")
@@ -175,7 +175,7 @@ def _demand_known(part: Part, by_id: Mapping[str, Part]) -> None:
             raise ValueError(f"the part {part.id!r} cannot have {kind!r} on another part")
         for target in targets:
             if target not in by_id:
-                raise ValueError(f"the part {part.id!r} has {kind} on {target!r}, which is no part")
+                raise ValueError(f"the part {part.id!r} has {kind} on {target!r}, which is not a part")
 
 
 @dataclass(slots=True, eq=False)

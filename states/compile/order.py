@@ -83,7 +83,7 @@ def rank(low: Low) -> tuple[float, str, str]:
 
 def _number(order: object, cap: int) -> float:
     """The number for an `order` as written."""
-    if isinstance(order, (int, float)) and order == order:  # noqa: PLR0124 - not a number is no number
+    if isinstance(order, (int, float)) and order == order:  # noqa: PLR0124 - NaN is not a valid number
         return max(-HUGE, min(order, HUGE))
     return {"first": 0, "last": cap + LAST}.get(order, cap) if isinstance(order, str) else cap
 

@@ -42,7 +42,7 @@ class Resolver:
         self._known: dict[tuple[str, str], tuple[int, ...]] = {}
         self._hints: dict[tuple[str, str], str] = {}
         self._reported: set[tuple[Location, str]] = set()
-        """Problems of missing targets; each state that one declaration makes of `names` has the same."""
+        """Reported problems of missing targets: all states of one declaration with `names` have the same ones."""
         self._index: dict[str, list[int]] = {}
         """ID or name -> positions of the chunks that have it."""
         for position, chunk in enumerate(chunks):

@@ -165,7 +165,7 @@ def moment(date: Any) -> dt.datetime:
             return dt.datetime.strptime(text, form)  # noqa: DTZ007 - a date without a zone is local
         except ValueError:
             continue
-    raise ValueError(f"{text!r} is no date: write 2024-12-31 or 2024-12-31 10:00")
+    raise ValueError(f"{text!r} is not a date: write 2024-12-31 or 2024-12-31 10:00")
 
 
 def random_text(size: int = 32) -> str:

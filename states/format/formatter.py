@@ -133,7 +133,7 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         new = _parts(_lines(result, file, jinja=jinja))
         if len(old) != len(new) or _differs(text, result, file, jinja=jinja):
             raise CompileError(
-                [Problem(Location(file), "format-unsafe", "cannot format this file without changing what it means")]
+                [Problem(Location(file), "format-unsafe", "cannot format this file without changing its meaning")]
             )
         moved = [
             part
@@ -143,7 +143,7 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
         if not moved:
             return Formatted(result, tuple(_notes(old, file)))
         for part in moved:
-            part.keep(LayoutKept("another would be read differently", part.all[0]))
+            part.keep(LayoutKept("another layout would be read differently", part.all[0]))
 
 
 def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:

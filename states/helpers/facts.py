@@ -1,6 +1,6 @@
 """Functions on the data of a host: grains, pillar, settings, and matching of targets."""
 
-# ruff: noqa: ARG001, PLR0917 - a call takes the view and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, PLR0917 - after the view, a function has the parameters of Salt's, used or not
 from __future__ import annotations
 
 import fnmatch

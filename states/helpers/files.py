@@ -1,6 +1,6 @@
 """Functions on files: paths as text, files of this host, files of the states directory."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, ARG005 - after the view, a function has the parameters of Salt's, used or not
 from __future__ import annotations
 
 import grp

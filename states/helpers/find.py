@@ -1,6 +1,6 @@
 """`file.find` and `file.grep`: search files of this host by name, and lines by content."""
 
-# ruff: noqa: ARG001 - a call takes the view and then what it takes in Salt, used or not
+# ruff: noqa: ARG001 - after the view, a function has the parameters of Salt's, used or not
 from __future__ import annotations
 
 import fnmatch

@@ -1,6 +1,6 @@
 """Functions on other hosts, which return what a minion without a master returns; also DNS, alternatives, checkouts."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not, and is called as there
+# ruff: noqa: ARG001, ARG005 - after the view, a function has the parameters and the name of Salt's, used or not
 from __future__ import annotations
 
 import ipaddress

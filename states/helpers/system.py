@@ -1,6 +1,6 @@
 """Functions on the running system: time zone, clock, load, mounts, interfaces, and providers."""
 
-# ruff: noqa: ARG001, ARG005 - a call takes the view and then what it takes in Salt, used or not
+# ruff: noqa: ARG001, ARG005 - after the view, a function has the parameters of Salt's, used or not
 from __future__ import annotations
 
 import contextlib

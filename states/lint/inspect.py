@@ -41,14 +41,14 @@ class LintReport:
 
 
 class HostCheck(Protocol):
-    """What only the host can tell of compiled states."""
+    """Checks of compiled states that depend on the host."""
 
     def errors(self, calls: Sequence[Call]) -> Iterable[Problem]:
-        """Return what the host refuses."""
+        """Return the errors that depend on the host."""
         ...
 
     def warnings(self, calls: Sequence[Call]) -> Iterable[Problem]:
-        """Return what may not work on the host."""
+        """Return the warnings that depend on the host."""
         ...
 
 

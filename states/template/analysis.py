@@ -230,7 +230,7 @@ def parts_named(template: Template) -> Iterator[str | None]:
 
 
 def _tail(node: nodes.Node) -> str:
-    """The end of the text of an expression, as far as it is known: `root ~ '/map.jinja'`."""
+    """The known end of the text of an expression, as in `root ~ '/map.jinja'`."""
     if isinstance(node, nodes.Concat):
         return _tail(node.nodes[-1])
     return _tail(node.right) if isinstance(node, nodes.Add) else _text(node)
@@ -244,7 +244,7 @@ def calls(template: Template) -> Iterator[tuple[str, int]]:
 
 
 def called(node: nodes.Node) -> str:
-    """The name of the function that an expression names; empty if it is no function."""
+    """The name of the function that an expression names; empty if it is not a function."""
     if isinstance(node, nodes.Getitem) and _is_salt(node.node):
         return _text(node.arg)
     deeper = isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) and _is_salt(node.node.node)
@@ -285,5 +285,5 @@ def _is_salt(node: Any) -> bool:
 
 
 def _text(node: nodes.Node) -> str:
-    """The text of an expression; empty if it is no constant text."""
+    """The text of an expression; empty if it is not a constant text."""
     return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""

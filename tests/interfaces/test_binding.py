@@ -465,7 +465,7 @@ def less() -> Any:
     ("member", "why"),
     [
         ({"look": look_less}, r"its positional parameters are \(name\), not \(name, deep\)"),
-        ({"look": None}, "it is no function"),
+        ({"look": None}, "it is not a function"),
         ({"some": supported(os_family="Debian")(less())}, "fewer platforms support it"),
         ({"plain": supported(os_family="Debian")(less())}, "fewer platforms support it"),
         ({"plain": not_applicable(kernel="Windows")(less())}, "it applies to fewer platforms"),

@@ -56,7 +56,7 @@ class Job(NamedTuple):
     batch: Batch | None = None
     """Resources that are repaired together with this one in one operation."""
     remember: Callable[[Reversible], Awaitable[None]] | None = None
-    """Records, before the first change, how to restore what is there now; None if that is not needed."""
+    """Records, before the first change, how to restore the present state; None if no reversal is needed."""
     announce: Callable[[], Awaitable[None]] | None = None
     """Records, before the first change, that subscribers must be notified; None if there are none."""
     leaf: bool = False

@@ -223,7 +223,7 @@ class Database:
         return (*probes[:-1], probes[-1] and probes[-1][:-1])
 
     def _difference(self) -> str:
-        """Return what has happened to the file since the last write; empty if nothing has."""
+        """Return how the file has changed since the last write; empty if it has not."""
         if self._renewing:
             return f"{self._path} could not be recreated"
         now = self._probe()

@@ -219,7 +219,7 @@ class Journal:
     def _take_over(
         self, found: Settlement, after: dict[str, End], present: Collection[str], carriers: Collection[str]
     ) -> None:
-        """Store edges and ends; forget what is no longer needed.
+        """Store edges and ends; forget records that are no longer needed.
 
         Counters are kept for `carriers` only; actions and values are kept for resources that are `present` only.
         """

@@ -1,4 +1,4 @@
-"""Obstacles: vertices that cannot be repaired for now, for an external reason, stay dirty and start once it is gone."""
+"""Obstacles: vertices that cannot be repaired now, for an external reason, stay dirty and start when that ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What follows from an event of a watch, a timer or an obstacle: a vertex is marked, now or later."""
+"""Handles events of watches, timers and obstacles: each marks a vertex, now or later."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class EventHandler:
         self.pending.soon()
 
     def woken(self, vertex: Vertex, cause: Cause) -> None:
-        """Check a vertex now, whatever held it back."""
+        """Check a vertex now, even if it was held back."""
         self._timers.clear(vertex)
         self._held.discard(vertex)
         self._deliveries.listened.discard(vertex)

@@ -1,4 +1,4 @@
-"""Outcomes: what follows from the end of a run. It is recorded and published, and other vertices are marked."""
+"""Outcomes: after each run, its outcome is recorded and published, and other vertices are marked."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Outcomes:
         self._later(vertex, outcome)
 
     def _deliver(self, vertex: Vertex, outcome: Outcome, seen: Seen) -> list[Vertex]:
-        """Acknowledge what the run has handled, and record what it delivers. Returns the vertices to mark."""
+        """Acknowledge deliveries that the run has handled, and record new ones. Returns the vertices to mark."""
         real, last = vertex.run.applying, vertex.last
         if real and outcome.result is not False and outcome.reason != "disabled":
             self._deliveries.delivered(seen, outcome)

@@ -1,9 +1,9 @@
-"""Reversals: when a state with `reverse: true` is removed, the machine is restored to what it was before that state.
+"""Reversals: when a state with `reverse: true` is removed, the machine is restored to its state from before.
 
-Before its first repair, the resource describes what is on the machine as a declaration, which the journal keeps. Once
-the state has left the graph, even while no agent ran, this declaration joins the new graph as one more resource, after
-all others. When the resource is as declared, the reversal is forgotten, and the resource is no longer maintained. A
-thing that another state manages by then is left as it is.
+Before its first repair, the resource describes the present state of the machine as a declaration, which the journal
+keeps. Once the state has left the graph, even while no agent ran, this declaration joins the new graph as one more
+resource, after all others. When the resource is as declared, the reversal is forgotten, and the resource is no longer
+maintained. If another state manages the same thing at that time, nothing is restored.
 
 If no declaration can describe the previous state, the journal records that as well. Otherwise the result of our own
 repair would later be taken for the previous state.
@@ -45,7 +45,7 @@ class Reversals:
         self._under_way: dict[str, Reversal] = {}
         """Identity of the call that undoes -> its reversal, for the present graph."""
         self._next: dict[str, Reversal] = {}
-        """The same for the next graph, until the swap has succeeded."""
+        """Reversals of the next graph, until the swap has succeeded."""
         self._forgotten: list[Reversal] = []
         """Reversals that were forgotten in memory, but not on the disk yet."""
         self._tidying = asyncio.Lock()
@@ -182,7 +182,7 @@ class Reversals:
     async def tidy(self) -> None:
         """Write to the disk that reversals were forgotten, then remove their copies of previous states.
 
-        Without this, an agent that starts after a loss of power would undo them again, whatever is there by then.
+        Without this, an agent that starts after a loss of power would undo them again, and destroy later changes.
         """
         if not self._forgotten:
             return

@@ -188,7 +188,7 @@ class Runs:
     def _rests(self, vertex: Vertex, outcome: Outcome) -> bool:
         """Return whether the vertex stays dirty: another attempt follows, or the attempt met an obstacle.
 
-        What the attempt may have changed is delivered already now.
+        Possible changes by the attempt are delivered now.
         """
         if vertex.run.obstacle:
             if vertex.queue.removed:
@@ -290,7 +290,7 @@ class Runs:
                 self._scheduler.pump()
 
     def _interrupted(self, vertex: Vertex) -> Cause:
-        """After a cancelled run, deliver what it may have changed. Returns the cause of the vertex's next run."""
+        """After a cancelled run, deliver its possible changes. Returns the cause of the vertex's next run."""
         cause = vertex.queue.pending_cause or vertex.queue.cause
         self._force_again(vertex)
         report = vertex.ctx.report

@@ -1,4 +1,4 @@
-"""What follows when a watch is armed, reports an event, or fails."""
+"""Handles watches that are armed, report an event, or fail."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class WatchHandler:
             self._events.pending.soon()
 
     def proceed(self) -> None:
-        """Start what may start."""
+        """Start all vertices that may start."""
         self._scheduler.pump()
 
     async def interrupt(self, vertex: Vertex) -> None:

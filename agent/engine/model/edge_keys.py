@@ -1,8 +1,8 @@
 """Keys of resources in the journal: matches new states with known resources, and decides which deliveries to keep.
 
-The journal counts changes and deliveries by key. A key stays with what a state manages (kind and name), whatever the ID
-of the state, so a pending refresh survives a new ID. If no state manages that thing any more, the key stays with the
-ID: a corrected command is still the same state.
+The journal counts changes and deliveries by key. A key belongs to the thing that a state manages (kind and name), not
+to its ID, so a pending refresh survives a new ID. If no state manages the thing any more, the key stays with the ID: a
+corrected command is still the same state.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Edge = tuple[str, str, str]
 """(upstream, downstream, kind): keys, and `watch`, `onchanges`, `listen` or `onfail`."""
 _REFRESHES = {CARRIES[kind] for kind in REFRESHING}
 _OTHER_REFRESH = {kind: other for kind in _REFRESHES for other in _REFRESHES - {kind}}
-"""Each of the two deliveries that refresh -> the other one. A state that changes between them keeps what is pending."""
+"""Each of the two deliveries that refresh -> the other one. A state that changes between them keeps its deliveries."""
 KEPT = 30 * 86400.0
 """Seconds for which a pending delivery is kept while one of its ends is not declared."""
 DAY = 86400.0

@@ -1,4 +1,4 @@
-"""Pauses by operators, and the patterns that say what is paused or disabled."""
+"""Pauses by operators, and the patterns of resources that are paused or disabled."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ class Paused(NamedTuple):
 
     @property
     def whole(self) -> str:
-        """The same text, with what is paused."""
+        """The text with the pattern of the pause."""
         return f"{self.pattern or 'everything'} is {self.said}"
 
     @property
     def past(self) -> str:
-        """The same text for a pause that has ended."""
+        """The text for a pause that has ended, with its pattern."""
         return f"{self.pattern or 'everything'} was {self.said}"
 
 

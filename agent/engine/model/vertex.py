@@ -74,7 +74,7 @@ class Queue:
     removed: bool = False
     """The vertex is leaving the graph and must not start."""
     listening: bool = False
-    """The next run, or the current one, is that of a listener: only the refresh, whatever the requisites say."""
+    """The next run, or the current one, is that of a listener: only the refresh, without a decision on requisites."""
     force_next: bool = False
     """The next run must execute the action, even if the journal has it as done."""
     noticed_at: float | None = None

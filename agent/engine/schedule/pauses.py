@@ -69,7 +69,7 @@ class Pauses:
     async def begin(self, patterns: Sequence[str], reason: str, seconds: float | None) -> None:
         """Pause what these patterns name; without a pattern, everything. The journal is on the disk when this returns.
 
-        Raises `Unwritable` if the journal cannot be written. The pause applies all the same, and is written later.
+        Raises `Unwritable` if the journal cannot be written. The pause applies nevertheless, and is written later.
         """
         now, elapsed = self.wall(), self.elapsed()
         for pattern in patterns or (EVERYTHING,):

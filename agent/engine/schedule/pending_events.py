@@ -26,7 +26,7 @@ class TakesUp(Protocol):
 
 
 class PendingEvents:
-    """The pending events of one engine. When all are handled, the scheduler starts what may start."""
+    """The pending events of one engine. When all are handled, the scheduler starts all vertices that may start."""
 
     def __init__(self, events: TakesUp, scheduler: Scheduler) -> None:
         self._events = events
@@ -41,7 +41,7 @@ class PendingEvents:
         self.soon()
 
     def soon(self) -> None:
-        """Have the scheduler start what may start, after all vertices that are marked or armed at this moment."""
+        """Have the scheduler start vertices, once all that are marked or armed at this moment have been queued."""
         if not self._called:
             self._called = True
             asyncio.get_running_loop().call_soon(self._next)

@@ -43,7 +43,7 @@ class Starts(Protocol):
         """Start the run of a vertex. `finished` must be called after it."""
 
     def idle(self) -> None:
-        """Go on when nothing runs: all vertices have settled, or the unsettled ones only wait."""
+        """Run listeners or end the pass: no vertex runs, and all others have settled or only wait."""
 
 
 class Scheduler:
@@ -376,7 +376,7 @@ class Scheduler:
             self._alarm = asyncio.get_running_loop().call_at(when, self._alarmed)
 
     def _alarmed(self) -> None:
-        """Release the workers of runs that take too long, and start what may start."""
+        """Release the workers of runs that take too long, and start all vertices that may start."""
         self._alarm = None
         self.workers.release(asyncio.get_running_loop().time())
         self.pump()

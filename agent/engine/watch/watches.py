@@ -33,7 +33,7 @@ class Handler(Protocol):
         """Conclude the vertex, which must not start until the next watch is armed."""
 
     def proceed(self) -> None:
-        """Start what may start, since a vertex has waited long enough for the vertices that it replaces."""
+        """Start all vertices that may start: the vertices that a new one replaces have ended."""
 
 
 class Watches:

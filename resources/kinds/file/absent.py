@@ -40,13 +40,13 @@ class Absent(Reversible, PathResource, kind="file.absent"):
         return name
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return what is there now; None for a directory, whose content is lost."""
+        """Return the present file or link, or that there is none; None for a directory, whose content is lost."""
         seen = status(self.name)
         return None if seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Remove what is at the path."""
+        """Remove the file, link or directory at the path."""
         place, seen = found(self.name)
         if place is None or seen is None:
             ctx.report.comment = f"{self.name} does not exist"

@@ -163,7 +163,7 @@ class Ownership(NamedTuple):
                 )
 
     def put(self, place: Place, seen: os.stat_result) -> None:
-        """Set owner and mode as far as they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
+        """Set owner and mode where they differ, never on the target of a link. Raises `OSError` and `Unsafe`."""
         change(place, seen, max(self.uid, UNDECLARED), max(self.gid, UNDECLARED), self.mode)
 
     def make(self, place: Place, mode: int) -> None:

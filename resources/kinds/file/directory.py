@@ -180,7 +180,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         run.reported = True
 
     def _report(self, ctx: Context, run: _DirectoryRun, *, apply: bool) -> None:
-        """Report what was changed so far, or would be."""
+        """Report the changes so far; without `apply`, those that a run would make."""
         done = run.own if run.reported else {}
         changes = ({**run.forced, self.name: done} if done else {}) | run.below | run.removed
         if apply:
@@ -253,7 +253,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self._enter(place)
 
     def _make_way(self) -> None:
-        """Remove or rename what is in the way."""
+        """Remove or rename the file or link that is in the way."""
         place, seen = found(self.name)
         if place is None or seen is None:
             return

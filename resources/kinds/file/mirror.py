@@ -72,7 +72,7 @@ class Mirror:
         self.removed: list[str] = []
         """Removed paths; in noop Salt's `changes` do not list them."""
         self._new: set[str] = set()
-        """What is created: "directories", "files", "links"."""
+        """Types of created entries: "directories", "files", "links"."""
         self._ctx, self._rules, self._top, self._apply = ctx, rules, top, apply
         self._diffs: list[str] = []
         self._errors: list[HoldfastError] = []

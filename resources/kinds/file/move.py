@@ -74,7 +74,7 @@ class Rename(OwnedResource, kind="file.rename"):
             return True
         existed = status(self.name) is not None
         if existed and not self.force:
-            ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} stays where it is"
+            ctx.report.comment = f"{self.name} exists, and force is not set: {self.source} is not moved"
             return True
         origin.demand_own(given, "move")
         if apply:

@@ -1,4 +1,4 @@
-"""`file.exists`, `file.missing`, `file.touch`: whether a path exists, whatever its content."""
+"""`file.exists`, `file.missing`, `file.touch`: whether a path exists, with any content."""
 
 from __future__ import annotations
 

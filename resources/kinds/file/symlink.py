@@ -61,7 +61,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
     """Accepted for compatibility with Salt: the link itself is managed, never its target."""
 
     async def inverse(self, ctx: Context) -> Declaration | None:
-        """Return what is there now; None for a directory that `force` removes."""
+        """Return the present link or file, or that there is none; None for a directory that `force` removes."""
         seen = status(self.name)
         return None if self.force and seen is not None and stat.S_ISDIR(seen.st_mode) else await before(ctx, self.name)
 
@@ -152,7 +152,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         note(ctx, changes, effect, applied=apply)
 
     def _make_way(self, place: Place) -> None:
-        """Remove or rename what is in the way. Blocks."""
+        """Remove or rename the file or directory that is in the way. Blocks."""
         with os_errors("inspect", self.name):
             seen = place.look()
         if seen is None or stat.S_ISLNK(seen.st_mode):

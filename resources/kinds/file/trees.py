@@ -277,7 +277,7 @@ LISTED = 1000
 
 
 def whole(top: SafeDirectory, paths: Iterable[str]) -> list[str]:
-    """Return paths below a directory, each with its content, as far as it may be read. Blocks. Raises `Unsafe`."""
+    """Return paths below a directory, each with its readable content. Blocks. Raises `Unsafe`."""
     found: list[str] = []
     for path in paths:
         found.append(path)
