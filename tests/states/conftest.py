@@ -1,4 +1,4 @@
-"""Small kinds of our own, and `compile_tree`: files in, compilation out."""
+"""Small kinds for tests, and `compile_tree`, which compiles a mapping of file names to texts."""
 
 from __future__ import annotations
 
@@ -19,39 +19,39 @@ from holdfast.states.errors import CompileError
 
 
 class Lamp(Resource, kind="lamp.lit"):
-    """Takes anything; has no refresh action."""
+    """A kind that takes any values, without a refresh action."""
 
     color: Any = None
     size: Any = None
     tags: Any = None
 
     async def check_apply(self, ctx, apply):
-        """Nothing to do."""
+        """Return that nothing is to be done."""
         return True
 
 
 class DarkLamp(Lamp, kind="lamp.dark"):
-    """Another function of the family."""
+    """Another function of the same family."""
 
 
 class OtherLamp(Lamp, kind="lamps.lit"):
-    """A family whose name begins like another's."""
+    """A family whose name starts with the name of another one."""
 
 
 class Bell(Refreshable, Lamp, kind="bell.rung"):
-    """Takes anything; has a refresh action."""
+    """A kind that takes any values, with a refresh action."""
 
     async def refresh(self, ctx, apply):
-        """Nothing to do."""
+        """Return that nothing is to be done."""
         return True
 
 
 class MuteBell(Bell, kind="bell.mute"):
-    """Another function of the family."""
+    """Another function of the same family."""
 
 
 class Crate(Resource, kind="crate.packed"):
-    """Takes arguments of strict types; claims its path."""
+    """A kind with arguments of strict types, which manages its path."""
 
     ignored: ClassVar = {"allow_symlink": "symbolic links are always kept"}
 
@@ -65,11 +65,11 @@ class Crate(Resource, kind="crate.packed"):
     weight: Annotated[int | None, BeforeValidator(lambda value: {1: 1}[value])] = None
 
     async def check_apply(self, ctx, apply):
-        """Nothing to do."""
+        """Return that nothing is to be done."""
         return True
 
     def uids(self):
-        """Its path."""
+        """The path."""
         return (("path", self.name),)
 
 
@@ -108,7 +108,7 @@ def compile_tree(tmp_path: Path) -> Callable[..., Compilation]:
 
 @pytest.fixture
 def problems(compile_tree) -> Callable[..., list[Any]]:
-    """The problems that a tree has."""
+    """The problems of a tree."""
 
     def run(files: Mapping[str, str] | str, *sls: str, **more: Any) -> list[Any]:
         with pytest.raises(CompileError) as caught:

@@ -1,6 +1,6 @@
-"""Automatic edges: each rule, what turns them off, what they never do.
+"""Automatic edges: each rule, what turns them off, and when there are none.
 
-And that they are those of a search without any index.
+A search without an index finds the same edges.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ RULES = {
     "a file waits for the nearest directory above it": (("file.directory", "/srv/app"), FILE),
     "a directory waits for the one above it": (("file.directory", "/srv"), ("file.directory", "/srv/app/x")),
     "a file waits for the link it lies behind": (("file.symlink", "/srv/app", {"target": "/opt/app"}), FILE),
-    "a link waits for what it leads to": (
+    "a link waits for its target": (
         ("file.directory", "/opt/app"),
         ("file.symlink", "/srv/app", {"target": "/opt/app/"}),
     ),
@@ -81,7 +81,7 @@ RULES = {
         ("user.present", "web"),
         ("file.recurse", "/a", {"source": "salt://a", "user": "web"}),
     ),
-    "what lies in a home waits for the user who has it": (
+    "a file in a home directory waits for its user": (
         ("user.present", "web", {"home": "/home/web"}),
         ("file.managed", "/home/web/.profile"),
     ),
@@ -93,7 +93,10 @@ RULES = {
         ("file.managed", "/opt/run.sh"),
         ("cmd.run", "A=1 nice -n 5 sh -e /opt/run.sh"),
     ),
-    "a command waits for where it runs": (("file.directory", "/srv/app"), ("cmd.run", "make", {"cwd": "/srv/app/src"})),
+    "a command waits for its working directory": (
+        ("file.directory", "/srv/app"),
+        ("cmd.run", "make", {"cwd": "/srv/app/src"}),
+    ),
     "a command waits for its user": (("user.present", "web"), ("cmd.run", "make", {"runas": "web"})),
     "a script waits for its source on this host": (
         ("file.managed", "/opt/x"),
@@ -103,7 +106,7 @@ RULES = {
         ("file.managed", "/etc/systemd/system/app.service"),
         ("service.running", "app"),
     ),
-    "a service waits for what adds to its unit file": (
+    "a service waits for the drop-in of its unit": (
         ("file.managed", "/etc/systemd/system/app.service.d/limits.conf"),
         ("service.running", "app"),
     ),
@@ -114,11 +117,11 @@ RULES = {
     "a service waits for the package of its name": (("pkg.installed", "nginx"), ("service.running", "nginx")),
     "a user waits for its groups": (("group.present", "devs"), ("user.present", "a", {"groups": ["devs"]})),
     "a user waits for its primary group": (("group.present", "devs"), ("user.present", "a", {"gid": "devs"})),
-    "a user waits for groups it is put into if they exist": (
+    "a user waits for its optional groups": (
         ("group.present", "devs"),
         ("user.present", "a", {"optional_groups": ["devs"]}),
     ),
-    "a user waits for what its home lies in": (
+    "a user waits for the parent of its home directory": (
         ("file.directory", "/srv/homes"),
         ("user.present", "a", {"home": "/srv/homes/a"}),
     ),
@@ -131,8 +134,8 @@ RULES = {
 
 
 @pytest.mark.parametrize("states", [pytest.param(states, id=rule) for rule, states in RULES.items()])
-def test_rules(states: tuple[Any, ...]) -> None:
-    """The second waits for the first; the first waits for nothing."""
+def test_each_rule_gives_one_edge(states: tuple[Any, ...]) -> None:
+    """The second state waits for the first; the first one waits for nothing."""
     first, second = declared(*states)
 
     assert edges(*states) == {second.identity: [first.identity]}
@@ -144,25 +147,28 @@ def test_rules(states: tuple[Any, ...]) -> None:
     [
         pytest.param(
             (("file.absent", "/srv"), ("file.managed", "/srv/a", {"makedirs": True})),
-            id="what is removed offers nothing",
+            id="a removed directory offers nothing",
         ),
         pytest.param(
-            (("user.absent", "a"), ("file.managed", "/a", {"user": "a"})), id="nor do accounts that are removed"
+            (("user.absent", "a"), ("file.managed", "/a", {"user": "a"})), id="a removed account offers nothing"
         ),
-        pytest.param((("file.directory", "/srv/ap"), FILE), id="a path is no prefix of text"),
-        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "echo /opt/x")), id="an argument is not run"),
-        pytest.param((("file.managed", "/opt/x"), ("cmd.run", "sh -c 'x")), id="a command without an end is not read"),
+        pytest.param((("file.directory", "/srv/ap"), FILE), id="a directory is not any prefix of a path"),
+        pytest.param(
+            (("file.managed", "/opt/x"), ("cmd.run", "echo /opt/x")), id="an argument of a command is not a program"
+        ),
+        pytest.param(
+            (("file.managed", "/opt/x"), ("cmd.run", "sh -c 'x")), id="a command with an open quote is not parsed"
+        ),
         pytest.param(
             (("file.managed", "/opt/x"), ("cmd.run", "/opt/x", {"root": "/srv"})),
-            id="a command elsewhere means other paths",
+            id="a command in another root uses other paths",
         ),
         pytest.param(
-            (("user.present", "a", {"uid": 7}), ("file.managed", "/a", {"user": "7"})), id="a number is nobody's name"
+            (("user.present", "a", {"uid": 7}), ("file.managed", "/a", {"user": "7"})),
+            id="a number is not the name of a user",
         ),
-        pytest.param(
-            (("service.running", "a"), ("service.running", "b")), id="services have nothing to do with each other"
-        ),
-        pytest.param((("pkg.removed", "nginx"), ("service.dead", "nginx")), id="what is to be dead needs nothing"),
+        pytest.param((("service.running", "a"), ("service.running", "b")), id="services do not depend on each other"),
+        pytest.param((("pkg.removed", "nginx"), ("service.dead", "nginx")), id="a service to be stopped needs nothing"),
     ],
 )
 def test_no_edges(states: tuple[Any, ...]) -> None:
@@ -170,8 +176,8 @@ def test_no_edges(states: tuple[Any, ...]) -> None:
     assert edges(*states) == {}
 
 
-def test_several_parts_of_a_unit_all_count() -> None:
-    """Not just the last."""
+def test_a_service_waits_for_all_files_of_its_unit() -> None:
+    """The unit file and two drop-ins give three edges."""
     parts = [("file.managed", f"/etc/systemd/system/app.service{name}") for name in ("", ".d/a.conf", ".d/b.conf")]
 
     assert edges(*parts, ("service.running", "app"))["service.running[app]"] == [
@@ -179,21 +185,21 @@ def test_several_parts_of_a_unit_all_count() -> None:
     ]
 
 
-def test_of_several_that_offer_the_same_the_last_one_before_counts() -> None:
-    """The others come before it anyway; any number of them costs as much as one."""
+def test_of_several_equal_offers_only_the_last_earlier_one_gives_an_edge() -> None:
+    """The others come before it anyway, so that any number of them costs the same."""
     twice = ("file.directory", "/srv", {"mode": "0755"})
 
     assert automatic(declared(twice, twice, ("file.managed", "/srv/a"), twice)).edges == {2: (1,)}
 
 
 @pytest.mark.parametrize("kind", ["require", "watch", "onchanges", "onfail", "require_any"])
-def test_what_is_written_is_not_doubled(kind: str) -> None:
+def test_a_requisite_makes_an_automatic_edge_unnecessary(kind: str) -> None:
     """An explicit edge between the same two calls is the only one."""
     assert edges(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {kind: (0,)}})) == {}
 
 
-def test_listening_is_no_order() -> None:
-    """`listen` does not make a call wait, so the automatic edge is not a duplicate."""
+def test_a_listen_does_not_replace_an_automatic_edge() -> None:
+    """`listen` does not make a call wait."""
     assert automatic(
         declared(("file.directory", "/srv"), ("file.managed", "/srv/a", {"requisites": {"listen": (0,)}}))
     ).edges == {1: (0,)}
@@ -201,15 +207,15 @@ def test_listening_is_no_order() -> None:
 
 @pytest.mark.parametrize("where", [0, 1])
 def test_autoedge_false_on_either_end_turns_it_off(where: int) -> None:
-    """The state says so."""
+    """`autoedge: false` of either state removes the edge."""
     states: list[tuple[Any, ...]] = [("file.directory", "/srv"), ("file.managed", "/srv/a")]
     states[where] = (*states[where], {"meta": {"autoedge": False}})
 
     assert edges(*states) == {}
 
 
-def test_against_the_order_there_is_no_edge_but_a_word() -> None:
-    """The order that the author wrote holds; a message says that the earlier state fails on a new host."""
+def test_a_state_before_the_one_it_needs_is_a_warning() -> None:
+    """The order of the author stays. The warning says that the state fails on a new host."""
     calls = declared(("file.managed", "/srv/a"), ("file.directory", "/srv"))
     found = automatic(calls)
 
@@ -225,13 +231,13 @@ def test_against_the_order_there_is_no_edge_but_a_word() -> None:
 @pytest.mark.parametrize(
     "first",
     [
-        pytest.param(("file.managed", "/srv/a", {"makedirs": True}), id="it makes the directory itself"),
-        pytest.param(("file.managed", "/srv/a", {"meta": {"onlyif": ["false"]}}), id="it does not apply always"),
-        pytest.param(("file.managed", "/srv/a", {"requisites": {"prereq": (1,)}}), id="it is to come before"),
-        pytest.param(("file.managed", "/srv/a", {"meta": {"autoedge": False}}), id="it takes no part"),
+        pytest.param(("file.managed", "/srv/a", {"makedirs": True}), id="the state makes the directory itself"),
+        pytest.param(("file.managed", "/srv/a", {"meta": {"onlyif": ["false"]}}), id="the state has a guard"),
+        pytest.param(("file.managed", "/srv/a", {"requisites": {"prereq": (1,)}}), id="the state is to come before"),
+        pytest.param(("file.managed", "/srv/a", {"meta": {"autoedge": False}}), id="the state has autoedge: false"),
     ],
 )
-def test_nothing_is_said_of_what_need_not_fail(first: tuple[Any, ...]) -> None:
+def test_no_warning_if_the_state_need_not_fail(first: tuple[Any, ...]) -> None:
     """A warning that may be wrong is worse than none."""
     assert automatic(declared(first, ("file.directory", "/srv"))).dropped == []
 
@@ -255,8 +261,8 @@ SHIPPED = {
         ("service.running", "web"),
     ],
 )
-def test_who_has_to_do_with_the_files_of_a_package_waits_for_it(state: tuple[Any, ...]) -> None:
-    """The package comes first: it makes the directories, and its own configuration is what others then replace."""
+def test_a_state_that_uses_files_of_a_package_waits_for_it(state: tuple[Any, ...]) -> None:
+    """The package comes first: it makes the directories, and installs the configuration that other states replace."""
     package = ("pkg.installed", "server", {"pkgs": ["nginx", "curl"]})
     (waits_for,) = edges(package, state, shipped=SHIPPED).values()
 
@@ -265,8 +271,11 @@ def test_who_has_to_do_with_the_files_of_a_package_waits_for_it(state: tuple[Any
     assert edges(state, package, shipped=SHIPPED) == {}
 
 
-def test_what_is_asked_of_the_package_database() -> None:
-    """The paths that states name, what is above them, and where units may lie; of the packages that states install."""
+def test_the_packages_and_paths_to_look_up_in_the_package_database() -> None:
+    """The paths are those of states, their parents, and possible unit files.
+
+    The packages are those that states install.
+    """
     calls = declared(
         ("pkg.installed", "nginx:amd64"),
         ("file.managed", "/etc/nginx/x"),
@@ -278,7 +287,7 @@ def test_what_is_asked_of_the_package_database() -> None:
     assert {"/etc/nginx/x", "/etc/nginx", "/etc", "/usr/lib/systemd/system/web.service"} <= interesting(calls)
 
 
-def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
+def test_every_dependency_has_a_type_that_some_kind_offers() -> None:
     """No kind depends on something that no kind can offer."""
     known = {"path", "user", "group", "pkg", "unit-file", "unit-part"}
     dependencies: list[Dependency] = [
@@ -292,13 +301,13 @@ def test_every_need_of_the_catalogue_has_a_type_that_is_offered() -> None:
 
 
 def test_programs_of_a_command() -> None:
-    """Only its first word says what is run."""
+    """Only the first word of a command, after wrappers, names a program."""
     assert list(programs("/usr/bin/python3 /opt/a.py /opt/b")) == ["/usr/bin/python3", "/opt/a.py"]
     assert list(programs("cd /srv && /opt/x")) == []
     assert list(programs("")) == []
 
 
-# -- the same without an index -------------------------------------------------------------------------------------
+# -- a search without an index -------------------------------------------------------------------------------------
 
 NAMES = st.sampled_from("ab")
 PATHS = st.lists(NAMES, min_size=1, max_size=5).map(lambda parts: "/" + "/".join(parts))
@@ -309,7 +318,7 @@ STATES = st.lists(
 
 
 def naive(calls: list[Call]) -> set[tuple[int, int]]:
-    """Each state against each other, quadratic: (for whom, who waits)."""
+    """Compare each state with each other one: (target, waiting state)."""
     takers = [call for call in calls if call.kind != "file.absent" and call.meta.autoedge]
     found = set()
     for call in takers:
@@ -332,7 +341,7 @@ def _is_above(path: str, other: str) -> bool:
 
 @given(STATES)
 def test_edges_are_those_of_a_naive_search(states: list[tuple[str, str, bool]]) -> None:
-    """For random trees of paths in random order, some without automatic edges."""
+    """The paths are random and in random order; some states have `autoedge: false`."""
     calls = declared(*[(kind, path, {"meta": {"autoedge": takes_part}}) for kind, path, takes_part in states])
     found = automatic(calls).edges
 
@@ -340,8 +349,8 @@ def test_edges_are_those_of_a_naive_search(states: list[tuple[str, str, bool]]) 
     assert all(up < who for who, ups in found.items() for up in ups)
 
 
-def test_no_list_of_states_costs_more_than_its_length() -> None:
-    """A thousand in one place, a thousand levels: the number of edges grows with the states alone."""
+def test_the_number_of_edges_is_proportional_to_the_number_of_states() -> None:
+    """A thousand files share a directory, and a thousand directories contain each other."""
     same = [("file.directory", "/srv")] * 1000
     deep = [("file.directory", path) for path in itertools.accumulate(["/d"] * 1000)]
     edits = [("file.append", "/srv/x", {"text": "a"})] * 1000
@@ -350,8 +359,8 @@ def test_no_list_of_states_costs_more_than_its_length() -> None:
     assert sum(map(len, automatic(calls).edges.values())) < 2 * len(calls)
 
 
-def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems: Any) -> None:
-    """During the check: the later search for edges expects no errors."""
+def test_a_failing_kind_is_a_problem_at_its_state(problems: Any) -> None:
+    """The check reports the error, because the later search for edges expects none."""
     (problem,) = problems("a: zneedy.made\n")
 
     assert (problem.code, problem.location.line) == ("kind-broken", 1)
@@ -359,12 +368,12 @@ def test_a_kind_that_cannot_say_what_it_needs_is_a_problem_at_its_state(problems
 
 
 class Needy(Edgeable, Resource, kind="zneedy.made"):
-    """Does not know what it needs."""
+    """A kind whose `dependencies` fails."""
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """Never an answer."""
+        """Fail."""
         raise RuntimeError("lost")
 
     async def check_apply(self, ctx: Any, apply: bool) -> bool:
-        """Never asked."""
+        """Return that nothing is to be done."""
         return True

@@ -1,7 +1,6 @@
-"""The case files: trees of states, and the low data and order they compile to.
+"""The case files: states, and the low data and the order that they compile to.
 
-Salt 3007 gives the same, except for the differences that each file
-lists.
+Salt 3007 gives the same, except for the differences that each file lists.
 """
 
 from __future__ import annotations
@@ -22,8 +21,8 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_tree_compiles_to_the_low_data_and_the_order_written_down(case, compile_tree):
-    """Low data sorted by number equal the expected ones, and so does the order of execution."""
+def test_states_compile_to_the_expected_low_data_and_order(case, compile_tree):
+    """Low data are compared in order of their number, and the order of execution by itself."""
     compilation = compile_tree(case["files"], *case.get("sls", ()), options=case.get("options", {}))
 
     calls = sorted(compilation.calls, key=lambda call: rank(call.low))
@@ -35,5 +34,5 @@ def test_tree_compiles_to_the_low_data_and_the_order_written_down(case, compile_
 
 
 def test_there_are_enough_cases():
-    """Every part of the language has some."""
+    """There are cases for every part of the language."""
     assert len(CASES) >= 100

@@ -1,4 +1,4 @@
-"""Calls against their declared kinds: unknown names, wrong values, meta arguments, and two states for one thing."""
+"""Checks of calls against their kinds: unknown names, wrong values, meta arguments, and two states for one thing."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ GOOD = "/srv/a:\n  crate.packed:\n    - user: root\n"
         ("- timeout: soon", "argument-type", 4, "timeout"),
     ],
 )
-def test_wrong_argument_is_reported_at_its_line(problems, lines, code, line, words):
-    """With the nearest right name, or with what would be right."""
+def test_a_wrong_argument_is_reported_at_its_line(problems, lines, code, line, words):
+    """The problem has the most similar name, or the valid values."""
     (problem,) = problems(GOOD + f"    {lines}\n")
 
     assert (problem.code, problem.location.line) == (code, line)
@@ -53,8 +53,8 @@ def test_all_wrong_arguments_of_all_states_are_reported_together(problems):
     assert "'user'" in found[0].message
 
 
-def test_argument_of_an_extension_is_reported_where_it_stands(problems):
-    """Not where the extended state is."""
+def test_a_wrong_argument_of_an_extension_is_reported_in_the_extension(problems):
+    """The location is not that of the extended state."""
     files = {"one.sls": GOOD, "two.sls": "include: [one]\nextend:\n  /srv/a:\n    crate:\n      - mode: rw\n"}
     (problem,) = problems(files)
 
@@ -62,8 +62,8 @@ def test_argument_of_an_extension_is_reported_where_it_stands(problems):
     assert problem.location.line == 5
 
 
-def test_argument_of_one_name_is_reported_where_it_stands(problems):
-    """`names` may give each name arguments of its own."""
+def test_a_wrong_argument_of_one_name_is_reported_at_its_line(problems):
+    """`names` may give each name its own arguments."""
     (problem,) = problems(
         "x:\n  crate.packed:\n    - user: root\n    - names:\n      - /a:\n        - mode: rw\n      - /b\n"
     )
@@ -71,16 +71,16 @@ def test_argument_of_one_name_is_reported_where_it_stands(problems):
     assert problem.location.line == 6
 
 
-def test_secret_never_appears_in_a_problem(problems):
-    """Neither its value nor its line."""
+def test_a_secret_never_appears_in_a_problem(problems):
+    """Neither the value nor its line is shown."""
     (problem,) = problems(GOOD + "    - password: short\n")
 
     assert problem.location.line == 4
     assert "short" not in str(problem).replace("should have at least", "")
 
 
-def test_pydantic_speaks_our_language(problems):
-    """What a value must be is said in the words of those who write states."""
+def test_messages_about_types_use_the_words_of_state_files(problems):
+    """They do not use the words of the library that checks the types."""
     wrong = "    - parallel: maybe\n    - depth: deep\n    - labels: none\n"
     said = [problem.message.partition("is wrong: ")[2] for problem in problems(GOOD + wrong)]
 
@@ -91,8 +91,8 @@ def test_pydantic_speaks_our_language(problems):
     ]
 
 
-def test_a_name_that_an_argument_does_not_have_is_told(problems):
-    """Of an argument that is a mapping with names of its own; in words for users."""
+def test_an_unknown_name_within_an_argument_is_reported(problems):
+    """The argument is a mapping with its own names."""
     (problem,) = problems(GOOD + "    - retry: {attemps: 3}\n")
 
     assert problem.message.endswith("the argument 'retry.attemps' is wrong: 'attemps' is not a known key")
@@ -108,8 +108,8 @@ def test_a_name_that_an_argument_does_not_have_is_told(problems):
         ("../x.y", "unknown-state", ""),
     ],
 )
-def test_unknown_state_or_function_comes_with_the_nearest_one(problems, kind, code, hint):
-    """For every state that uses it."""
+def test_an_unknown_state_or_function_has_the_most_similar_name(problems, kind, code, hint):
+    """Each state that uses it is reported."""
     found = problems(f"a: {kind}\nb:\n  {kind}: []\n")
 
     assert [(problem.code, problem.location.line) for problem in found] == [(code, 1), (code, 3)]
@@ -117,7 +117,7 @@ def test_unknown_state_or_function_comes_with_the_nearest_one(problems, kind, co
 
 
 def test_meta_arguments_go_to_meta_unless_the_kind_has_them(compile_tree):
-    """`timeout` belongs to the kind that declares it, and to the engine elsewhere."""
+    """`timeout` belongs to a kind that declares it, otherwise to the engine."""
     crate, lamp = compile_tree(
         GOOD + "    - timeout: 5\n    - retry: true\n    - onlyif: test -f /x\nl:\n  lamp.lit:\n    - timeout: 7\n"
     ).calls
@@ -128,8 +128,8 @@ def test_meta_arguments_go_to_meta_unless_the_kind_has_them(compile_tree):
     assert lamp.meta.timeout == 7
 
 
-def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
-    """What Salt has and the kind has not says why."""
+def test_an_ignored_argument_of_salt_is_a_warning_with_its_reason(compile_tree):
+    """The kind declares the reason."""
     (warning,) = compile_tree(GOOD + "    - allow_symlink: true\n").warnings
 
     assert (warning.code, warning.location.line) == ("argument-ignored", 4)
@@ -141,16 +141,16 @@ def test_ignored_argument_is_accepted_with_a_warning(compile_tree):
     "argument",
     ["signature", "source_hash_sig", "signed_by_any", "signed_by_all", "keyring", "gnupghome", "sig_backend"],
 )
-def test_a_check_of_signatures_is_refused_in_plain_words(problems, argument, template):
-    """It would be missed if it had no effect; nor does a template get it as a variable."""
+def test_a_check_of_signatures_is_refused(problems, argument, template):
+    """Without the check, content would be unsafe. A template does not get these arguments as variables, either."""
     (problem,) = problems(f"/f:\n  file.managed:\n    - contents: x\n    - {argument}: x\n{template}")
 
     assert (problem.code, problem.location.line) == ("unknown-argument", 4)
     assert problem.message == f"file.managed refuses {argument!r}: Holdfast does not check signatures; use source_hash"
 
 
-def test_resources_are_typed(compile_tree):
-    """What the engine gets is the declared model, from the values as written."""
+def test_a_call_has_a_typed_resource(compile_tree):
+    """The engine gets the declared model; low data keep the values as written."""
     (call,) = compile_tree(GOOD + "    - mode: 0644\n").calls
 
     assert (call.kind, call.identity, call.resource.name, call.resource.mode) == (
@@ -163,7 +163,7 @@ def test_resources_are_typed(compile_tree):
     assert (call.location.line, call.reason) == (2, "order 10000")
 
 
-def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compile_tree):
+def test_two_different_states_of_one_thing_are_an_error_with_both_locations(problems, compile_tree):
     """Two equal declarations are valid."""
     two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a/\n    - user: {}\n"
     (problem,) = problems(two.format("other"))
@@ -174,8 +174,8 @@ def test_two_states_for_one_thing_are_one_error_with_both_places(problems, compi
     assert len(compile_tree(two.format("root")).calls) == 2
 
 
-def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
-    """An onfail handler, or a state with a guard, is an alternative; lint still names it."""
+def test_a_state_with_a_guard_may_contradict_another(compile_tree):
+    """The states are alternatives, so a warning reports them."""
     two = GOOD + "b:\n  crate.packed:\n    - name: /srv/a\n    - user: other\n    - onfail: [{crate: /srv/a}]\n"
 
     assert [
@@ -186,8 +186,8 @@ def test_state_that_applies_only_sometimes_may_contradict_another(compile_tree):
     ] == ["contradiction-possible"]
 
 
-def test_contradiction_is_found_behind_a_state_that_goes_with_both(problems):
-    """The first declares nothing that the others differ in, or applies only sometimes."""
+def test_a_contradiction_is_found_after_a_state_that_agrees_with_both(problems):
+    """The first state leaves the difference open, or has a guard."""
     running = (
         "a:\n  service.running: [{name: n}]\nb:\n  service.enabled: [{name: n}]\nc:\n  service.disabled: [{name: n}]\n"
     )
@@ -202,7 +202,7 @@ EDITED = "a:\n  file.managed: [{name: /f}, {contents: x}]\nb:\n  file.append: [{
 
 
 def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
-    """An error with both places; under a condition it is a warning, and two edits of one file are neither."""
+    """The error has both locations. With a guard, it is a warning; two edits of one file are valid."""
     (problem,) = problems(EDITED % "")
     assert (problem.code, problem.location.line) == ("contradiction", 4)
     assert "site.sls:2" in problem.message
@@ -229,8 +229,8 @@ def test_an_edit_of_declared_content_is_a_contradiction(problems, compile_tree):
     ],
 )
 @pytest.mark.parametrize("first", [True, False])
-def test_nothing_can_be_below_what_is_absent(problems, compile_tree, other, wrong, first):
-    """In either order; two states below the path do not affect each other."""
+def test_no_state_may_be_below_an_absent_path(problems, compile_tree, other, wrong, first):
+    """The order of the states does not matter."""
     states = ["  file.absent: [{name: /d}]\n", f"  {other}\n", "  file.directory: [{name: /x}]\n"]
     source = "".join(f"s{n}:\n{text}" for n, text in enumerate(states if first else reversed(states)))
 
@@ -240,8 +240,8 @@ def test_nothing_can_be_below_what_is_absent(problems, compile_tree, other, wron
         assert len(compile_tree(source).calls) == 3
 
 
-def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tree):
-    """Its place is."""
+def test_the_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tree):
+    """Only its location is shown."""
     (problem,) = problems(GOOD + "    - pasword: hunter2\n")
     (warning,) = compile_tree("a:\n  lamp.lit:\n    - runas_password: hunter2\n").warnings
 
@@ -249,18 +249,18 @@ def test_line_of_a_mistyped_or_ignored_secret_is_not_shown(problems, compile_tre
     assert "hunter2" not in f"{problem}{warning}"
 
 
-def test_kind_whose_validator_falls_over_is_a_problem(problems):
-    """The code of a kind may raise anything: this is reported at the line of the state, and the compiler continues."""
+def test_an_exception_in_a_kind_is_a_problem_at_the_state(problems):
+    """The code of a kind may raise anything. The compiler reports it and continues."""
     (problem,) = problems("a:\n  crate.packed:\n    - name: /srv/a\n    - user: root\n    - weight: [1]\n")
 
     assert (problem.code, problem.location.line) == ("kind-broken", 2)
     assert problem.message == "crate.packed[a]: the kind cannot check its arguments: TypeError", (
-        "what it said may hold a secret argument"
+        "the text of the exception may contain a secret argument"
     )
 
 
-def test_a_meta_parameter_without_effect_is_warned_of(tmp_path):
-    """It is accepted, and said to do nothing, at its line."""
+def test_a_meta_argument_without_effect_is_a_warning(tmp_path):
+    """The warning is at the line of the argument."""
     from holdfast.states.compile.compiler import Compiler
     from holdfast.states.data import Request
 

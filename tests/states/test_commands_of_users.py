@@ -11,40 +11,40 @@ import pytest
 from holdfast.states.helpers.commands import _run
 from holdfast.states.view.host_view import HostView
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 NAME = "nobody"
 
 
 def said(command: str, **options: object) -> str:
-    """What a command says."""
+    """The output of a command."""
     view = HostView({}, {}, {"template_commands": True}, "x")
     done = _run(view, command, runas=NAME, **options)  # type: ignore[arg-type]
     return (done.stdout + done.stderr).strip()
 
 
-def test_groups_are_the_user_s():
-    """None of root's is left."""
+def test_the_command_has_only_groups_of_the_user():
+    """No group of root remains."""
     who = pwd.getpwnam(NAME)
     assert said("id -u; id -G").split() == [
         str(number) for number in (who.pw_uid, *sorted({who.pw_gid, *os.getgrouplist(NAME, who.pw_gid)}))
     ]
 
 
-def test_the_environment_is_not_the_agent_s(monkeypatch):
-    """It may hold secrets."""
+def test_the_command_does_not_inherit_the_environment_of_the_agent(monkeypatch):
+    """That environment may contain secrets."""
     monkeypatch.setenv("DB_PASSWORD", "secret")
     assert "secret" not in said("env")
     assert said("echo $GIVEN", env={"GIVEN": "x"}) == "x"
 
 
 def test_a_directory_that_the_user_cannot_enter_is_not_entered(tmp_path: Path):
-    """Root could."""
+    """Root could enter the directory."""
     tmp_path.chmod(0o700)
     assert "denied" in said("pwd", cwd=str(tmp_path)) or "can't cd" in said("pwd", cwd=str(tmp_path))
     assert said("pwd", cwd="/usr") == "/usr"
 
 
 def test_an_unknown_user_is_an_error():
-    """As one sentence."""
+    """The message names the user."""
     with pytest.raises(ValueError, match="there is no user no-such"):
         _run(HostView({}, {}, {"template_commands": True}, "x"), "true", runas="no-such")

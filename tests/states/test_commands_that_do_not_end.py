@@ -24,8 +24,8 @@ def test_the_process_group_is_ended(tmp_path: Path):
         assert time.monotonic() - began < 20
 
 
-def test_input_and_output_are_as_ever(tmp_path: Path):
-    """Also where a command does not read what it is given, and where it leaves a process without output."""
+def test_input_and_output_are_passed_on(tmp_path: Path):
+    """A command need not read its input, and may leave a process without output."""
     view = HostView({}, {}, {"template_commands": True}, "x")
     assert _run(view, "cat; echo bad >&2; exit 3", stdin="fed\n").stdout == "fed\n"
     done = _run(view, f"sleep 0.1 >{tmp_path}/out 2>&1 & exit 3", stdin="x" * (1 << 20))

@@ -1,4 +1,4 @@
-"""The compiler as a whole: its caches, its problems, and its speed."""
+"""The compiler as a whole: its caches, its problems and its speed."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ FILES = {
 
 @pytest.fixture
 def tree(tmp_path):
-    """A directory with a plain file, a template, and what it imports."""
+    """A directory with a plain file, a template, and a file that the template imports."""
     root = tmp_path / "tree"
     root.mkdir(mode=0o755)
     for name, text in FILES.items():
@@ -39,14 +39,14 @@ def change(root, name, text):
 
 
 def colors(compilation):
-    """What the template gave."""
+    """The values that the template made."""
     return [call.low["color"] for call in compilation.calls if "color" in call.low]
 
 
-def test_unchanged_file_is_not_rendered_again(tree):
-    """A second run renders nothing; a changed file only itself; a changed template what imports it.
+def test_unchanged_files_are_not_rendered_again(tree):
+    """A change of a file renders that file, and one of an import all its importers.
 
-    Grains all templates.
+    A change of the grains renders each template that reads them.
     """
     compiler = Compiler()
 
@@ -64,8 +64,8 @@ def test_unchanged_file_is_not_rendered_again(tree):
     assert renders(os="Fedora") == (1, ["two Fedora"])
 
 
-def test_file_that_looks_at_the_machine_is_rendered_each_time(tree, tmp_path):
-    """`file.file_exists` may change its mind without any file of the tree changing."""
+def test_a_template_that_reads_the_machine_is_rendered_each_time(tree, tmp_path):
+    """The result of `file.file_exists` may change without a change of any file of the states."""
     change(tree, "plain.sls", f"a:\n  lamp.lit:\n    - color: {{{{ salt['file.file_exists']('{tmp_path}/flag') }}}}\n")
     compiler = Compiler()
     request = Request(tree, ("plain",), trusted_uids=ME)
@@ -75,8 +75,8 @@ def test_file_that_looks_at_the_machine_is_rendered_each_time(tree, tmp_path):
     assert colors(compiler.compile(request)) == [True]
 
 
-def test_template_that_appears_is_noticed(tree):
-    """`ignore missing` depends on a file that is not there."""
+def test_a_new_template_is_noticed(tree):
+    """`ignore missing` depends on a file that does not exist yet."""
     change(tree, "plain.sls", "{% include 'more.jinja' ignore missing %}\na: lamp.lit\n")
     compiler = Compiler()
     request = Request(tree, ("plain",), trusted_uids=ME)
@@ -86,8 +86,8 @@ def test_template_that_appears_is_noticed(tree):
     assert len(compiler.compile(request).calls) == 2
 
 
-def test_change_of_what_an_imported_template_imports_is_noticed_by_every_file(tree):
-    """The template between them is the same as before; what it gave before is not."""
+def test_a_change_of_an_indirect_import_is_noticed_by_every_file(tree):
+    """The template in between is unchanged, but its result is not."""
     between = "{% import 'word.jinja' as words %}{% set word = words.word %}"
     change(tree, "between.jinja", between)
     change(tree, "word.jinja", "{% set word = 'one' %}")
@@ -104,8 +104,8 @@ def test_change_of_what_an_imported_template_imports_is_noticed_by_every_file(tr
     assert colors(compiler.compile(wanted)) == ["two", "two"]
 
 
-def test_no_file_sees_what_another_did_to_an_imported_list(tree):
-    """Nor does the same file, when it is rendered again."""
+def test_a_change_of_an_imported_list_stays_in_its_file(tree):
+    """A second rendering of the same file does not see it, either."""
     change(tree, "words.jinja", "{% set words = [] %}")
     text = (
         "{% import 'words.jinja' as m %}{% do m.words.append(1) %}\nfirst:\n  lamp.lit:\n    - color: {{ m.words }}\n"
@@ -119,8 +119,8 @@ def test_no_file_sees_what_another_did_to_an_imported_list(tree):
     assert colors(compiler.compile(wanted)) == [[1], [1]]
 
 
-def test_extended_declarations_are_fresh_in_each_run(tree):
-    """What one run adds to a declaration is not there in the next."""
+def test_additions_to_a_declaration_last_for_one_compilation(tree):
+    """A requisite_in adds to another declaration in each compilation anew."""
     change(
         tree,
         "plain.sls",
@@ -134,7 +134,7 @@ def test_extended_declarations_are_fresh_in_each_run(tree):
     assert first.high == second.high
 
 
-def test_a_failed_run_leaves_the_compiler_usable(tree):
+def test_a_failed_compilation_leaves_the_compiler_usable(tree):
     """The next compilation reads the file again."""
     compiler = Compiler()
     request = Request(tree, grains={"os": "Debian"}, trusted_uids=ME)
@@ -147,8 +147,8 @@ def test_a_failed_run_leaves_the_compiler_usable(tree):
     assert gc.isenabled()
 
 
-def test_calls_after_a_broken_tree_are_those_before_it(tree):
-    """What is found out about the rest of a tree that has a broken file leaves nothing behind."""
+def test_a_failed_compilation_keeps_unchanged_calls(tree):
+    """Problems found in other files of the broken states leave no trace in the caches."""
     change(tree, "zed.sls", "x: lamp.lit\ny:\n  lamp.lit:\n    - require: [x]\n")
     compiler, wanted = Compiler(), Request(tree, ("plain", "zed"), trusted_uids=ME)
     before = compiler.compile(wanted).calls
@@ -161,7 +161,7 @@ def test_calls_after_a_broken_tree_are_those_before_it(tree):
 
 
 def test_high_data_have_the_shape_that_salt_prints(tree):
-    """For `show high`: types with lists, functions behind arguments, automatic orders last."""
+    """`show high` prints types with lists, the function after the arguments, automatic orders last."""
     change(
         tree,
         "plain.sls",
@@ -189,15 +189,18 @@ def test_high_data_have_the_shape_that_salt_prints(tree):
     assert type(high["a"]["lamp"][1]["names"]) is list
 
 
-def test_top_says_which_files_apply(tree):
-    """For `show top`: names, globs resolved."""
+def test_top_lists_the_files_that_apply(tree):
+    """`show top` has the names, with globs resolved."""
     change(tree, "top.sls", "base:\n  'web*':\n    - 'p*'\n  'db*':\n    - made\n")
 
     assert Compiler().compile(Request(tree, minion_id="web1", trusted_uids=ME)).top == {"base": ["plain"]}
 
 
-def test_five_thousand_states_compile_in_less_than_twice_pyyamls_loading(tree):
-    """Measured at a third to a half of it; and twice as many states cost twice as much."""
+def test_five_thousand_states_compile_in_less_than_twice_the_time_of_pyyaml(tree):
+    """On a quiet machine, compiling takes a third to a half of the time of PyYAML.
+
+    Twice the states take twice the time.
+    """
 
     def text(count):
         return (
@@ -221,8 +224,8 @@ def test_five_thousand_states_compile_in_less_than_twice_pyyamls_loading(tree):
     assert effort(compiling("twice"), 3, than=compiling("plain")) < 3
 
 
-def test_each_line_of_a_long_file_is_found_without_reading_all_of_it():
-    """A place is asked for each state; to split the text for each took 15 s for what takes none."""
+def test_finding_a_line_of_a_long_file_does_not_split_the_text():
+    """Each state asks for a line, so splitting the text each time would take 15 s."""
     text = "".join(f"line {number}\r\n" for number in range(1, 30_000)) + "the last"
     document = Document("x.sls", text)
 

@@ -22,7 +22,7 @@ class Room(Composite, kind="zroom.furnished"):
     color: str = "white"
 
     def parts(self) -> Sequence[Part]:
-        """Written in the wrong order, which requisites correct."""
+        """The parts, in the wrong order, which their requisites correct."""
         bell = Part("bell", "bell.rung", {"size": 1}, {"watch": ("lamp",)})
         return (bell, Part("lamp", "lamp.lit", {"name": f"{self.name} lamp", "color": self.color}))
 
@@ -31,7 +31,7 @@ class Flat(Composite, kind="zflat.furnished"):
     """Two rooms."""
 
     def parts(self) -> Sequence[Part]:
-        """One requires the other."""
+        """Two rooms, one of which requires the other."""
         return (
             Part("small", "zroom.furnished"),
             Part("large", "zroom.furnished", {"retry": 2}, {"require": ("small",)}),
@@ -39,28 +39,28 @@ class Flat(Composite, kind="zflat.furnished"):
 
 
 class Endless(Composite, kind="zendless.made"):
-    """Contains another of itself, for ever."""
+    """A composite that contains another one of its kind, without end."""
 
     def parts(self) -> Sequence[Part]:
-        """Each is different, so that only the depth is limited."""
+        """One part with a longer name, so that only the depth is limited."""
         return (Part("next", self.kind, {"name": posixpath.join(self.name, "x")}),)
 
 
 class Self(Composite, kind="zself.made"):
-    """Contains itself."""
+    """A composite that contains itself."""
 
     def parts(self) -> Sequence[Part]:
-        """The very same."""
+        """The same composite."""
         return (Part("again", self.kind, {"name": self.name}),)
 
 
 class Wrong(Composite, kind="zwrong.made"):
-    """Says something wrong of its parts."""
+    """A composite with wrong parts."""
 
     how: str
 
     def parts(self) -> Sequence[Part]:
-        """As the test wants it."""
+        """The wrong parts that the test wants."""
         lamp = Part("lamp", "lamp.lit")
         wrong: dict[str, Sequence[Part]] = {
             "argument": (Part("box", "crate.packed", {"name": "/x", "mode": "rw", "user": "a"}),),
@@ -77,12 +77,12 @@ class Wrong(Composite, kind="zwrong.made"):
 
 
 def order(compilation: Compilation) -> list[str]:
-    """Identities in order of execution."""
+    """The identities in order of execution."""
     return [call.identity for call in compilation.calls]
 
 
 def requisites(compilation: Compilation, identity: str) -> dict[str, list[str]]:
-    """Kind -> identities, of one call."""
+    """The requisites of one call: kind -> identities."""
     names = order(compilation)
     call = compilation.calls[names.index(identity)]
     assert call.position == names.index(identity)
@@ -101,8 +101,8 @@ y:
 """
 
 
-def test_parts_stand_directly_before_the_whole(compile_tree):
-    """Sorted by what they require of each other; identities say whose they are."""
+def test_parts_come_directly_before_their_composite(compile_tree):
+    """The parts are ordered by their requisites, and their identities contain that of the composite."""
     compilation = compile_tree(TREE)
 
     assert order(compilation) == [
@@ -117,8 +117,11 @@ def test_parts_stand_directly_before_the_whole(compile_tree):
     assert compilation.calls[1].location == compilation.calls[3].location
 
 
-def test_requisites_of_the_whole_are_those_of_each_part(compile_tree):
-    """The whole keeps what gates, and watches its parts; who requires the whole requires just that."""
+def test_each_part_has_the_requisites_of_the_composite(compile_tree):
+    """The composite keeps its gates and watches its parts.
+
+    A state that requires the composite requires nothing else.
+    """
     compilation = compile_tree(TREE)
 
     assert requisites(compilation, "bell.rung[den/bell]") == {"watch": ["lamp.lit[x]", "lamp.lit[den/lamp]"]}
@@ -130,8 +133,8 @@ def test_requisites_of_the_whole_are_those_of_each_part(compile_tree):
     assert requisites(compilation, "lamp.lit[y]") == {"require": ["zroom.furnished[den]"]}
 
 
-def test_who_listens_is_the_part_that_can_act(compile_tree):
-    """The others would only fail at it, and the whole has nothing to refresh."""
+def test_only_parts_with_a_refresh_listen(compile_tree):
+    """Other parts would only fail, and the composite itself has nothing to refresh."""
     compilation = compile_tree(TREE.replace("watch:", "listen:"))
 
     assert requisites(compilation, "bell.rung[den/bell]") == {
@@ -142,16 +145,16 @@ def test_who_listens_is_the_part_that_can_act(compile_tree):
     assert "listen" not in requisites(compilation, "zroom.furnished[den]")
 
 
-def test_a_prereq_on_the_whole_is_one_on_all_parts(compile_tree):
-    """Only they would change."""
+def test_a_prereq_on_a_composite_is_one_on_all_parts(compile_tree):
+    """Only the parts would change something."""
     compilation = compile_tree("den: zroom.furnished\nx:\n  lamp.lit:\n    - prereq: [{zroom: den}]\n")
 
     assert order(compilation)[0] == "lamp.lit[x]"
     assert requisites(compilation, "lamp.lit[x]") == {"prereq": order(compilation)[1:]}
 
 
-def test_meta_parameters_are_handed_down(compile_tree):
-    """Guards, noop, retry and the rest; what concerns the whole stays there; a part may say otherwise."""
+def test_parts_inherit_meta_arguments(compile_tree):
+    """Guards, noop and retry are inherited, check_cmd is not; an argument of a part takes precedence."""
     meta = "    - onlyif: test -e /x\n    - noop: true\n    - retry: 5\n    - check_cmd: ['true']\n    - runas: me\n"
     compilation = compile_tree("home:\n  zflat.furnished:\n" + meta)
     calls = {call.identity: call for call in compilation.calls}
@@ -163,8 +166,8 @@ def test_meta_parameters_are_handed_down(compile_tree):
     assert calls["zflat.furnished[home]"].meta.check_cmd == ("true",)
 
 
-def test_composites_of_composites(compile_tree):
-    """Parts of a part come before it, and require what it requires."""
+def test_a_composite_may_contain_composites(compile_tree):
+    """Parts of a part come before it, and have its requisites."""
     compilation = compile_tree("home: zflat.furnished\n")
 
     inner = [f"{kind}[home/{room}{part}]" for room in ("small", "large") for kind, part in PARTS]
@@ -175,7 +178,7 @@ def test_composites_of_composites(compile_tree):
 PARTS = (("lamp.lit", "/lamp"), ("bell.rung", "/bell"), ("zroom.furnished", ""))
 
 
-def test_names_make_a_composite_each(compile_tree):
+def test_each_of_the_names_is_a_composite(compile_tree):
     """The identities of the parts contain the name, like those of the composites."""
     compilation = compile_tree("x:\n  zroom.furnished:\n    - names: [a, b]\n")
 
@@ -197,8 +200,8 @@ def test_names_make_a_composite_each(compile_tree):
         ("many", "it has more than 10000 parts"),
     ],
 )
-def test_what_is_wrong_with_parts_is_told_where_the_composite_stands(problems, how, told):
-    """At its file and line, for that is where something can be done about it."""
+def test_problems_of_parts_are_reported_at_the_composite(problems, how, told):
+    """The user can change only the state of the composite."""
     (problem,) = problems(f"fine: lamp.lit\nbad:\n  zwrong.made:\n    - how: {how}\n")
 
     assert told in problem.message
@@ -206,7 +209,7 @@ def test_what_is_wrong_with_parts_is_told_where_the_composite_stands(problems, h
 
 
 def test_composites_without_end_are_refused(problems):
-    """Those that contain themselves, and those that never end."""
+    """A composite may not contain itself, nor others without end."""
     (itself,) = problems("a: zself.made\n")
     (endless,) = problems("a: zendless.made\n")
 
@@ -214,7 +217,7 @@ def test_composites_without_end_are_refused(problems):
     assert f"zendless.made[a] cannot be made: composites contain each other more than {DEPTH} deep" in endless.message
 
 
-def test_parts_and_states_do_not_contradict_each_other(problems):
+def test_parts_and_other_states_may_not_contradict_each_other(problems):
     """No other state may manage the same thing differently, or have the identity of a part."""
     parts = "unit:\n  systemd_unit.running:\n    - contents: x\n"
     (double,) = problems(parts + "/etc/systemd/system/unit.service:\n  file.managed:\n    - contents: y\n")
@@ -225,12 +228,12 @@ def test_parts_and_states_do_not_contradict_each_other(problems):
 
 
 def placed(compilation):
-    """The calls, each with its place."""
+    """The calls, each with its location."""
     return [(call, call.location) for call in compilation.calls]
 
 
-def test_a_compiler_that_has_compiled_before_makes_the_same(tmp_path):
-    """And hands out the very same calls where nothing has changed, so that a swap leaves them alone."""
+def test_a_used_compiler_returns_the_same_calls(tmp_path):
+    """Unchanged calls are the same objects, so that a swap leaves them alone."""
     compiler, root = Compiler(), tmp_path / "states"
     write(root, {"site.sls": TREE, "a.sls": "first: lamp.lit\n"})
     first = compiler.compile(request(root))
@@ -258,7 +261,7 @@ def test_a_compiler_that_has_compiled_before_makes_the_same(tmp_path):
 
 
 def test_a_systemd_unit_is_a_file_and_a_service_that_watches_it(compile_tree, problems):
-    """The file of a template is that of all its units; one text is needed."""
+    """A template unit has one file for all its instances. The state needs contents or a source."""
     compilation = compile_tree("app@one:\n  systemd_unit.running:\n    - contents: '[Service]'\n")
     unit, service, whole = compilation.calls
 

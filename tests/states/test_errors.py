@@ -1,4 +1,4 @@
-"""What is wrong with declarations: every mistake at once, each with its code, line and likely fix."""
+"""Mistakes in declarations: all are reported at once, each with its code, its line and a hint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.resources.contract import Resource
 
 
 class Pair(Resource, kind="pair.kept"):
-    """Takes two arguments, or none."""
+    """A kind that takes two arguments or none."""
 
     left: int | None = None
     right: int | None = None
@@ -21,7 +21,7 @@ class Pair(Resource, kind="pair.kept"):
         return self
 
     async def check_apply(self, ctx, apply):
-        """Nothing to do."""
+        """Return that nothing is to be done."""
         return True
 
 
@@ -124,8 +124,8 @@ INCLUDED = {"one.sls": "a:\n  lamp.lit:\n    - color: red\n", "two.sls": ""}
         ("a:b:\n  lamp.lit: []\na:\n  lamp.lit:\n    - names: [b, c]", "identity-repeated", 4, "two states"),
     ],
 )
-def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, words):
-    """One mistake, one problem; the words of message and hint lead to the fix."""
+def test_a_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, words):
+    """Each mistake is one problem, whose message and hint lead to the fix."""
     (problem,) = problems({**INCLUDED, "site.sls": text}, "site")
 
     assert (problem.code, problem.location.line) == (code, line)
@@ -138,15 +138,15 @@ def test_mistake_has_its_code_its_line_and_a_hint(problems, text, code, line, wo
     ("text", "line", "column"),
     [("- a", 1, 1), ("---\n# x\n  text", 3, 3), ("--- text", 1, 5), ("%YAML 1.1\n---\n- a", 3, 1)],
 )
-def test_file_without_a_mapping_is_marked_where_its_content_begins(problems, text, line, column):
-    """Not at the file as a whole."""
+def test_a_file_without_a_mapping_is_marked_where_its_content_starts(problems, text, line, column):
+    """The problem has a line and a column, not only the file."""
     (problem,) = problems(text)
 
     assert (problem.code, problem.location.line, problem.location.column) == ("sls-shape", line, column)
 
 
 def test_mistakes_of_all_stages_are_reported_together(problems):
-    """What cannot be read hides neither what states name nor what they take."""
+    """A file that cannot be read hides neither wrong names nor wrong arguments elsewhere."""
     shapes = {"a.sls": "x: 5\ny: 6", "b.sls": "include: [nope]\nz: 7"}
     assert [problem.code for problem in problems(shapes)] == ["id-shape", "id-shape", "sls-missing", "id-shape"]
 
@@ -162,7 +162,7 @@ def test_mistakes_of_all_stages_are_reported_together(problems):
 
 
 def test_mistakes_of_one_file_are_reported_together(problems):
-    """Those of its shape beside those of what its states take."""
+    """Wrong shapes are reported beside wrong arguments."""
     text = (
         "a:\n  crate.packed:\n    - name: /a\n    - requires: [b]\n    - user: u\n"
         "b:\n  crate.packed:\n    - name: /b\n    - on_changes: [a]\n"
@@ -180,7 +180,7 @@ def test_mistakes_of_one_file_are_reported_together(problems):
 
 
 def test_requisites_of_both_directions_are_reported_together(problems):
-    """And an extension of what is not there, but not what it would have brought."""
+    """An extension of a missing state is reported, but not its consequences."""
     assert [
         problem.code
         for problem in problems(
@@ -211,15 +211,15 @@ def test_requisites_of_both_directions_are_reported_together(problems):
         pytest.param("a:\n  pair.kept: [left: 1]\n", id="argument that another one needs"),
     ],
 )
-def test_what_may_stand_in_a_file_that_cannot_be_read_is_not_reported(problems, text):
-    """It would go away with the mistake in that file; without that file it is a mistake of its own."""
+def test_mistakes_that_an_unreadable_file_may_explain_are_not_reported(problems, text):
+    """Fixing that file may fix them. Without it, each is a mistake of its own."""
     assert [problem.code for problem in problems({"w.sls": "k: [", "x.sls": text})] == ["yaml-syntax"]
 
     assert "yaml-syntax" not in [problem.code for problem in problems({"w.sls": "", "x.sls": text})]
 
 
-def test_state_that_is_left_out_for_its_own_mistake_is_not_reported_as_missing(problems):
-    """It is there, only not right."""
+def test_a_state_with_a_mistake_is_not_reported_as_missing(problems):
+    """The state exists, but is wrong."""
     for text, code in [
         ("a: 5\nb:\n  lamp.lit:\n    - require: [a]\n", "id-shape"),
         ("a:\n  lamp: [lit, dark]\nb:\n  lamp.lit:\n    - require: [a]\n", "function-several"),
@@ -232,8 +232,8 @@ def test_state_that_is_left_out_for_its_own_mistake_is_not_reported_as_missing(p
     "items",
     ["- require:\n    - pair: a", "- names:\n    - x\n    - y", "- require_in:\n    - a"],
 )
-def test_list_beside_its_key_is_one_mistake(problems, items):
-    """Lines that seem to be arguments or functions, and names that others use, are only consequences."""
+def test_a_list_that_is_not_indented_is_one_mistake(problems, items):
+    """Lines that look like arguments or functions, and names that others use, are only consequences."""
     text = f"a: lamp.lit\nb:\n  pair.kept:\n    {items}\nc:\n  lamp.lit:\n    - require: [b]\n"
     assert [problem.location.line for problem in problems(text)] == [4]
 
@@ -241,15 +241,15 @@ def test_list_beside_its_key_is_one_mistake(problems, items):
     assert [problem.location.line for problem in problems(text)] == [6]
 
 
-def test_loop_is_reported_beside_a_file_that_cannot_be_read(problems):
-    """No value stops the compilation."""
+def test_a_cycle_is_reported_beside_an_unreadable_file(problems):
+    """An unreadable file does not end the compilation."""
     text = "a:\n  lamp.lit:\n    - require: [b]\nb:\n  lamp.lit:\n    - require: [a]\n"
 
     assert [problem.code for problem in problems({"w.sls": "k: [", "x.sls": text})] == ["yaml-syntax", "requisite-loop"]
 
 
-def test_loop_names_every_edge_with_file_and_line(problems):
-    """Who breaks a loop must see all of it."""
+def test_a_cycle_is_reported_with_file_and_line_of_every_edge(problems):
+    """The reader needs all edges to break the cycle."""
     files = {
         "a.sls": "a:\n  lamp.lit:\n    - require: [{lamp: b}]\n",
         "b.sls": "b:\n  lamp.lit:\n    - watch: [{bell: c}]\n",
@@ -280,21 +280,21 @@ def test_loop_names_every_edge_with_file_and_line(problems):
         ),
     ],
 )
-def test_loops_over_prereq_are_found(problems, text):
+def test_cycles_with_prereq_are_found(problems, text):
     """A prereq runs before its target, but after all that its target requires."""
     assert {problem.code for problem in problems(text)} == {"requisite-loop"}
 
 
-def test_same_id_in_two_files_names_both_places(problems):
-    """Even where the two say the same."""
+def test_an_id_in_two_files_is_an_error_with_both_locations(problems):
+    """The declarations may be equal."""
     (problem,) = problems({"a.sls": "x: lamp.lit\n", "b.sls": "# b\nx: lamp.lit\n"})
 
     assert (problem.code, problem.location.file[-5:], problem.location.line) == ("duplicate-id", "b.sls", 2)
     assert "a.sls:1" in problem.message
 
 
-def test_top_file_mistakes(problems):
-    """Its shape, its targets and its names are checked like those of any file."""
+def test_mistakes_in_a_top_file_have_their_lines(problems):
+    """The shape, the targets and the names are checked."""
     for text, code, line in [
         ("- x", "top-shape", 1),
         ("# top\nx", "top-shape", 2),
@@ -314,15 +314,15 @@ def test_top_file_mistakes(problems):
         assert (problem.code, problem.location.line) == (code, line), text
 
 
-def test_requested_name_that_does_not_exist_is_an_error(problems):
-    """With the nearest one that does."""
+def test_a_missing_requested_sls_is_an_error(problems):
+    """The hint is the most similar name."""
     (problem,) = problems({"webserver.sls": "a: lamp.lit"}, "webservr")
 
     assert (problem.code, problem.hint) == ("sls-missing", "did you mean webserver?")
 
 
-def test_what_is_only_strange_is_a_warning(compile_tree):
-    """It compiles, and lint has something to say."""
+def test_suspicious_declarations_are_warnings(compile_tree):
+    """These states compile."""
     files = {
         "site.sls": "a:\n  lamp.lit:\n    - order: soon\n    - fun: x\n    - require:\n"
         "      - lamp: ~\n      - sls: empty\n      - sls: 'x*'\n"
@@ -344,10 +344,10 @@ def test_what_is_only_strange_is_a_warning(compile_tree):
     assert {call.low["name"] for call in result.calls} == {"a", "b"}
     assert {call.low["name"]: call.low["__env__"] for call in result.calls}["a"] == [
         "x"
-    ]  # as in Salt, where old formulas set the environment of a command so
+    ]  # as in Salt: old formulas set the environment of a command like this
 
 
-def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):
+def test_an_sls_requisite_on_a_file_of_includes_means_its_first_includes(compile_tree):
     """Salt counts only the include that loaded a file first."""
     files = {
         "one.sls": "a: lamp.lit",
@@ -359,7 +359,7 @@ def test_file_that_includes_only_what_is_loaded_stands_for_it(compile_tree):
 
 
 def test_disabled_requisites_have_no_effect(compile_tree):
-    """The option that Salt has for it."""
+    """`disabled_requisites` is an option of Salt."""
     calls = compile_tree(
         "a:\n  lamp.lit:\n    - require: [{lamp: b}]\nb: lamp.lit\n", options={"disabled_requisites": ["require"]}
     ).calls
@@ -369,7 +369,7 @@ def test_disabled_requisites_have_no_effect(compile_tree):
 
 
 def test_a_requisite_that_names_nothing_is_reported_once_for_all_names(problems):
-    """Each of the `names` has the requisite, but the mistake is one."""
+    """Each of the `names` has the requisite, but there is one mistake."""
     calls = "b:\n  lamp.lit:\n    - names: [x, y, z]\n    - require: [{lamp: aa}]\na: lamp.lit\n"
     (problem,) = problems(calls)
     assert problem.message == "require of lamp.lit[b] names lamp[aa], which does not exist"

@@ -1,10 +1,10 @@
-"""What a formula brings along for Salt to load, which Holdfast does not."""
+"""Modules of a formula that Salt would load and Holdfast does not."""
 
 from __future__ import annotations
 
 
-def test_a_state_of_a_formula_is_refused_with_what_to_do(problems):
-    """The function that Salt would load from `_states`."""
+def test_a_state_of_a_formula_is_an_error_that_names_the_module(problems):
+    """Salt would load the function from `_states`."""
     (problem,) = problems({"site.sls": "x:\n  shelf.built: []\n", "_states/shelf.py": "def built(name): ..."})
 
     assert (problem.code, problem.location.line) == ("unknown-state", 2)
@@ -12,8 +12,8 @@ def test_a_state_of_a_formula_is_refused_with_what_to_do(problems):
     assert "resources" in problem.hint
 
 
-def test_a_call_of_a_module_of_a_formula_is_refused_with_what_to_do(problems):
-    """In a state file, and in the template of a managed file."""
+def test_a_call_of_a_formula_is_an_error_that_names_the_module(problems):
+    """The call may be in a state file or in the template of a managed file."""
     module = {"_modules/shelf.py": "def size(): ..."}
     source = "x:\n  file.managed:\n    - name: /x\n    - source: salt://x.conf\n    - template: jinja\n"
     for files in (
@@ -26,7 +26,7 @@ def test_a_call_of_a_module_of_a_formula_is_refused_with_what_to_do(problems):
 
 
 def test_other_names_keep_their_hints(problems):
-    """A formula with modules may have slips, too."""
+    """A formula with modules may have typing errors, too."""
     (problem,) = problems({"site.sls": "x:\n  tset.nop: []\n", "_states/shelf.py": ""})
 
     assert problem.hint == "did you mean test?"

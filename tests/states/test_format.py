@@ -1,4 +1,4 @@
-"""`format`: the canonical form, what is left alone and why, what is refused."""
+"""`fmt`: the canonical layout, what keeps its layout, and what is refused."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ FORMS = {
     "a final newline": ("a: b.c", "a: b.c\n"),
     "newlines": ("a:\r\n  b.c: []\r\n", "a:\n  b.c: []\n"),
     "delimiters": ("{%if x%}\na: {{x}}\n{%-endif-%}\n", "{% if x %}\na: {{ x }}\n{%- endif -%}\n"),
-    "nesting inside of tags is an author's own": ("{%   set x = 1   %}\n", "{%   set x = 1 %}\n"),
-    "comments and tags go with what they stand at": (
+    "spaces inside a tag are kept": ("{%   set x = 1   %}\n", "{%   set x = 1 %}\n"),
+    "comments and tags move with their lines": (
         "a:\n    b.c:\n        # d\n        {% if x %}\n        - e: 1\n        {% endif %}\n# f\n",
         "a:\n  b.c:\n    # d\n    {% if x %}\n    - e: 1\n    {% endif %}\n# f\n",
     ),
-    "texts keep their shape": (
+    "block scalars keep their indentation": (
         "a:\n  b.c:\n    - d: |\n            one\n              two\n\n            three\n",
         "a:\n  b.c:\n    - d: |\n        one\n          two\n\n        three\n",
     ),
-    "texts with an indentation of their own": (
+    "block scalars with an indentation indicator": (
         "a:\n    b.c:\n        - d: |2\n              one\n",
         "a:\n  b.c:\n    - d: |2\n          one\n",
     ),
@@ -60,8 +60,8 @@ FORMS = {
 
 
 @pytest.mark.parametrize(("old", "new"), [pytest.param(old, new, id=name) for name, (old, new) in FORMS.items() if new])
-def test_the_canonical_form(old, new):
-    """What becomes of a text; and of that, nothing more."""
+def test_a_text_gets_the_canonical_layout(old, new):
+    """Formatting the result changes nothing."""
     assert format_text(old, "x.sls").text == new
     assert format_text(new, "x.sls").text == new
 
@@ -88,14 +88,14 @@ KEPT = {
         "a:\n    b.c:\n        - d\n{% if x %}\n        - f\n{% else %}\n    b.e: []\n{% endif %}\n",
         "contains more than siblings",
     ),
-    "a blank of another kind is text": ("a:\n    b.c:\n    \xa0\n        - {{ d }}\n", "not YAML"),
+    "a no-break space is text": ("a:\n    b.c:\n    \xa0\n        - {{ d }}\n", "not YAML"),
     "a document's beginning": ("---\n{% set x = 1 %}\n", "not a declaration"),
 }
 
 
 @pytest.mark.parametrize(("text", "why"), KEPT.values(), ids=KEPT)
 def test_a_layout_that_may_mean_something_is_kept(text, why):
-    """The lines are not changed, and the reason is reported with its line."""
+    """The lines are unchanged, and the reason is reported with its line."""
     formatted = format_text(text, "x.sls")
 
     assert formatted.text == text
@@ -103,34 +103,34 @@ def test_a_layout_that_may_mean_something_is_kept(text, why):
     assert all(why in note and re.match(r"x.sls:[1-9]", note) for note in formatted.kept)
 
 
-def test_only_the_declaration_concerned_is_kept():
-    """The others have the canonical form."""
+def test_only_the_declaration_with_the_reason_is_kept():
+    """Other declarations are formatted."""
     text = "a:\n    {{ m() }}\n\nb:\n    c.d: []\n"
 
     assert format_text(text, "x.sls").text == "a:\n    {{ m() }}\n\nb:\n  c.d: []\n"
 
 
 def test_macros_and_raw_text_are_not_touched():
-    """What a macro puts out may be wanted blank by blank."""
+    """Each space in the output of a macro may matter."""
     text = "{% macro m() %}\n   a:   \n\n\n     b\n{% endmacro %}\n{% raw %}{{x}}\n\n\n   y{% endraw %}\n"
 
     assert format_text(text, "x.sls").text == text
 
 
-def test_a_text_that_keeps_its_blank_lines_keeps_them():
-    """With `+`, blank lines at its end are a part of it."""
+def test_a_block_scalar_with_plus_keeps_its_blank_lines():
+    """With `+`, the blank lines at the end are part of the text."""
     text = "a:\n  b.c:\n    - d: |+\n        one\n\n\n\ne: f.g\n"
 
     assert format_text(text, "x.sls").text == text
 
 
-def test_a_text_without_a_newline_does_not_get_one():
-    """`|` at the end of a file that does not end with a newline."""
+def test_a_block_scalar_without_a_final_newline_does_not_get_one():
+    """The text is at the end of a file."""
     assert format_text("a: |\n  b", "x.sls").text == "a: |\n  b"
 
 
-def test_json_is_left_alone():
-    """It has no form of ours."""
+def test_json_is_not_formatted():
+    """There is no canonical layout of JSON."""
     text = '#!json\n{"a":   {}}'
 
     assert format_text(text, "x.sls").text == text
@@ -142,14 +142,14 @@ REFUSED = {
     "no template": ("a:\n{% if %}\n", "template-syntax", 2),
     "a tag without an end": ("{% if x %}\na: b.c\n", "template-syntax", 1),
     "a number without an end": ("a: {{ " + "9" * 5000 + " }}\n", "template-error", 0),
-    "a strange end of line": ("a: b\n# \x85\n", "format-break", 2),
+    "another line break": ("a: b\n# \x85\n", "format-break", 2),
     "a program": ("#!py\n", "renderer-unknown", 1),
 }
 
 
 @pytest.mark.parametrize(("text", "code", "line"), REFUSED.values(), ids=REFUSED)
-def test_what_cannot_be_read_is_refused(text, code, line):
-    """With its place; of its line no value is shown, for it may be a pillar's."""
+def test_an_invalid_file_is_refused(text, code, line):
+    """The problem has a location, but no value of its line, which may be that of a pillar."""
     with pytest.raises(CompileError) as caught:
         format_text(text, "x.sls")
 
@@ -161,8 +161,8 @@ def test_what_cannot_be_read_is_refused(text, code, line):
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.sls")), ids=lambda path: path.name)
-def test_the_examples_are_in_their_canonical_form(path):
-    """What we show is what we ask for."""
+def test_the_examples_have_the_canonical_layout(path):
+    """Users copy the examples."""
     text = path.read_text()
 
     assert format_text(text, str(path)).text == text
@@ -196,7 +196,7 @@ WILD = st.one_of(
 
 
 def never_raises(text):
-    """Formatting gives a text that is stable, or a `CompileError`."""
+    """Check that formatting returns a stable text or raises `CompileError`."""
     try:
         result = format_text(text, "x.sls").text
     except CompileError:
@@ -207,13 +207,13 @@ def never_raises(text):
 
 @given(WILD)
 def test_random_text_never_raises(text):
-    """Whatever it is."""
+    """Any text is formatted or refused."""
     never_raises(text)
 
 
 @given(st.data())
-def test_random_edits_of_good_files_never_raise(data):
-    """Something is taken out, something put in."""
+def test_random_edits_of_valid_files_never_raise(data):
+    """Each edit removes and inserts some characters."""
     text = data.draw(st.sampled_from([GOOD, *(old for old, _ in FORMS.values()), *(old for old, _ in KEPT.values())]))
     for _ in range(data.draw(st.integers(1, 4))):
         start = data.draw(st.integers(0, len(text)))

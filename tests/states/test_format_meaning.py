@@ -1,6 +1,6 @@
-"""`format`: whatever the templates put out, a formatted file means what it meant.
+"""`fmt`: a formatted file means the same as before, whatever its templates print.
 
-Random files, rendered with many pillars.
+Random files are rendered with many pillars.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ VALUES = """\
 
 
 def data(text, pillar):
-    """What a file means with a pillar: its data, or that it has none."""
+    """The data of a file with a pillar, and whether the file has any."""
     try:
         return plain(
             parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))
@@ -41,7 +41,7 @@ def data(text, pillar):
 
 
 def check(text):
-    """Format a text, twice, and compare what it means."""
+    """Format a text twice, and compare the meaning."""
     try:
         formatted = format_text(text, "x.sls")
     except CompileError:
@@ -56,7 +56,7 @@ def check(text):
 
 
 class Writer:
-    """Writes a state file as a careless person would: any indentation, any style, Jinja everywhere."""
+    """Writes a state file with any indentation, any style and Jinja everywhere."""
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
@@ -65,11 +65,11 @@ class Writer:
         self.careful = draw.random() < 0.6
 
     def chance(self, of: float) -> bool:
-        """Whether something happens."""
+        """Return True with this probability."""
         return self.draw.random() < of
 
     def word(self) -> str:
-        """A key or a name that was not there before."""
+        """A new key or name."""
         self.count += 1
         return self.draw.choice(
             [f"w{self.count}", f"w{self.count}-{{{{ text }}}}", f"'w{self.count}'", f"w{self.count}"]
@@ -80,7 +80,7 @@ class Writer:
         return self.draw.choice(VALUES)
 
     def line(self, indent: int, text: str) -> None:
-        """One line, perhaps with blanks behind it and blank or comment lines before it."""
+        """Write a line, perhaps with spaces after it and blank or comment lines before it."""
         if self.chance(0.08):
             self.out += [""] * self.draw.randint(1, 3)
         if self.chance(0.06):
@@ -88,7 +88,7 @@ class Writer:
         self.out.append(" " * indent + text + (" " * self.draw.randint(0, 3) if self.chance(0.2) else ""))
 
     def tag(self, indent: int, text: str) -> None:
-        """A line with one tag."""
+        """Write a line with one tag."""
         column = indent if self.careful or self.chance(0.6) else self.draw.choice([0, max(indent - 2, 0), indent + 2])
         left = "-" if self.chance(0.15) else ""
         right = "-" if self.chance(0.08) else ""
@@ -96,14 +96,14 @@ class Writer:
         self.out.append(" " * column + "{%" + left + blank + text + blank + right + "%}")
 
     def block(self, indent: int, body) -> None:
-        """Something, perhaps within a block of Jinja."""
+        """Write something, perhaps within a Jinja block."""
         kind = self.draw.choice(["plain"] * 6 + ["if", "else", "for", "nested", "set", "cut"])
         if kind == "set":
             self.tag(indent, "set v = 1")
         if kind in ("plain", "set"):
             body()
             return
-        if kind == "cut":  # a block that is not around whole siblings
+        if kind == "cut":  # a block that does not contain whole siblings
             self.tag(indent, "if p")
             at = len(self.out)
             body()
@@ -124,7 +124,7 @@ class Writer:
         self.tag(indent, "endfor" if kind == "for" else "endif")
 
     def text(self, indent: int) -> None:
-        """The lines of a block scalar."""
+        """Write the lines of a block scalar."""
         for _ in range(self.draw.randint(1, 4)):
             self.out.append(
                 " " * (indent + self.draw.choice([0, 0, 0, 2])) + self.draw.choice(["text", "# text", "- text", "a: b"])
@@ -137,7 +137,7 @@ class Writer:
                 self.tag(indent, "endif")
 
     def value(self, before: str, indent: int, column: int, depth: int) -> None:
-        """The value after `before`, a dash or a key; its lines must be deeper than `column`."""
+        """Write a value after `before`, a dash or a key; its lines must be deeper than `column`."""
         step = self.draw.choice([2, 2, 4, 1, 3])
         gap = self.draw.choice([" ", " ", "   "])
         kind = self.draw.choice(["scalar"] * 3 + ["map", "list", "text", "long"] if depth < 4 else ["scalar"])
@@ -157,12 +157,12 @@ class Writer:
             )
 
     def items(self, indent: int, depth: int) -> None:
-        """A list."""
+        """Write a list."""
         for _ in range(self.draw.randint(1, 3)):
             self.block(indent, lambda: self.item(indent, depth))
 
     def item(self, indent: int, depth: int) -> None:
-        """An item of a list."""
+        """Write an item of a list."""
         gap = self.draw.choice([" ", " ", "   "])
         if self.chance(0.5):
             self.line(indent, f"-{gap}{self.scalar()}")
@@ -173,12 +173,12 @@ class Writer:
                 self.value(f"{self.word()}:", column, column, depth)
 
     def mapping(self, indent: int, depth: int) -> None:
-        """A mapping."""
+        """Write a mapping."""
         for _ in range(self.draw.randint(1, 3)):
             self.block(indent, lambda: self.value(f"{self.word()}:", indent, indent, depth))
 
     def file(self) -> str:
-        """A whole file."""
+        """Write a whole file."""
         if self.chance(0.3):
             self.out += ["# head", "{%- macro m() %}", "   x", "{% endmacro %}"]
         for _ in range(self.draw.randint(1, 4)):
@@ -188,8 +188,8 @@ class Writer:
 
 @settings(max_examples=120, suppress_health_check=[HealthCheck.too_slow])
 @given(st.integers(0, 1 << 62))
-def test_random_files_mean_what_they_meant(seed):
-    """Jinja in every position, indentation of every kind."""
+def test_random_files_keep_their_meaning(seed):
+    """The files have Jinja in every position and any indentation."""
     check(Writer(random.Random(seed)).file())
 
 
@@ -220,8 +220,8 @@ FOUND = {
 
 
 @pytest.mark.parametrize("text", FOUND.values(), ids=FOUND)
-def test_what_was_found_once(text):
-    """Files whose meaning hangs on white space that looks like none of it."""
+def test_files_that_once_changed_their_meaning(text):
+    """White space that looks insignificant decides their meaning."""
     check(text)
 
 
@@ -247,8 +247,8 @@ TREE = {
 
 @pytest.mark.parametrize("p", [True, False])
 @pytest.mark.parametrize("q", [True, False])
-def test_a_formatted_tree_compiles_to_the_same(compile_tree, p, q):
-    """High data, low data and their order, with what the pillar chooses."""
+def test_formatted_states_compile_to_the_same(compile_tree, p, q):
+    """High data, low data and order are compared for each branch that the pillar selects."""
     formatted = {name: format_text(text, name).text if name.endswith(".sls") else text for name, text in TREE.items()}
     assert all(formatted[name] != text for name, text in TREE.items() if name.endswith(".sls"))
 

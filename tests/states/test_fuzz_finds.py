@@ -1,4 +1,4 @@
-"""What fuzzing has found, each as a case; and a little fuzzing each time."""
+"""Bugs that fuzzing has found, each as a case, and a short run of the fuzzer."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ FINDS = {
         ("data-size", 2),
     ),
 }
-"""What it is -> the tree, and code and line of its problem (None: it compiles)."""
+"""Description -> the tree, and code and line of its problem (None: it compiles)."""
 
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory):
-    """One compiler for all of them."""
+    """One compiler for all cases."""
     return Bench(tmp_path_factory.mktemp("fuzz") / "states")
 
 
 @pytest.mark.parametrize("name", FINDS)
-def test_find_stays_mended(name, bench, compile_tree):
-    """The answer is a compilation or a problem with the right line, and the same each time."""
+def test_a_found_bug_stays_fixed(name, bench, compile_tree):
+    """The result is a compilation or a problem with the right line, and the same each time."""
     files, expected = FINDS[name]
     bench.examine({file: text.encode() for file, text in files.items()})
 
@@ -83,8 +83,8 @@ def test_find_stays_mended(name, bench, compile_tree):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_mutated_trees_keep_every_promise(seed, bench):
-    """`scripts/fuzz` does this for as long as one likes."""
+def test_mutated_states_violate_no_property(seed, bench):
+    """`scripts/fuzz` runs for longer."""
     trees, rng = corpus(), random.Random(seed)
     for _ in range(60):
         bench.examine(mutate(rng.choice(trees), trees, rng))

@@ -13,7 +13,7 @@ from holdfast.states.gc_pause import BULK, SHORT_LIVED, GcPolicy, gc_deferred, g
 
 
 class Ring:
-    """Garbage in a cycle, which only the collector finds."""
+    """A cycle, which only the garbage collector frees."""
 
     def __init__(self) -> None:
         self.itself = self
@@ -21,7 +21,7 @@ class Ring:
 
 @pytest.fixture
 def collector() -> Iterator[GcPolicy]:
-    """A policy in force; objects that others have frozen do not count."""
+    """A policy in force; objects that other code has frozen do not count."""
     gc.unfreeze()
     gc.collect()
     collector = GcPolicy()
@@ -29,8 +29,8 @@ def collector() -> Iterator[GcPolicy]:
         yield collector
 
 
-def test_what_was_built_at_rest_is_not_walked() -> None:
-    """A full collection costs the same after a large tree was built as before."""
+def test_objects_built_during_a_pause_are_not_visited() -> None:
+    """A full collection after a large build costs the same as before."""
     gc.collect()
     gc.freeze()
     few = effort(gc.collect, 100, than=lambda: [Ring() for _ in range(100)])
@@ -43,8 +43,8 @@ def test_what_was_built_at_rest_is_not_walked() -> None:
         gc.unfreeze()
 
 
-def test_what_survives_a_full_collection_is_walked_once(collector: GcPolicy) -> None:
-    """It is frozen then."""
+def test_survivors_of_a_full_collection_are_frozen(collector: GcPolicy) -> None:
+    """They are visited only once."""
     assert collector
     tree = [[number] for number in range(BULK)]
     gc.collect()
@@ -55,8 +55,8 @@ def test_what_survives_a_full_collection_is_walked_once(collector: GcPolicy) -> 
     assert tree
 
 
-def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: GcPolicy) -> None:
-    """A few resources do not freeze anything; many freeze all that was built."""
+def test_objects_of_a_large_pass_are_frozen_at_once(collector: GcPolicy) -> None:
+    """A pass over a few resources freezes nothing."""
     with gc_paused():
         tree = [[number] for number in range(BULK // 2)]
         before = gc.get_freeze_count()
@@ -66,8 +66,11 @@ def test_what_a_large_pass_has_left_is_not_walked_at_all(collector: GcPolicy) ->
         assert gc.get_freeze_count() >= before + len(tree)
 
 
-def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: GcPolicy) -> None:
-    """A quarter of all resources, at once or little by little: so memory stays flat however often states change."""
+def test_frozen_garbage_is_found_after_enough_replacements(collector: GcPolicy) -> None:
+    """A quarter of all resources is enough, at once or little by little.
+
+    Memory is therefore limited, however often states change.
+    """
     ring = Ring()
     gone = weakref.ref(ring)
     gc.collect()
@@ -82,8 +85,8 @@ def test_garbage_that_is_frozen_is_found_when_enough_was_replaced(collector: GcP
     assert gone() is None
 
 
-def test_the_collector_is_left_as_it_was() -> None:
-    """When the agent ends."""
+def test_the_end_of_the_policy_restores_the_collector() -> None:
+    """The thresholds and callbacks are those from before."""
     before = gc.get_threshold(), list(gc.callbacks)
     with GcPolicy().installed():
         assert gc.get_threshold() != before[0]
@@ -92,8 +95,8 @@ def test_the_collector_is_left_as_it_was() -> None:
     assert gc.get_freeze_count() == 0
 
 
-def test_no_full_collection_waits_for_much_that_is_new() -> None:
-    """Each walks a bounded number of objects, however many are older: new ones are walked after ten thousand or so."""
+def test_full_collections_follow_the_number_of_new_objects() -> None:
+    """A full collection comes after about ten thousand new objects, however many older ones exist."""
     gc.unfreeze()
     old = [[number] for number in range(30 * BULK)]
     gc.collect()
@@ -105,8 +108,8 @@ def test_no_full_collection_waits_for_much_that_is_new() -> None:
     assert len(old) > len(new)
 
 
-def test_work_that_ends_soon_is_collected_less_often() -> None:
-    """Each collection waits for many more new objects, and afterwards all is as before, also when the work fails."""
+def test_short_work_is_collected_less_often() -> None:
+    """Each collection waits for many more new objects. The thresholds are restored even if the work fails."""
     before = gc.get_threshold()
     during = []
 

@@ -1,4 +1,4 @@
-"""Which grains a template has read is known, and a change of others makes nothing anew."""
+"""The compiler knows which grains a template has read; a change of other grains renders nothing."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"], "mem": {"total": 4
         ("{{ salt['grains.items']() | json }}", {ALL}),
     ],
 )
-def test_what_a_template_reads_is_noted(tmp_path, text, names):
-    """By any way; `*` where it went through all of them."""
+def test_the_grains_that_a_template_reads_are_recorded(tmp_path, text, names):
+    """Every way of reading is recorded; `*` means all grains."""
     read = {name for name in kept_after(tmp_path, text).read if name != "id" and not name.startswith(CALLS)}
 
     assert ({ALL} if ALL in read else read) == names
 
 
 def kept_after(tmp_path, text):
-    """A compiler that has compiled a tree of one file, with this in a comment."""
+    """A compiler that has compiled one file with this text in a comment."""
     (tmp_path / "site.sls").write_text(f"# {text}\nx:\n  test.nop: []\n")
     compiler = Compiler()
     compiler.compile(request(tmp_path, GRAINS))
@@ -60,7 +60,7 @@ def kept_after(tmp_path, text):
 
 
 def request(tmp_path, grains):
-    """All states of a directory, for a host with these grains."""
+    """A request for all states of a directory, on a host with these grains."""
     return Request(states=tmp_path, grains=grains, minion_id="web1")
 
 
@@ -74,16 +74,16 @@ def request(tmp_path, grains):
         ("{{ 'new' in grains }}", True),
     ],
 )
-def test_only_templates_that_have_read_what_changed_are_rendered_again(tmp_path, text, again):
-    """An address is another, and there is a new grain."""
+def test_only_readers_of_changed_grains_are_rendered_again(tmp_path, text, again):
+    """One grain has another value, and one is new."""
     compiler = kept_after(tmp_path, text)
     compiler.compile(request(tmp_path, {**GRAINS, "ipv4": ["10.0.0.2"], "new": 1}))
 
     assert compiler.renders == 1 + again
 
 
-def test_they_are_what_they_were():
-    """A dict in all that can be asked of it."""
+def test_recorded_grains_behave_like_a_dict():
+    """Comparing, merging, copying, iterating and printing give the same as for a dict."""
     grains = Grains(GRAINS)
 
     assert json.dumps(grains) == json.dumps(GRAINS)
@@ -97,24 +97,24 @@ def test_they_are_what_they_were():
     assert grains.pop("b", 3) == 3
 
 
-def test_a_template_that_changes_its_grains_changes_nobody_elses():
-    """Each has a copy."""
+def test_a_template_cannot_change_the_grains_of_another():
+    """Each template has a copy."""
     view = HostView(grains=GRAINS)
     view.copy().grains["ipv4"].append("x")
 
     assert view.copy().grains["ipv4"] == ["10.0.0.1"]
 
 
-def test_values_of_another_type_are_other_values():
-    """1, true and "1" are printed in different ways."""
+def test_equal_values_of_different_types_differ():
+    """A template prints 1, true and "1" differently."""
     looks = [seen({"a": value}, {"a"}) for value in (1, True, "1", 1.0, None)]
 
     assert all(one != other for place, one in enumerate(looks) for other in looks[:place])
     assert seen({}, {"a"}) == seen({"b": 1}, {"a"}) != seen({"a": None}, {"a"})
 
 
-def test_what_the_compiler_itself_does_with_them_is_no_reading(tmp_path):
-    """It copies and compares them all the time; so would a graph that has read nothing else depend on everything."""
+def test_the_compiler_itself_reads_no_grains(tmp_path):
+    """It copies and compares grains, which must not count as reading all of them."""
     (tmp_path / "site.sls").write_text("# {{ grains.os }}\nx:\n  test.nop: []\n")
     noting, compiler = Grains(GRAINS), Compiler()
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""The calls, filters and tests that templates have beyond Jinja's own."""
+"""The calls, filters and tests of templates beyond those of Jinja."""
 
 from __future__ import annotations
 
@@ -39,13 +39,13 @@ PILLAR = {
 
 
 def render(expression, **more):
-    """The value of an expression, as text."""
+    """The value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains=GRAINS, pillar=PILLAR, **more)
 
 
 @pytest.mark.parametrize(("expression", "value"), EXPRESSIONS)
-def test_expression_gives_what_salt_makes_of_it(expression, value):
-    """Filters, tests, globals and calls, each in its forms."""
+def test_an_expression_has_the_value_of_salt(expression, value):
+    """Filters, tests, globals and calls are evaluated, each in its forms."""
     assert render(expression) == value
 
 
@@ -104,8 +104,8 @@ def test_expression_gives_what_salt_makes_of_it(expression, value):
         ("salt['environ.get']('NONESUCH', 'd')", "d"),
     ],
 )
-def test_expression_has_this_value(expression, value):
-    """What depends on the host, on chance, or is better here than in Salt."""
+def test_an_expression_that_differs_from_salt_or_depends_on_the_host(expression, value):
+    """Such expressions depend on the host or on chance, or are better than in Salt."""
     if value is None:
         with pytest.raises(CompileError):
             render(expression)
@@ -113,8 +113,8 @@ def test_expression_has_this_value(expression, value):
         assert render(expression) == value
 
 
-def test_commands_run_only_where_the_settings_allow_it():
-    """Off by default, and the message says how to turn it on."""
+def test_commands_run_only_if_the_settings_allow_it():
+    """By default they are refused, with the name of the setting."""
     with pytest.raises(CompileError) as caught:
         render("salt['cmd.run']('id')")
 
@@ -128,8 +128,8 @@ def test_commands_run_only_where_the_settings_allow_it():
     assert render("salt['cmd.run_all']('echo hi').stdout", **allowed) == "hi"
 
 
-def test_files_of_the_tree_can_be_read(compile_tree):
-    """Defaults, texts, and what there is."""
+def test_calls_read_files_of_the_states_directory(compile_tree):
+    """Some calls return defaults, texts or lists of files."""
     text = (
         "{% set found = [salt['defaults.get']('web:port'), "
         "salt['cp.get_file_str']('salt://web/x.txt'), salt['cp.get_file_str']('nope'),"
@@ -163,8 +163,8 @@ def test_files_of_the_tree_can_be_read(compile_tree):
 
 
 @pytest.mark.parametrize("call", ["mine.send", "saltutil.sync_all", "state.apply", "sdb.get", "http.query"])
-def test_what_needs_a_master_is_refused_with_a_reason(call):
-    """And with what to do instead."""
+def test_calls_that_need_a_master_are_refused(call):
+    """The hint says what to use instead."""
     with pytest.raises(CompileError) as caught:
         render(f"salt['{call}']('x')")
 
@@ -176,16 +176,16 @@ def test_what_needs_a_master_is_refused_with_a_reason(call):
 @pytest.mark.parametrize(
     "use", ["salt['no.such']('x')", "salt.no.such", "salt['no.such'] or 1", "salt['no.such'] | json", "salt['no.such']"]
 )
-def test_call_that_there_is_not_can_only_be_asked_about(use):
-    """Formulas test for a module before they use it; the error of a use names the missing module."""
+def test_an_unknown_call_may_be_tested_but_not_used(use):
+    """Formulas test for a module before they use it. The error of a use names the missing module."""
     with pytest.raises(CompileError) as caught:
         render(use)
 
     assert caught.value.problems[0].code == "template-call"
 
 
-def test_default_of_a_pillar_value_must_be_there():
-    """Even if the pillar has the value: the default is evaluated first, as in Salt."""
+def test_the_default_of_a_pillar_value_must_be_defined():
+    """The default is evaluated first, as in Salt, even if the pillar has the value."""
     with pytest.raises(CompileError) as caught:
         render("salt['pillar.get']('k', {}.nope)")
 
@@ -193,8 +193,8 @@ def test_default_of_a_pillar_value_must_be_there():
 
 
 @pytest.mark.parametrize("expression", ["'x' | http_query", "'x' | dns_check"])
-def test_templates_do_not_use_the_network(expression):
-    """Compiling depends on nothing but files."""
+def test_templates_cannot_use_the_network(expression):
+    """Compilation depends only on files."""
     with pytest.raises(CompileError) as caught:
         render(expression)
 
@@ -203,7 +203,7 @@ def test_templates_do_not_use_the_network(expression):
 
 @pytest.mark.parametrize("name", ["cmd.nope", "file.remove", "file.write", "state.apply", "saltutil.refresh_pillar"])
 def test_templates_cannot_change_the_machine(name):
-    """Side effects in templates are not among the calls."""
+    """Calls with side effects do not exist."""
     with pytest.raises(CompileError) as caught:
         render(f"salt['{name}']('x')")
 
@@ -211,15 +211,15 @@ def test_templates_cannot_change_the_machine(name):
 
 
 def alone(code, *args):
-    """What a fresh interpreter prints."""
+    """The output of a new interpreter."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     return subprocess.run(
         [sys.executable, "-c", code, *args], env=environment, capture_output=True, text=True, check=True
     ).stdout
 
 
-def test_the_names_of_calls_are_all_known():
-    """The table of names has what the modules enter, each in its place; so hints, lint and `in` load nothing."""
+def test_the_table_of_calls_is_complete():
+    """The table has each name with its module, so that hints, lint and `in` import no module."""
     code = (
         "import importlib, json; from holdfast.states.helpers.table import HOMES, MODULES, TABLE\n"
         "found = {}\n"
@@ -233,8 +233,8 @@ def test_the_names_of_calls_are_all_known():
     assert entered == known
 
 
-def test_a_call_loads_its_own_module_alone(tmp_path):
-    """A template that reads grains does not pay for the rest, and a text without marks not even for Jinja."""
+def test_a_call_imports_only_its_own_module(tmp_path):
+    """A template that reads grains imports no other helper. A text without template marks does not import Jinja."""
     code = (
         "import sys; from pathlib import Path; from holdfast.states.template.render import "
         "Renderer; from holdfast.states.source.files import Tree\n"

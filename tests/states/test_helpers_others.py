@@ -1,4 +1,4 @@
-"""Calls about other hosts, and about names and checkouts that a host keeps."""
+"""Calls about other hosts, and about names, alternatives and git checkouts of this host."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from holdfast.states.template.jinja import render_text
 
 
 def render(expression: str, **grains: str) -> str:
-    """The value of an expression, as text."""
+    """The value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains={"id": "web1", **grains}, pillar={})
 
 
@@ -32,20 +32,20 @@ def render(expression: str, **grains: str) -> str:
         ("salt['alternatives.show_current']('nonesuch')", "False"),
     ],
 )
-def test_call_answers_as_a_minion_without_a_master(expression, value):
-    """What Salt's own source says."""
+def test_calls_to_other_hosts_return_what_masterless_salt_returns(expression, value):
+    """The values are those of Salt's source."""
     assert render(expression) == value
 
 
-def test_a_serial_is_that_of_the_grain_and_is_not_stored():
+def test_a_dns_serial_is_read_from_a_grain_and_not_stored():
     """Templates change nothing."""
     assert render("salt['dnsutil.serial']('example.org')", **{"dnsserial_example.org": "2020010107"}) == "2020010107"
     with pytest.raises(CompileError, match="templates change nothing"):
         render("salt['dnsutil.serial']('example.org', update=true)")
 
 
-def test_an_alternative_is_where_its_link_leads(tmp_path: Path, monkeypatch):
-    """One step, as Salt reads it."""
+def test_an_alternative_is_the_target_of_its_link(tmp_path: Path, monkeypatch):
+    """Only one link is read, as in Salt."""
     (tmp_path / "editor").symlink_to("/usr/bin/vim.basic")
     monkeypatch.setattr(others, "ALTERNATIVES", str(tmp_path))
 
@@ -53,7 +53,7 @@ def test_an_alternative_is_where_its_link_leads(tmp_path: Path, monkeypatch):
 
 
 def test_hosts_are_listed_in_the_form_of_salt(tmp_path: Path, monkeypatch):
-    """Names of one address together, comments beside them."""
+    """The names of one address are in one list, with comments beside them."""
     file = tmp_path / "hosts"
     file.write_text("# first\n127.0.0.1 localhost\n\n10.0.0.1 db db.example.org # the one\n10.0.0.1 old\n")
     file.chmod(0o644)
@@ -73,7 +73,7 @@ def test_hosts_are_listed_in_the_form_of_salt(tmp_path: Path, monkeypatch):
 
 
 def test_the_branch_of_a_checkout(tmp_path: Path):
-    """Also from a directory inside, and from a worktree; any other directory is an error."""
+    """The branch is found from a subdirectory and in a worktree. A directory without a checkout is an error."""
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path / "repo")]
     subprocess.run(["git", "init", "-q", "-b", "fix/one", str(tmp_path / "repo")], check=True)
     subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "x"], check=True)
@@ -90,7 +90,7 @@ def test_the_branch_of_a_checkout(tmp_path: Path):
 
 @pytest.fixture
 def dig(tmp_path: Path, monkeypatch) -> Path:
-    """A `dig` that shows its arguments, before all others."""
+    """A `dig` in the PATH that records its arguments."""
     program = tmp_path / "dig"
     program.write_text('#!/bin/sh\necho "$@" >"$0.asked"\necho alias.example.org.\necho 192.0.2.7\necho 2001:db8::7\n')
     program.chmod(0o755)
@@ -98,14 +98,14 @@ def dig(tmp_path: Path, monkeypatch) -> Path:
     return program
 
 
-def test_dig_gives_addresses_alone(dig: Path):
-    """A name is an argument, whatever it begins with."""
+def test_dig_returns_only_addresses(dig: Path):
+    """A name is passed as an argument, even if it looks like an option."""
     assert render("salt['dig.A']('-f/etc/shadow', '192.0.2.1')") == "['192.0.2.7', '2001:db8::7']"
     assert Path(f"{dig}.asked").read_text() == "+short -q -f/etc/shadow -t A @192.0.2.1\n"
 
 
-def test_dig_that_fails_or_does_not_end_has_no_addresses(dig: Path, monkeypatch):
-    """As in Salt; and compiling does not wait for it for ever."""
+def test_a_dig_that_fails_or_hangs_returns_no_addresses(dig: Path, monkeypatch):
+    """The result is that of Salt, and the compiler does not wait for ever."""
     dig.write_text("#!/bin/sh\necho 192.0.2.7\nexit 9\n")
     assert render("salt['dig.AAAA']('x')") == "[]"
     monkeypatch.setattr(others, "TIMEOUT", 0.1)
@@ -113,8 +113,8 @@ def test_dig_that_fails_or_does_not_end_has_no_addresses(dig: Path, monkeypatch)
     assert render("salt['dig.A']('x')") == "[]"
 
 
-def test_without_dig_the_package_is_named(monkeypatch, tmp_path: Path):
-    """Salt has no such call then."""
+def test_a_missing_dig_is_an_error_that_names_the_program(monkeypatch, tmp_path: Path):
+    """Salt has no such call without the program."""
     monkeypatch.setenv("PATH", str(tmp_path))
 
     with pytest.raises(CompileError, match="needs the program dig, which is not installed"):
@@ -122,8 +122,8 @@ def test_without_dig_the_package_is_named(monkeypatch, tmp_path: Path):
 
 
 @pytest.mark.parametrize(("options", "name"), [({}, "HOLDFAST"), ({"salt_names": True}, "SALT")])
-def test_a_banner_names_who_manages_the_file(options, name):
-    """Holdfast, unless the settings keep Salt's names."""
+def test_a_banner_names_holdfast_or_salt(options, name):
+    """A setting keeps Salt's names."""
     text = render_text("{{ salt['slsutil.banner']() }}", name="x", variables={}, grains={}, pillar={}, options=options)
 
     assert f"THIS FILE IS MANAGED BY {name} - DO NOT EDIT" in text

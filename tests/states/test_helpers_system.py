@@ -14,7 +14,7 @@ GRAINS = {"id": "web1", "os_family": "Debian", "init": "systemd", "saltversion":
 
 
 def render(expression: str, **grains: str) -> str:
-    """The value of an expression, as text."""
+    """The value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains={**GRAINS, **grains}, pillar={})
 
 
@@ -43,19 +43,19 @@ def render(expression: str, **grains: str) -> str:
         ("salt['test.version']()", "3007.1"),
     ],
 )
-def test_call_tells_of_the_system(expression, value):
-    """With Salt's keys and words."""
+def test_calls_about_the_system_return_values_like_salt(expression, value):
+    """The keys and the texts are those of Salt."""
     assert render(expression) == value
 
 
-def test_provider_follows_the_grains():
-    """They may be another host's."""
+def test_the_provider_depends_on_the_grains():
+    """The grains may be those of another host."""
     assert render("salt['test.provider']('pkg')", os_family="Alpine") == "apkpkg"
     assert render("salt['test.provider']('service')", init="openrc", os_family="Alpine") == "gentoo_service"
 
 
-def test_zone_is_read_from_the_link_or_else_from_the_file(tmp_path, monkeypatch):
-    """As distributions differ; none of the two means UTC."""
+def test_the_time_zone_is_read_from_a_link_or_a_file(tmp_path, monkeypatch):
+    """Distributions differ. Without both, the zone is UTC."""
     monkeypatch.setattr(system, "LOCALTIME", tmp_path / "localtime")
     monkeypatch.setattr(system, "TIMEZONE", tmp_path / "timezone")
     assert render("salt['timezone.get_zone']()") == "UTC"
@@ -68,7 +68,7 @@ def test_zone_is_read_from_the_link_or_else_from_the_file(tmp_path, monkeypatch)
 
 
 def test_fstab_is_read_without_its_comments(tmp_path):
-    """A blank in a path is written in octal."""
+    """A space in a path is an octal escape."""
     (tmp_path / "fstab").write_text(
         "# all of it\n/dev/sda1 / ext4 rw,noatime 0 1\n/dev/sdb /my\\040data xfs defaults # more\nbroken\n"
     )
@@ -84,7 +84,7 @@ def test_fstab_is_read_without_its_comments(tmp_path):
 
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
-    """Some files, and a link to one of them."""
+    """A directory with some files, and a link to one of them."""
     (tmp_path / "a/b").mkdir(parents=True)
     for name in ("x.conf", "a/Y.conf", "a/b/z"):
         (tmp_path / name).write_text("A=1\nb=2\n")
@@ -108,15 +108,15 @@ def files(tmp_path: Path) -> Path:
         (", mindepth=2, maxdepth=2", "a/Y.conf a/b"),
     ],
 )
-def test_find_gives_the_paths_that_all_options_agree_to(files, options, found):
-    """Sorted; the path itself has the depth 0."""
+def test_find_returns_the_paths_that_match_all_options(files, options, found):
+    """The paths are sorted; the start path has depth 0."""
     wanted = [str(files / name) for name in found.split()]
 
     assert render(f"salt['file.find']('{files}'{options})") == str(wanted)
 
 
-def test_find_prints_what_is_asked_for(files):
-    """The path, the name, or both; a glob may be several paths."""
+def test_find_returns_paths_names_or_both(files):
+    """A glob may match several start paths."""
     assert render(f"salt['file.find']('{files}/*.conf', print='name')") == "['x.conf']"
     assert render(f"salt['file.find']('{files}/x*', print='name,path')") == str([["x.conf", f"{files}/x.conf"]])
     assert render("salt['file.find']('/nonesuch')") == "[]"
@@ -130,14 +130,14 @@ def test_find_prints_what_is_asked_for(files):
         "salt['file.grep']('/x', 'a', '-i -E')",
     ],
 )
-def test_what_find_and_grep_cannot_do_is_refused(use):
-    """Above all, to change anything."""
+def test_options_that_find_and_grep_lack_are_refused(use):
+    """Options that change files are the most important ones."""
     with pytest.raises(CompileError, match=r"file\.find has no option|an argument of its own"):
         render(use)
 
 
-def test_grep_gives_what_the_program_does(files):
-    """Lines, and a code that says whether there are any."""
+def test_grep_returns_the_output_of_the_program(files):
+    """The result has the lines and the exit code."""
     path = f"{files}/x.conf"
 
     assert render(f"salt['file.grep']('{path}', '^b=').stdout") == "b=2"
@@ -146,8 +146,8 @@ def test_grep_gives_what_the_program_does(files):
     assert "No such file" in render("salt['file.grep']('/nonesuch', 'x').stderr")
 
 
-def test_grep_that_is_not_there_is_told(files, monkeypatch):
-    """In place of what the system says of a missing program."""
+def test_a_missing_grep_is_an_error_that_names_the_program(files, monkeypatch):
+    """The message is not that of the system."""
     monkeypatch.setenv("PATH", "/nonesuch")
 
     with pytest.raises(CompileError, match="needs the program grep"):

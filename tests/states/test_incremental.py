@@ -26,19 +26,19 @@ PATHS = ("/one", "/two", "/three")
 
 
 def type_of(id_):
-    """The one state type of an ID, so that requisites mostly find what they name."""
+    """The only state type of an ID, so that most requisites find their target."""
     return TYPES[IDS.index(id_) % 3]
 
 
 def rarely(strategy, share=4):
-    """One time of so many; else None."""
+    """A value once in `share` draws, otherwise None."""
     dice = [False] * share
     dice[share // 2] = True
     return st.sampled_from(dice).flatmap(lambda hit: strategy if hit else st.none())
 
 
 def others(id_):
-    """The IDs before one: mostly of its own file, for that is there."""
+    """The earlier IDs: mostly of the same file, which always exists."""
     earlier = IDS[: IDS.index(id_)]
     own = [other for other in earlier if other[0] == id_[0]]
     return st.sampled_from([*own * 8, *earlier])
@@ -46,7 +46,7 @@ def others(id_):
 
 @st.composite
 def requisites(draw, id_):
-    """Requisite lists of a state: mostly on states that come before it, so that there is seldom a loop."""
+    """Requisite lists of a state: mostly on earlier states, so that cycles are rare."""
     found = {}
     wide = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
     kinds = st.sampled_from(
@@ -95,7 +95,7 @@ def arguments(draw, id_):
 
 @st.composite
 def texts(draw, sls):
-    """A state file: its IDs, mostly all of them, and sometimes includes, extensions, exclusions, a template."""
+    """A state file: most of its IDs, and sometimes includes, extensions, exclusions, a template."""
     lines = (
         draw(
             rarely(
@@ -135,7 +135,7 @@ ODD = (
     "{{ nowhere }}",
     "",
 )
-"""Texts of files that take things away, or are wrong."""
+"""Texts of files that remove states or are wrong."""
 EDITS = st.one_of(
     *(st.tuples(st.just(sls), texts(sls)) for sls in FILES),
     *(st.tuples(st.just(sls), texts(sls)) for sls in FILES),
@@ -151,7 +151,7 @@ EDITS = st.one_of(
 
 
 class Site:
-    """A directory of states that is edited."""
+    """A directory of states, with edits."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -160,7 +160,10 @@ class Site:
         (root / "c").mkdir(mode=0o755)
 
     def edit(self, name, value):
-        """One change. No two texts of a file are of the same length, so that their clock does not matter."""
+        """Make one change.
+
+        All texts of a file have different lengths, so that the modification time does not matter.
+        """
         self.edits += 1
         path = self.root / (name if "." in name and name != "c.d" else f"{name.replace('.', '/')}.sls")
         if name == "*":
@@ -173,7 +176,7 @@ class Site:
             path.chmod(0o644)
 
     def request(self):
-        """What is to be compiled."""
+        """The request for a compilation."""
         trusted = frozenset({os.getuid()})
         return Request(
             self.root,
@@ -186,7 +189,7 @@ class Site:
 
 
 def outcome(compiler, request):
-    """The complete result, in which equal values of different types differ; and the compilation, if there is one."""
+    """The complete result, in which equal values of different types differ; and the compilation, or None."""
     try:
         made = compiler.compile(request)
     except CompileError as error:
@@ -200,8 +203,8 @@ def outcome(compiler, request):
 
 @settings(max_examples=int(os.environ.get("HOLDFAST_EXAMPLES", "60")), deadline=None)
 @given(st.tuples(*(texts(sls) for sls in FILES)), st.lists(EDITS, min_size=1, max_size=6))
-def test_what_was_kept_never_shows(files, edits):
-    """After any edits a compiler with caches gives the result of a new one, and earlier results are unchanged."""
+def test_caches_never_change_a_result(files, edits):
+    """After any edits, a compiler with caches gives the result of a new one, and earlier results are unchanged."""
     with tempfile.TemporaryDirectory() as directory, pytest.MonkeyPatch.context() as patch:
         patch.setattr(source, "STEADY", -(10**18))
         site, kept = Site(Path(directory, "states")), Compiler()
@@ -218,15 +221,15 @@ def test_what_was_kept_never_shows(files, edits):
 
 @pytest.fixture
 def site(tmp_path):
-    """Four files of three plain states each."""
+    """A directory of four files with three plain states each."""
     made = Site(tmp_path / "states")
     for sls in FILES:
         made.edit(sls, "\n".join(f"{id_}: {{lamp.lit: [{{color: 1}}]}}" for id_ in IDS if id_[0] == sls[-1]))
     return made
 
 
-def test_what_is_the_same_is_the_same_object(site):
-    """Unchanged calls are the same objects; an edit makes new calls only of what it changes or moves."""
+def test_unchanged_calls_are_the_same_objects(site):
+    """An edit makes new calls only for changed or moved states."""
     compiler = Compiler()
     first = compiler.compile(site.request()).calls
 
@@ -243,8 +246,8 @@ def test_what_is_the_same_is_the_same_object(site):
     assert all(new.resource is old.resource for new, old in zip(third[4:], first[6:], strict=True))
 
 
-def test_kind_that_was_loaded_again_checks_its_states_again(site):
-    """A new version of a kind may take other arguments: what the old one found right is not taken for right."""
+def test_states_of_a_reloaded_kind_are_checked_again(site):
+    """A new version of a kind may take other arguments."""
     kind = (
         "class Oddity(Resource, kind='zoddity.seen'):\n    color: {}\n"
         "    async def check_apply(self, ctx, apply):\n        return True\n"
@@ -262,8 +265,8 @@ def test_kind_that_was_loaded_again_checks_its_states_again(site):
         compiler.compile(site.request())
 
 
-def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
-    """Without a refresh `watch` means `require` and follows it, so a changed kind changes the order."""
+def test_states_of_a_reloaded_kind_are_ordered_again(site):
+    """Without a refresh, `watch` means `require` and follows it, so a changed kind changes the order."""
     kind = "class Fan(Resource, {}kind='zfan.on'):\n    async def check_apply(self, ctx, apply):\n        return True\n"
     lines = "from holdfast.resources.contract import Resource\nfrom holdfast.resources.traits import Refreshable\n"
     site.edit("a", "fan: {zfan.on: [{require_any: [{lamp: b1}]}, {watch: [{lamp: b0}]}]}")
@@ -275,24 +278,24 @@ def test_kind_that_was_loaded_again_with_a_refresh_is_ordered_again(site):
     assert orders[0][:2] == orders[1][1::-1]
 
 
-def test_data_of_a_file_are_gone_but_not_missed(site):
-    """The data of a parsed file are dropped after use, and parsed again for another environment."""
+def test_parsed_data_are_dropped_and_parsed_again_when_needed(site):
+    """The data of a file are needed again for another environment."""
     compiler, requests = Compiler(), [site.request()._replace(env=env) for env in ("base", "base", "dev", "base")]
     found = [outcome(compiler, request)[0] for request in requests]
     assert found == [outcome(Compiler(), request)[0] for request in requests]
     assert compiler.renders == 3 * len(FILES)
 
 
-def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
+def test_a_kind_with_an_order_argument_gets_the_new_order(site):
     """`order` is an argument only of kinds that declare it."""
 
     class Ranked(Resource, kind="zranked.at"):
-        """Wants to know its number."""
+        """A kind with an argument `order`."""
 
         order: float
 
         async def check_apply(self, ctx, apply):
-            """Nothing to do."""
+            """Return that nothing is to be done."""
             return True
 
     compiler = Compiler()
@@ -303,8 +306,8 @@ def test_kind_that_takes_the_order_itself_sees_the_new_one(site):
         assert ranked.resource.order == ranked.low["order"]
 
 
-def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
-    """The status of a file shows changes, unless the file was changed directly before it was read."""
+def test_a_file_with_an_unchanged_status_is_not_read_again(site, monkeypatch):
+    """The status shows changes, unless the file was changed directly before it was read."""
     read = []
     monkeypatch.setattr(
         source.Tree,
@@ -316,7 +319,7 @@ def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
         compiler.compile(site.request())
     assert len(read) == 2 * len(FILES)
 
-    monkeypatch.setattr(source, "STEADY", -(10**18))  # as if all of them had been old
+    monkeypatch.setattr(source, "STEADY", -(10**18))  # all files count as old
     compiler.compile(site.request())
     read.clear()
     site.edit("b", "b0: lamp.dark")
@@ -324,8 +327,8 @@ def test_file_that_has_long_been_the_same_is_not_read_again(site, monkeypatch):
     assert (read, kinds) == (["b.sls"], {"lamp.lit", "lamp.dark"})
 
 
-def test_owner_of_a_file_that_is_not_read_again_still_counts(site, monkeypatch):
-    """The owner and the mode of a file are checked each time."""
+def test_the_owner_of_an_unchanged_file_is_checked_each_time(site, monkeypatch):
+    """So is the mode."""
     monkeypatch.setattr(source, "STEADY", -(10**18))
     compiler = Compiler()
     compiler.compile(site.request())

@@ -1,4 +1,4 @@
-"""`lenient`: what is wrong and accepted by Salt, an error in states of one's own, is a warning in those of others."""
+"""`lenient`: mistakes that Salt accepts are warnings in states of others, and errors in all other states."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ ACCEPTED = {
     ),
     "use of nothing": ("a: {lamp.lit: [{color: red}, {use: [{lamp: nobody}]}]}", "requisite-missing", {"color": "red"}),
 }
-"""What is wrong -> a state with it, its code, and what the state says all the same."""
+"""Mistake -> a state with it, its code, and the arguments that apply all the same."""
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-def test_what_salt_accepts_is_a_warning(compile_tree, case):
-    """With the place and the effect; the rest of the state counts."""
+def test_a_mistake_that_salt_accepts_is_a_warning(compile_tree, case):
+    """The warning has its location and the effect; the rest of the state applies."""
     text, code, said = ACCEPTED[case]
     compiled = compile_tree(text, lenient=("site",))
 
@@ -57,8 +57,8 @@ def test_what_salt_accepts_is_a_warning(compile_tree, case):
 
 
 @pytest.mark.parametrize("case", ACCEPTED)
-def test_without_it_the_same_is_an_error_that_tells_of_the_setting(problems, case):
-    """In the states of others a person has nothing to mend."""
+def test_the_error_in_strict_states_names_the_setting(problems, case):
+    """A user need not fix the states of others."""
     text, code, _ = ACCEPTED[case]
     (problem,) = problems(text, lenient=("other*",))
 
@@ -66,8 +66,8 @@ def test_without_it_the_same_is_an_error_that_tells_of_the_setting(problems, cas
     assert problem.hint.endswith("if these are not your states, name their SLS in `lenient`")
 
 
-def test_only_the_files_that_match_are_lenient(problems):
-    """By the name of their SLS."""
+def test_only_files_with_a_matching_sls_are_lenient(problems):
+    """The patterns match the SLS name."""
     wrong = "{}: {{lamp.lit: [{{color: 1}}, {{color: 2}}]}}"
     files = {
         "site.sls": "include: [nginx.conf, mine]",
@@ -90,13 +90,13 @@ def test_only_the_files_that_match_are_lenient(problems):
         "a: {lamp.none: []}",
     ],
 )
-def test_what_salt_does_not_accept_is_an_error_all_the_same(problems, text):
-    """Nothing else is let through."""
+def test_a_mistake_that_salt_refuses_is_an_error_in_lenient_states(problems, text):
+    """Lenient states accept no other mistakes."""
     assert problems(text, lenient=("*",))
 
 
-def test_a_slash_in_an_include_is_a_dot(compile_tree, problems):
-    """As formulas for old versions have it."""
+def test_a_slash_in_an_include_means_a_dot(compile_tree, problems):
+    """Formulas for old versions of Salt have such includes."""
     files = {"site.sls": "include: [nginx/conf]", "nginx/conf.sls": "a: {lamp.lit: []}"}
     compiled = compile_tree(files, "site", lenient=("site",))
 
@@ -106,8 +106,8 @@ def test_a_slash_in_an_include_is_a_dot(compile_tree, problems):
     assert problem.hint.startswith("write 'nginx.conf'")
 
 
-def test_what_a_kind_refuses_with_a_reason_stays_refused(problems):
-    """It would have an effect in Salt."""
+def test_an_argument_that_a_kind_refuses_stays_refused(problems):
+    """The argument would have an effect in Salt."""
     (problem,) = problems("/a: {file.managed: [{contents: x}, {signature: x}]}", lenient=("*",))
 
     assert problem.code == "unknown-argument"

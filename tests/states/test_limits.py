@@ -1,4 +1,4 @@
-"""Templates come to an end, and what they make has a size."""
+"""Limits of templates: steps, time, memory, and the size of values."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ GROWING = "{{% set n = namespace(x='x', l=[1]) %}}{{% for i in range(99) %}}{{% 
         ),
     ],
 )
-def test_what_repeats_too_often_is_stopped_at_its_line(text, problems, monkeypatch):
-    """Loops, macros, calls, includes, blocks: whatever may run again."""
+def test_a_template_with_too_many_steps_is_stopped_at_its_line(text, problems, monkeypatch):
+    """Loops, macros, calls, includes and blocks count as steps."""
     monkeypatch.setattr(budget, "STEPS", 2_000)
     (problem,) = problems(text)
 
@@ -77,8 +77,8 @@ def test_what_repeats_too_often_is_stopped_at_its_line(text, problems, monkeypat
         "{% set x = 'x' * 1000 %}{% set y %}{% for i in range(200) %}{{ x }}{% endfor %}{% endset %}",
     ],
 )
-def test_what_grows_too_large_is_stopped_before_it_is(text, problems, monkeypatch):
-    """A text, a list, a number; in one step or by doubling."""
+def test_a_value_that_would_become_too_large_is_not_made(text, problems, monkeypatch):
+    """The value is a text, a list or a number, made in one step or by doubling."""
     monkeypatch.setattr(budget, "SIZE", 100_000)
     (problem,) = problems(text)
 
@@ -89,16 +89,16 @@ def test_what_grows_too_large_is_stopped_before_it_is(text, problems, monkeypatc
     assert "value" in problem.message
 
 
-def test_long_texts_joined_again_and_again_cost_more(problems, monkeypatch):
-    """None is too large, but all of them together would be."""
+def test_joining_long_texts_costs_more_steps(problems, monkeypatch):
+    """No single text is too large, but all of them together would be."""
     monkeypatch.setattr(budget, "STEPS", 10_000)
     (problem,) = problems("{% set x = 'x' * 100000 %}{% for i in range(99) %}{% do [x ~ i] %}{% endfor %}")
 
     assert problem.code == "template-limit"
 
 
-def test_what_takes_too_long_is_stopped(problems, monkeypatch):
-    """Few steps may be slow ones."""
+def test_a_template_that_takes_too_long_is_stopped(problems, monkeypatch):
+    """A few steps may be slow."""
     monkeypatch.setattr(budget, "SECONDS", 0.0)
     (problem,) = problems("{% for i in [1] %}{% endfor %}")
 
@@ -106,8 +106,8 @@ def test_what_takes_too_long_is_stopped(problems, monkeypatch):
     assert "longer than 0 s" in problem.message
 
 
-def test_limits_are_far_from_what_people_write(compile_tree):
-    """10 000 states from one loop; and each file has its own share."""
+def test_the_limits_allow_ten_thousand_states_from_a_loop(compile_tree):
+    """Each file has its own limits."""
     text = (
         "{% for i in range(10000) %}\n{{ sls }}-{{ i }}:\n  lamp.lit:\n"
         "    - size: {{ i * 2 + 1 }}\n    - color: {{ 'c' ~ i % 7 }}\n{% endfor %}"
@@ -116,8 +116,8 @@ def test_limits_are_far_from_what_people_write(compile_tree):
     assert len(compile_tree({"a.sls": text, "b.sls": text}).calls) == 20_000
 
 
-def test_templates_of_managed_files_have_limits_too(monkeypatch):
-    """The same sandbox."""
+def test_templates_of_managed_files_have_the_same_limits(monkeypatch):
+    """They use the same sandbox."""
     monkeypatch.setattr(budget, "STEPS", 2_000)
     for _ in range(2):
         with pytest.raises(CompileError) as caught:
@@ -125,8 +125,8 @@ def test_templates_of_managed_files_have_limits_too(monkeypatch):
         assert [(problem.code, problem.location.line) for problem in caught.value.problems] == [("template-limit", 2)]
 
 
-def test_operators_are_what_they_were(compile_tree):
-    """Watched, not changed."""
+def test_checked_operators_have_the_results_of_python(compile_tree):
+    """The sandbox checks the operands, but not more."""
     text = (
         "a:\n  lamp.lit:\n    - size: {{ [1 + 2, 2 * 3, 2 ** 3, 7 % 4, 'x' * 2, [1] * 2, "
         "'a%sb' % 1, [1] + [2], 1.5 * 2, 'a' ~ 1 ~ none, -2 * 'x'] | json }}\n"
@@ -155,8 +155,8 @@ def test_operators_are_what_they_were(compile_tree):
         GROWING.format("set n.l = [n.l, n.l] | sum(start=[])"),
     ],
 )
-def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monkeypatch):
-    """None of them may make much of little."""
+def test_filters_and_methods_cannot_make_large_values(text, problems, monkeypatch):
+    """Each would make a large value from a small one."""
     monkeypatch.setattr(budget, "SIZE", 100_000)
     monkeypatch.setattr(expressions, "SIZE", 100_000)
     (problem,) = problems(text)
@@ -173,8 +173,8 @@ def test_what_a_filter_or_a_method_makes_is_looked_at_first(text, problems, monk
         "range(99) | product(range(99), range(99), range(99))",
     ],
 )
-def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
-    """For each consumer of their items: a loop, a list, a sum."""
+def test_each_item_of_an_iterator_costs_a_step(text, problems):
+    """Loops, lists and sums consume the items."""
     (problem,) = problems(f"{{{{ {text} | list | length }}}}")
 
     assert (problem.code, problem.location.line) == ("template-limit", 1)
@@ -190,8 +190,8 @@ def test_iterators_that_hardly_end_cost_what_they_give(text, problems):
         "{{ x | check_whitelist_blacklist(['(a+)+$']) }}",
     ],
 )
-def test_expressions_that_never_end_are_given_up(text, problems, monkeypatch):
-    """A repetition within a repetition is matched by another process, with a deadline."""
+def test_a_regular_expression_without_end_is_stopped(text, problems, monkeypatch):
+    """Another process matches patterns with nested repetitions, with a deadline."""
     monkeypatch.setattr(expressions, "DEADLINE", 0.2)
     (problem,) = problems("{% set x = 'a' * 60 ~ 'b' %}" + text)
 
@@ -199,8 +199,8 @@ def test_expressions_that_never_end_are_given_up(text, problems, monkeypatch):
     assert "takes longer than 0.2 s on a text of 61 characters" in problem.message
 
 
-def test_expressions_of_top_files_are_given_up_too(problems, monkeypatch):
-    """They are matched against names that are not ours."""
+def test_a_regular_expression_of_a_top_file_is_stopped(problems, monkeypatch):
+    """Top files match names that others choose."""
     monkeypatch.setattr(expressions, "DEADLINE", 0.2)
     (problem,) = problems(
         {"top.sls": "base:\n  '(a+)+$':\n    - match: pcre\n    - a\n", "a.sls": ""}, minion_id="a" * 60 + "b"
@@ -215,8 +215,8 @@ def test_expressions_of_top_files_are_given_up_too(problems, monkeypatch):
     pattern=st.sampled_from(["(a+b?)+", "((a|b)+0)*", "(?:[a-z]*\\.)+b", "(x*)*$"]),
 )
 @settings(max_examples=20, deadline=None)
-def test_an_expression_finds_apart_what_it_finds_here(text, pattern):
-    """Groups, no groups, no match, replacements."""
+def test_an_expression_has_the_same_result_in_another_process(text, pattern):
+    """Groups, no groups, no match and replacements are compared."""
     found = re.search(pattern, text)
 
     assert expressions.Expression(pattern).search(text) == (found and (found.groups() or (found[0],)))
@@ -224,15 +224,15 @@ def test_an_expression_finds_apart_what_it_finds_here(text, pattern):
 
 
 @pytest.mark.parametrize("pattern", ["(a)", "(a+)+"])
-def test_a_replacement_that_does_not_fit_is_an_error_wherever_it_is_made(pattern, problems):
-    """Here or in another process."""
+def test_an_invalid_replacement_is_an_error_in_every_process(pattern, problems):
+    """One pattern is matched here, the other one in another process."""
     (problem,) = problems(f"{{{{ 'aab' | regex_replace('{pattern}', '\\\\2') }}}}")
 
     assert "invalid group reference 2" in problem.message
 
 
-def test_text_of_any_origin_has_a_size(problems, monkeypatch):
-    """What a template makes is limited as the file itself is: its data take many times as much."""
+def test_rendered_text_has_the_size_limit_of_files(problems, monkeypatch):
+    """Its data would take many times as much memory."""
     monkeypatch.setattr(parse, "LIMIT", 1_000)
     (problem,) = problems("# {{ 'x' * 2000 }}\n")
 
@@ -254,7 +254,7 @@ def test_text_of_any_origin_has_a_size(problems, monkeypatch):
     ],
 )
 def test_rendering_gives_the_same_in_every_process(expression):
-    """Neither the seed of Python's hashes nor chance changes a file for no reason."""
+    """Neither the seed of Python's hashes nor chance changes a file."""
     script = (
         "from holdfast.states.template.jinja import render_text\n"
         f"print(render_text({'{{ ' + expression + ' }}'!r}, name='x', variables={{}}, grains={{'id': 'web1'}}, "
@@ -275,7 +275,7 @@ def test_rendering_gives_the_same_in_every_process(expression):
 
 
 def test_a_set_keeps_its_order_when_a_template_adds_to_it():
-    """What is added comes last."""
+    """New values come last."""
     ordered = OrderedValues(["b", "a", "b"])
     ordered.add("0")
 
@@ -284,7 +284,7 @@ def test_a_set_keeps_its_order_when_a_template_adds_to_it():
 
 
 def test_lipsum_is_refused(problems):
-    """It is another text each time."""
+    """Its text differs each time."""
     (problem,) = problems("{{ lipsum() }}")
 
     assert problem.code == "template-undefined"
@@ -318,8 +318,8 @@ SHARED = (
         "{{ (c * 9) is none }}",
     ],
 )
-def test_what_is_small_but_would_be_large_when_written_out_is_stopped(text, problems, monkeypatch):
-    """A list that has another one many times takes little memory; its text, or all its items, would take much."""
+def test_a_shared_value_that_would_be_large_as_text_is_refused(text, problems, monkeypatch):
+    """A list that contains another one many times takes little memory, but its text or its items would take much."""
     monkeypatch.setattr(budget, "SIZE", 1 << 20)
     (problem,) = problems(SHARED + text)
 
@@ -328,8 +328,8 @@ def test_what_is_small_but_would_be_large_when_written_out_is_stopped(text, prob
     assert "contain each other" in problem.hint
 
 
-def test_a_list_in_itself_is_no_text_without_end(problems):
-    """Nor does looking at it hang."""
+def test_a_list_that_contains_itself_is_refused(problems):
+    """The check itself ends, too."""
     (problem,) = problems("{% set a = [] %}{% do a.append(a) %}{{ a | json }}")
 
     assert problem.code == "template-limit"
@@ -350,8 +350,8 @@ def test_a_list_in_itself_is_no_text_without_end(problems):
         "text | upper",
     ],
 )
-def test_many_values_that_are_not_large_are_stopped_when_they_are_together(made):
-    """At some megabytes more than the limit. In a process of its own: memory is the whole process's."""
+def test_many_small_values_are_stopped_at_the_limit_of_memory(made):
+    """The template stops some megabytes above the limit. A process of its own is measured."""
     text = "{% set many = [0] * 500000 %}{% set text = 'x' * 1000000 %}{% set all = [] %}"
     text += f"{{% for i in range(2000) %}}{{% do all.append({made}) %}}{{% endfor %}}"
     program = f"""
@@ -375,8 +375,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
     assert int(grown) < 64 << 10
 
 
-def test_lists_are_joined_in_one_go(compile_tree):
-    """As many as there are: each is gone through once, and other sums are what they were."""
+def test_a_sum_of_lists_visits_each_list_once(compile_tree):
+    """Other sums have their usual results."""
     text = (
         "{% set many = [[1]] * 100000 %}a:\n  lamp.lit:\n"
         "    - size: {{ [many | sum(start=[]) | length, [1, 2.5] | sum, [[1], [2]] | "

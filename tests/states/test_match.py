@@ -1,4 +1,4 @@
-"""Who is meant by the expressions of a top file."""
+"""The expressions of a top file: which hosts they match."""
 
 from __future__ import annotations
 
@@ -66,8 +66,8 @@ HOST = TargetHost(
         ("compound", "G|@a|b|c|deep", True),
     ],
 )
-def test_expression_means_this_host(kind, expression, meant):
-    """All the kinds of matchers there are."""
+def test_an_expression_matches_this_host_or_not(kind, expression, meant):
+    """Each type of matcher is tried."""
     assert matches(kind, expression, HOST) is meant
 
 
@@ -92,8 +92,8 @@ def test_expression_means_this_host(kind, expression, meant):
         ("pcre", "x{99999999999999}", "not a regular expression"),
     ],
 )
-def test_broken_expression_says_what_is_wrong(kind, expression, words):
-    """Otherwise an invalid target would silently match no host."""
+def test_an_invalid_expression_is_an_error(kind, expression, words):
+    """Otherwise the target would match no host without a message."""
     with pytest.raises(BadExpression, match=words.replace("*", r"\*").replace(")", r"\)")):
         matches(kind, expression, HOST)
 
@@ -101,12 +101,12 @@ def test_broken_expression_says_what_is_wrong(kind, expression, words):
 @pytest.mark.parametrize(
     ("given", "meant"), [("10.0.0.7", True), (["nonsense", "10.0.0.7"], True), (None, False), (7, False), ("", False)]
 )
-def test_addresses_of_any_shape_are_matched(given, meant):
-    """Grains come from a file of the user's, too."""
+def test_addresses_of_any_type_are_accepted(given, meant):
+    """Grains may come from a file of the user."""
     assert matches("ipcidr", "10.0.0.0/8", TargetHost("web1", {"ipv4": given})) is meant
 
 
-def test_node_group_of_another_shape_is_told():
-    """It comes from the settings, which may contain anything."""
+def test_a_node_group_of_a_wrong_type_is_an_error():
+    """Node groups come from the settings, which may contain anything."""
     with pytest.raises(BadExpression, match="neither text nor a list"):
         matches("nodegroup", "odd", TargetHost("web1", options={"nodegroups": {"odd": 5}}))

@@ -1,4 +1,4 @@
-"""Whatever lies in a states directory: the answer is a compilation or problems, at once and in words."""
+"""Unusual entries of a states directory: the result is a compilation or problems, in limited time."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from random_trees import compiled
 DEPTHS = (99, 101, 1_000, 100_000)
 
 
-def answer(root, *sls):
+def result(root, *sls):
     """The IDs of a directory, or the codes of its problems."""
     try:
         calls = Compiler().compile(Request(root, sls, trusted_uids=frozenset({os.getuid()}))).calls
@@ -29,7 +29,7 @@ def answer(root, *sls):
 
 @pytest.fixture
 def root(tmp_path):
-    """A directory with one file that imports `m`."""
+    """A directory with one file, which imports `m`."""
     directory = tmp_path / "states"
     directory.mkdir(mode=0o755)
     (directory / "site.sls").write_text("{% import 'm' as m %}\na: lamp.lit\n")
@@ -46,40 +46,40 @@ def root(tmp_path):
     ],
     ids=["fifo", "directory", "link to itself", "device"],
 )
-def test_template_that_is_no_file_is_a_problem_of_who_imports_it(root, make, code):
-    """It is neither waited for nor read without end."""
+def test_an_imported_template_that_is_not_a_file_is_a_problem(root, make, code):
+    """The compiler neither waits for it nor reads without end."""
     make(root / "m")
 
-    assert answer(root) == [code]
+    assert result(root) == [code]
 
 
-def test_directory_named_like_a_state_file_is_a_directory(root):
-    """What is in it has a name that can only be asked for as such."""
+def test_a_directory_named_like_a_state_file_is_a_directory(root):
+    """The name of its files contains a dot."""
     (root / "m").write_text("")
     (root / "x.sls").mkdir(mode=0o755)
     (root / "x.sls/y.sls").write_text("b: lamp.lit\n")
 
-    assert answer(root) == ["a", "b"]
-    assert answer(root, "x") == ["source-unreadable"]
-    assert answer(root, "x.sls.y") == ["b"]
+    assert result(root) == ["a", "b"]
+    assert result(root, "x") == ["source-unreadable"]
+    assert result(root, "x.sls.y") == ["b"]
 
 
-def test_file_that_fails_while_it_is_read_is_a_problem(root):
-    """A disk may have an error in the middle of a file; a process's memory has one at its beginning."""
+def test_an_error_while_a_file_is_read_is_a_problem(root):
+    """A disk may have an error in the middle of a file. The memory of a process fails at its start."""
     (root / "m").write_text("")
     (root / "x.sls").symlink_to("/proc/self/mem")
 
-    assert answer(root) == ["source-unreadable"]
+    assert result(root) == ["source-unreadable"]
 
 
-def test_link_to_the_directory_itself_is_not_followed_without_end(root):
-    """Each file is found once; by its long name only for who asks for that."""
+def test_a_link_to_the_directory_itself_is_not_followed_without_end(root):
+    """Each file is found once, and by a longer name only on request."""
     (root / "m").write_text("")
     (root / "self").symlink_to(".")
 
-    assert answer(root) == ["a"]
-    assert answer(root, ".".join(["self"] * 30) + ".site") == ["a"]
-    assert answer(root, ".".join(["self"] * 3000) + ".site") == ["sls-missing"]
+    assert result(root) == ["a"]
+    assert result(root, ".".join(["self"] * 30) + ".site") == ["a"]
+    assert result(root, ".".join(["self"] * 3000) + ".site") == ["sls-missing"]
 
 
 @pytest.mark.parametrize(
@@ -105,25 +105,25 @@ def test_link_to_the_directory_itself_is_not_followed_without_end(root):
         "x" * 250,
     ],
 )
-def test_file_of_any_name_compiles_or_is_told(root, name):
-    """Also if a glob includes it."""
+def test_a_file_of_any_name_compiles_or_is_a_problem(root, name):
+    """A glob includes the file, too."""
     (root / "m").write_text("")
     (root / f"{name}.sls").write_text("b: lamp.lit\n")
     (root / "z.sls").write_text("include: ['*']\nz: lamp.lit\n")
 
-    assert {"a", "z"} <= set(answer(root))
+    assert {"a", "z"} <= set(result(root))
 
 
 @pytest.mark.parametrize(
     "name", ["x" * 5000, "a\\0b", "/", "/etc/passwd", "../../etc/passwd", ".." * 500, "a/b", "a.", ".", "", "\\ud800"]
 )
-def test_name_that_nothing_can_have_is_missing(root, name):
-    """In a template or in an include."""
+def test_an_impossible_name_is_a_problem(root, name):
+    """The name is that of an import or an include."""
     (root / "m").write_text("")
     for text in (f'{{% import "{name}" as x %}}', f'{{% include "{name}" %}}', f'include: ["{name}"]'):
         (root / "site.sls").write_text(text)
 
-        (code,) = answer(root)
+        (code,) = result(root)
         assert code in {
             "template-missing",
             "template-data",
@@ -136,12 +136,12 @@ def test_name_that_nothing_can_have_is_missing(root, name):
 
 @given(st.binary(max_size=300))
 @settings(max_examples=200)
-def test_bytes_of_any_kind_are_answered(tmp_path_factory, content):
-    """Text or not."""
+def test_any_bytes_compile_or_are_problems(tmp_path_factory, content):
+    """The bytes need not be text."""
     directory = tmp_path_factory.mktemp("bytes")
     (directory / "site.sls").write_bytes(content)
 
-    assert isinstance(answer(directory), list)
+    assert isinstance(result(directory), list)
 
 
 @given(
@@ -149,12 +149,12 @@ def test_bytes_of_any_kind_are_answered(tmp_path_factory, content):
     st.sampled_from(["{}: lamp.lit", "a: {{lamp.lit: [{{color: {}}}]}}", '"{}": lamp.lit', "{{{{ {} }}}}"]),
 )
 @settings(max_examples=200)
-def test_characters_of_any_kind_are_answered(tmp_path_factory, text, form):
-    """In any position."""
+def test_any_characters_compile_or_are_problems(tmp_path_factory, text, form):
+    """The characters are in an ID, a value or a template."""
     directory = tmp_path_factory.mktemp("text")
     (directory / "site.sls").write_text(form.format(text), errors="replace")
 
-    assert isinstance(answer(directory), list)
+    assert isinstance(result(directory), list)
 
 
 @pytest.mark.parametrize("depth", DEPTHS)
@@ -171,8 +171,8 @@ def test_characters_of_any_kind_are_answered(tmp_path_factory, text, form):
     ],
     ids=["yaml", "json", "jinja list", "jinja if", "load_json", "load_yaml", "not"],
 )
-def test_nesting_of_any_depth_is_answered(form, depth):
-    """In each of the languages, and where one is made by another."""
+def test_nesting_of_any_depth_compiles_or_is_a_problem(form, depth):
+    """The nesting is in YAML, JSON or Jinja, or in data that a template parses."""
     text = form.format("[" * depth, "]" * depth, "{% if true %}" * depth, "{% endif %}" * depth, "not " * depth)
     try:
         compiled({"site.sls": text})
@@ -193,8 +193,8 @@ def test_nesting_of_any_depth_is_answered(form, depth):
     ],
     ids=["include", "import", "extends", "ring", "macro", "import_yaml"],
 )
-def test_what_contains_itself_is_a_problem_of_the_template(files):
-    """Reported at a line of the file."""
+def test_a_template_that_contains_itself_is_a_problem(files):
+    """The problem has a line of the file."""
     with pytest.raises(CompileError) as caught:
         compiled(files, "site")
 
@@ -203,8 +203,8 @@ def test_what_contains_itself_is_a_problem_of_the_template(files):
 
 
 @pytest.mark.parametrize("anchors", [3, 9, 40])
-def test_few_lines_of_aliases_cannot_stand_for_a_billion_values(anchors):
-    """Each line has the one before it nine times."""
+def test_aliases_cannot_expand_to_a_billion_values(anchors):
+    """Each line contains the previous one nine times."""
     names = [f"x{number}" for number in range(anchors)]
     text = "x0: &x0 [y]\n" + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]\n" for a, b in pairwise(names))
     with pytest.raises(CompileError) as caught:
@@ -213,8 +213,8 @@ def test_few_lines_of_aliases_cannot_stand_for_a_billion_values(anchors):
     assert {problem.code for problem in caught.value.problems} == ({"id-shape"} if anchors == 3 else {"yaml-alias"})
 
 
-def test_merge_keys_cannot_multiply_either():
-    """A mapping merged into itself by way of others."""
+def test_merge_keys_cannot_expand_to_a_billion_values():
+    """A mapping is merged into itself by way of others."""
     text = "x0: &x0 {k0: 1}\n" + "".join(
         f"x{n}: &x{n} {{<<: [{', '.join([f'*x{n - 1}'] * 50)}], k{n}: [{', '.join([f'*x{n - 1}'] * 50)}]}}\n"
         for n in range(1, 40)

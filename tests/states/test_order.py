@@ -1,4 +1,4 @@
-"""The order of execution is total, depends only on numbers where there are any, and honours every requisite."""
+"""The order of execution is total, depends only on the order numbers if there are any, and respects every requisite."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def compile_text(text):
 
 
 def written(states):
-    """The text of states: (ID, order, [(requisite, [IDs])])."""
+    """The text of states, given as (ID, order, [(requisite, [IDs])])."""
     lines = []
     for id_, order, requisites in states:
         lines += [f"{id_}:", "  lamp.lit:" + ("" if order is not None or requisites else " []")]
@@ -45,7 +45,7 @@ ORDERS = st.none() | st.integers(-20, 20) | st.sampled_from(["first", "last"])
 
 @st.composite
 def trees(draw, kinds=FORWARD, *, acyclic=True):
-    """Random states, each ID with an order and requisites on IDs (without `acyclic`: on any)."""
+    """Random states, each with an order and requisites on earlier IDs (without `acyclic`: on any)."""
     count = draw(st.integers(2, 9))
     ids = draw(st.permutations([f"s{number}" for number in range(count)]))
     states = []
@@ -60,8 +60,8 @@ def trees(draw, kinds=FORWARD, *, acyclic=True):
 
 
 @given(trees())
-def test_order_is_total_and_honours_every_requisite(states):
-    """Each call once; each target before what requires it; both as positions of the compilation."""
+def test_the_order_is_total_and_respects_every_requisite(states):
+    """Each call has one position, after those of its targets."""
     calls = compile_text(written(states)).calls
     at = {call.low["__id__"]: call for call in calls}
 
@@ -74,8 +74,8 @@ def test_order_is_total_and_honours_every_requisite(states):
 
 
 @given(trees(), st.randoms())
-def test_order_is_independent_of_writing_where_numbers_decide(states, random):
-    """With a number for every state, the order of the file means nothing."""
+def test_the_order_of_numbered_states_does_not_depend_on_the_file(states, random):
+    """If each state has a number, the order of the file has no effect."""
     numbered = [
         (id_, number if order is None else order, requisites)
         for number, (id_, order, requisites) in enumerate(states, 100)
@@ -89,8 +89,8 @@ def test_order_is_independent_of_writing_where_numbers_decide(states, random):
 
 
 @given(trees())
-def test_compiling_twice_gives_the_same(states):
-    """No set, no clock, no address decides anything."""
+def test_compiling_twice_gives_the_same_result(states):
+    """No set, clock or memory address has an effect."""
     text = written(states)
 
     assert [(call.identity, call.reason, call.low) for call in compile_text(text).calls] == [
@@ -100,8 +100,8 @@ def test_compiling_twice_gives_the_same(states):
 
 @given(trees(kinds=("require", "watch", "onchanges", "onfail", "listen", "prereq")))
 @settings(max_examples=50)
-def test_in_form_means_the_plain_form_at_the_other_end(states):
-    """The same requisites and, if all states have numbers, the same order."""
+def test_an_in_requisite_equals_the_plain_one_at_the_other_end(states):
+    """The requisites are equal and, if all states have numbers, so is the order."""
     numbered = [(id_, index, requisites) for index, (id_, _, requisites) in enumerate(states)]
     plain = [(id_, index, [(kind, targets[:1]) for kind, targets in requisites]) for id_, index, requisites in numbered]
     turned = {id_: (id_, index, []) for id_, index, _ in plain}
@@ -122,8 +122,8 @@ def test_in_form_means_the_plain_form_at_the_other_end(states):
 
 
 @given(trees(kinds=FORWARD, acyclic=False))
-def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
-    """Compared with removing, again and again, what requires nothing."""
+def test_exactly_the_existing_cycles_are_reported(states):
+    """A comparison repeatedly removes states that require nothing."""
     left = {id_: {target for _, targets in requisites for target in targets} for id_, _, requisites in states}
     while free := {id_ for id_, targets in left.items() if not targets & left.keys()}:
         left = {id_: targets for id_, targets in left.items() if id_ not in free}
@@ -145,8 +145,8 @@ def test_cycle_is_found_exactly_where_there_is_one_and_is_named(states):
 
 
 @given(trees(kinds=REQUISITES, acyclic=False))
-def test_prereqs_run_before_their_targets_or_there_is_a_loop(states):
-    """Every tree compiles to a valid order, or to an error about a cycle."""
+def test_prereqs_run_before_their_targets_or_there_is_a_cycle(states):
+    """Random states compile to a valid order, or to an error about a cycle."""
     calls, codes = (), {"requisite-loop"}
     try:
         calls = compile_text(written(states)).calls
@@ -200,7 +200,7 @@ SNIPPETS = st.lists(
 @given(SNIPPETS)
 @settings(max_examples=300)
 def test_no_input_raises_anything_but_compile_error(text):
-    """Whatever somebody writes, the answer is a compilation or a list of problems with places."""
+    """Any text compiles, or has problems with locations."""
     whole = [True]
     try:
         compile_text(text)
@@ -211,8 +211,8 @@ def test_no_input_raises_anything_but_compile_error(text):
 
 
 @pytest.mark.parametrize("kind", ["require", "require_in", "prereq", "onchanges"])
-def test_chain_of_twenty_thousand_compiles(kind):
-    """No recursion anywhere: a chain may be as long as a tree."""
+def test_a_chain_of_twenty_thousand_states_compiles(kind):
+    """The compiler has no recursion, so a chain may be of any length."""
     count = 20_000
     text = "".join(
         f"s{number}:\n  lamp.lit:\n    - {kind}: [{{lamp: s{number + 1}}}]\n"
@@ -226,8 +226,8 @@ def test_chain_of_twenty_thousand_compiles(kind):
     assert order == (forwards if kind in ("require_in", "prereq") else forwards[::-1])
 
 
-def test_loop_of_twenty_thousand_is_found():
-    """And named, however long that is."""
+def test_a_cycle_of_twenty_thousand_states_is_reported():
+    """The message names all of them."""
     text = "".join(
         f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: s{(number + 1) % 20_000}}}]\n" for number in range(20_000)
     )
@@ -238,8 +238,8 @@ def test_loop_of_twenty_thousand_is_found():
     assert problem.message.count(" requires ") == 20_000
 
 
-def test_states_that_all_require_each_other_are_told_in_few_words():
-    """One mistake, a file that requires itself, makes loops without number."""
+def test_the_number_of_reported_cycles_is_limited():
+    """A file that requires itself makes a very large number of cycles."""
     with pytest.raises(CompileError) as caught:
         compile_text("".join(f"s{number}:\n  lamp.lit:\n    - require: [{{lamp: 's*'}}]\n" for number in range(300)))
 
@@ -247,16 +247,16 @@ def test_states_that_all_require_each_other_are_told_in_few_words():
 
 
 @pytest.mark.parametrize("order", ["9" * 400, ".inf", "1.0e+300", "-.inf", "-" + "9" * 400])
-def test_order_beyond_all_others_leaves_room_for_names(order):
-    """The state is first or last, and its names keep their order."""
+def test_names_keep_their_order_with_an_extreme_order_number(order):
+    """The state is first or last."""
     calls = compile_text(f"a:\n  lamp.lit:\n    - order: {order}\n    - names: [y, x]\nb: lamp.lit\n").calls
 
     names = [call.low["name"] for call in calls]
     assert names == (["y", "x", "b"] if order.startswith("-") else ["b", "y", "x"])
 
 
-def test_reasons_say_why_a_state_stands_where_it_does():
-    """Its number, or who pulled it forward and by which requisite."""
+def test_the_reason_of_a_position_is_a_number_or_a_requisite():
+    """The reason names the state that pulls another one forward."""
     calls = compile_text(
         "a:\n  lamp.lit:\n    - watch: [{bell: b}]\nb: bell.rung\nc:\n  lamp.lit:\n    - order: last\n"
     ).calls
@@ -268,8 +268,8 @@ def test_reasons_say_why_a_state_stands_where_it_does():
     ]
 
 
-def test_prereq_of_two_states_of_which_one_requires_the_other_comes_before_both():
-    """Stop a service before its package and its configuration change: no loop."""
+def test_a_prereq_of_two_dependent_states_comes_before_both():
+    """A service stops before its package and its configuration change, without a cycle."""
     calls = compile_text(
         "stop:\n  lamp.lit:\n    - prereq: [pkg, conf]\npkg: lamp.lit\nconf:\n  lamp.lit:\n    - require: [pkg]\n"
     ).calls
@@ -278,7 +278,7 @@ def test_prereq_of_two_states_of_which_one_requires_the_other_comes_before_both(
 
 
 def test_thousands_of_requisites_on_one_file_share_their_targets():
-    """`sls` requisites of 1 000 states on 1 000 others do not cost a million of anything that is kept."""
+    """Requisites of 1 000 states on 1 000 others keep no million of objects."""
     text = "".join(f"a{number}: lamp.lit\n" for number in range(1000))
     more = "".join(f"b{number}:\n  lamp.lit:\n    - require:\n      - lamp: 'a*'\n" for number in range(1000))
     calls = compile_text(text + more).calls
@@ -290,8 +290,8 @@ def test_thousands_of_requisites_on_one_file_share_their_targets():
     ("requisite", "words"),
     [("require", "requires"), ("watch", "watches"), ("onchanges", "has onchanges"), ("prereq", "has prereq")],
 )
-def test_loop_is_told_in_words(requisite, words):
-    """A sentence for each edge, with its line."""
+def test_a_cycle_is_reported_with_a_sentence_for_each_edge(requisite, words):
+    """Each edge has its line."""
     text = f"a:\n  lamp.lit:\n    - {requisite}: [lamp: b]\nb:\n  lamp.lit:\n    - {requisite}: [lamp: a]\n"
     with pytest.raises(CompileError) as caught:
         compile_text(text)

@@ -1,4 +1,4 @@
-"""YAML as state files have it: strict, with marks, and otherwise what PyYAML reads."""
+"""The YAML of state files: strict, with locations, and otherwise with the values of PyYAML."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def parse(text: str):
 
 
 def problem(text: str):
-    """The one problem of a text."""
+    """The only problem of a text."""
     with pytest.raises(CompileError) as caught:
         parse(text)
     (found,) = caught.value.problems
@@ -60,8 +60,8 @@ def problem(text: str):
         ("1" * 5000, "1" * 5000),
     ],
 )
-def test_scalar_means_what_salt_reads(text, value):
-    """YAML 1.1, but leading zeros are decimal and timestamps stay text."""
+def test_a_scalar_has_the_value_that_salt_reads(text, value):
+    """The language is YAML 1.1, but leading zeros are decimal and timestamps stay text."""
     assert parse(f"a: {text}") == {"a": value}
 
 
@@ -93,7 +93,7 @@ def test_scalar_means_what_salt_reads(text, value):
         ("[" * 101, "yaml-depth", 1, 101),
     ],
 )
-def test_broken_yaml_names_line_and_column(text, code, line, column):
+def test_invalid_yaml_has_line_and_column(text, code, line, column):
     """Each mistake has its own code and location."""
     found = problem(text)
 
@@ -102,8 +102,8 @@ def test_broken_yaml_names_line_and_column(text, code, line, column):
     assert found.text == text.split("\n")[line - 1][:500]
 
 
-def test_repeated_key_names_both_lines_and_all_of_them_are_found():
-    """The message has the line of the first one; one run reports every repetition."""
+def test_a_duplicate_key_has_both_lines():
+    """One run reports every duplicate."""
     with pytest.raises(CompileError) as caught:
         parse("a: {x: 1, x: 2}\nb: 1\nb: 2")
 
@@ -114,8 +114,8 @@ def test_repeated_key_names_both_lines_and_all_of_them_are_found():
     assert "first in line 2" in caught.value.problems[1].message
 
 
-def test_merge_keys_come_first_and_lose_to_own_keys():
-    """As in YAML; of several merged mappings the earlier wins."""
+def test_own_keys_take_precedence_over_merged_ones():
+    """Merged keys come first, as in YAML. Of several merged mappings, the earlier one takes precedence."""
     data = parse("a: &a {x: 1, y: 1}\nb: &b {y: 2, z: 2}\nc:\n  z: 3\n  <<: [*a, *b]")
 
     assert list(data["c"].items()) == [("x", 1), ("y", 1), ("z", 3)]
@@ -126,7 +126,7 @@ def test_merge_keys_of_merged_mappings_are_merged():
     assert parse("a: &a {x: 1}\nb: &b\n  <<: *a\n  y: 2\nc:\n  <<: *b")["c"] == {"x": 1, "y": 2}
 
 
-def test_aliases_that_explode_are_refused_quickly():
+def test_exponential_aliases_are_refused_quickly():
     """Nine levels of ten aliases each expand to a billion values."""
     lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))]
 
@@ -134,23 +134,23 @@ def test_aliases_that_explode_are_refused_quickly():
     assert effort(lambda: problem("\n".join(lines)), 2) < 2
 
 
-def test_aliases_nest_no_deeper_than_what_is_written_out():
-    """Whatever reads the data later may call itself for each level."""
+def test_aliases_have_the_same_limit_of_depth():
+    """Code that reads the data later may call itself for each level."""
     lines = ["a0: &a0 [1]", *(f"a{n}: &a{n} [*a{n - 1}]" for n in range(1, 1200))]
 
     found = problem("\n".join(lines))
     assert (found.code, found.location.line) == ("yaml-depth", 100)
 
 
-def test_tagged_text_that_is_no_such_value_names_its_line():
-    """Nor is an empty one."""
+def test_a_tag_that_does_not_fit_its_value_is_an_error():
+    """An empty value does not fit, either."""
     assert {problem(f"a: {text}").code for text in ("!!float ''", "!!int 0x", "!!bool ''", "!!binary x")} == {
         "yaml-tag"
     }
 
 
-def test_marks_lead_to_every_key_and_item():
-    """Lines and columns, counted from 0, as deep as one likes."""
+def test_every_key_and_item_has_a_location():
+    """Lines and columns count from 0, at any depth."""
     data = parse("a:\n  - b: 1\n    c: [x, {y: 2}]\n")
 
     def at(*path):
@@ -164,7 +164,7 @@ def test_marks_lead_to_every_key_and_item():
 
 
 def test_json_refuses_what_yaml_refuses():
-    """Repeated keys, endless nesting, and text that is not JSON."""
+    """Duplicate keys, deep nesting and invalid JSON are errors."""
     document = Document("x.sls", "")
 
     assert parse_json(document, '{"a": [1, {"b": null}]}') == {"a": [1, {"b": None}]}
@@ -189,16 +189,16 @@ VALUES = st.recursive(
 
 
 @given(VALUES, st.booleans())
-def test_what_pyyaml_writes_is_read_as_pyyaml_reads_it(value, flow):
-    """Any data, in block and in flow style."""
+def test_output_of_pyyaml_is_read_as_pyyaml_reads_it(value, flow):
+    """Random data are written in block and in flow style."""
     text = yaml.safe_dump({"data": value}, default_flow_style=flow, allow_unicode=True)
 
     assert plain(parse(text)) == yaml.load(text, yaml.CSafeLoader)
 
 
 @given(st.text(alphabet="ab:-#[]{},&*!|>'\"%@` \n\t\\<=~0123", max_size=60))
-def test_any_text_parses_or_fails_with_a_place(text):
-    """Nothing but CompileError, and what both accept both read alike."""
+def test_any_text_parses_or_fails_with_a_location(text):
+    """The only exception is `CompileError`."""
     try:
         data = parse(text)
     except CompileError as error:
@@ -209,7 +209,7 @@ def test_any_text_parses_or_fails_with_a_place(text):
 
 
 def test_parsing_is_faster_than_pyyaml():
-    """Measured 4 to 5 times on a quiet machine (bench/compile.py); on a busy one it must still be faster."""
+    """On a quiet machine, parsing is 4 to 5 times as fast (bench/compile.py); on a busy one it must still be faster."""
     text = "".join(
         f"/srv/{n}:\n  lamp.lit:\n    - color: text {n}\n    - size: 3\n    - require:\n      - lamp: /srv/{n // 2}\n"
         for n in range(1500)

@@ -1,4 +1,4 @@
-"""The pillar: files of one directory, merged for one host, their secrets kept to themselves."""
+"""The pillar: files of one directory, merged for one host. Errors never show its secrets."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def pillar(tmp_path):
 
 
 def test_without_top_file_every_file_is_merged_in_sorted_order(pillar):
-    """Later over earlier, mapping by mapping; lists replace each other; `_` files are left out."""
+    """Later files take precedence within mappings; lists replace each other; files with `_` are left out."""
     files = {"a.sls": "x: {p: 1, q: 1}\nl: [1]\n", "b.sls": "x: {q: 2}\nl: [2]\n", "_c.sls": "x: 5\n"}
 
     assert pillar(files).data == {"x": {"p": 1, "q": 2}, "l": [2]}
 
 
-def test_with_top_file_only_what_it_gives(pillar):
-    """For this host."""
+def test_with_a_top_file_only_its_files_apply(pillar):
+    """Only the targets that match this host count."""
     files = {"top.sls": "base:\n  'web*': [a]\n  'db*': [b]\n", "a.sls": "x: 1\n", "b.sls": "y: 2\n"}
 
     assert pillar(files).data == {"x": 1}
 
 
-def test_templates_see_grains_and_the_pillar_given(pillar):
-    """What the caller gives wins over files."""
+def test_templates_see_grains_and_the_given_pillar(pillar):
+    """The given pillar takes precedence over files."""
     result = pillar({"a.sls": "x: {{ grains.os }}\ny: {{ pillar.k }}\nk: file\n"}, pillar={"k": "given"})
 
     assert result.data == {"x": "Debian", "y": "given", "k": "given"}
@@ -51,7 +51,7 @@ def test_templates_see_grains_and_the_pillar_given(pillar):
 
 
 def test_included_files_come_before_the_file_and_only_once(pillar):
-    """Relative names too, and loops are harmless."""
+    """Names may be relative, and cycles of includes are harmless."""
     files = {
         "top.sls": "base:\n  '*': [d]\n",
         "d/init.sls": "include: [.x]\nv: own\n",
@@ -62,7 +62,7 @@ def test_included_files_come_before_the_file_and_only_once(pillar):
 
 
 def test_all_mistakes_are_reported_and_no_line_is_shown(pillar):
-    """Pillar files hold secrets, and logs do not."""
+    """Pillar files contain secrets, which must not reach a log."""
     files = {
         "a.sls": "password: hunter2: x\n",
         "b.sls": "- hunter2\n",
@@ -94,20 +94,20 @@ def test_all_mistakes_are_reported_and_no_line_is_shown(pillar):
     ],
 )
 def test_no_message_quotes_a_secret(pillar, text):
-    """Neither its line nor a word of it."""
+    """Neither the line nor a word of it is shown."""
     with pytest.raises(CompileError) as caught:
         pillar({"a.sls": text})
 
     assert "hunter2" not in str(caught.value)
 
 
-def test_missing_directory_is_an_empty_pillar(tmp_path):
-    """A pillar is not required."""
+def test_a_missing_directory_is_an_empty_pillar(tmp_path):
+    """A pillar is optional."""
     assert PillarCompiler(tmp_path / "nowhere").compile(Request(tmp_path)).data == {}
 
 
-def test_broken_top_file_is_an_error(pillar):
-    """As with states."""
+def test_an_invalid_top_file_is_an_error(pillar):
+    """The checks are those of the top file of states."""
     with pytest.raises(CompileError) as caught:
         pillar({"top.sls": "base: 5\n"})
 
@@ -133,8 +133,8 @@ DEEP = {"x": 1, "y": {"p": 1, "q": 2}, "w": 5}
         ),
     ],
 )
-def test_settings_say_how_files_are_merged(pillar, strategy, lists, data):
-    """As in Salt, except for `list`, with which Salt loses data that only one file has."""
+def test_settings_select_how_files_are_merged(pillar, strategy, lists, data):
+    """The result is that of Salt, except for `list`, with which Salt loses data that only one file has."""
     options = {"pillar_source_merging_strategy": strategy, "pillar_merge_lists": lists}
 
     assert pillar(BOTH, options=options).data == data
@@ -150,8 +150,8 @@ def test_settings_say_how_files_are_merged(pillar, strategy, lists, data):
         ("- c:\n- base: d\n", {"name": "you", "d": 1, "own": 1}),
     ],
 )
-def test_included_data_may_get_keys_and_variables(pillar, include, data):
-    """`key` puts them below, `defaults` are variables of the template."""
+def test_an_include_may_have_a_key_and_variables(pillar, include, data):
+    """`key` nests the data below a key; `defaults` are variables of the template."""
     files = {
         "top.sls": "base:\n  '*': [a]\n",
         "a.sls": f"include:\n{include}own: 1\n",
@@ -162,8 +162,8 @@ def test_included_data_may_get_keys_and_variables(pillar, include, data):
     assert pillar(files).data == data
 
 
-def test_what_is_included_twice_counts_at_both_places(pillar):
-    """As in Salt: the second time it is laid upon what the first file says."""
+def test_a_file_that_is_included_twice_is_merged_twice(pillar):
+    """The second time, it takes precedence over the first file, as in Salt."""
     files = {
         "top.sls": "base:\n  '*': [a, b]\n",
         "a.sls": "include: [c]\ns: 1\n",
@@ -175,8 +175,8 @@ def test_what_is_included_twice_counts_at_both_places(pillar):
 
 
 @pytest.mark.parametrize("options", ["{key: 5}", "{defaults: [1]}", "{kex: a}"])
-def test_include_with_wrong_options_is_an_error(pillar, options):
-    """It says what there is."""
+def test_an_include_with_wrong_options_is_an_error(pillar, options):
+    """The hint names the options."""
     with pytest.raises(CompileError) as caught:
         pillar({"a.sls": f"include:\n- b: {options}\n", "b.sls": ""})
 

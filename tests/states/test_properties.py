@@ -1,6 +1,6 @@
-"""What holds for every tree: one order, whatever decides nothing; requisites honoured; loops named.
+"""Properties of every tree: one order; no accidental influence; respected requisites; reported cycles.
 
-Equal forms equal.
+Equivalent forms give equal results.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ NUMBERED = st.integers(-20, 20)
 
 
 @given(forests(names=True))
-def test_order_is_total_and_every_requisite_is_honoured(forest):
-    """Each call has one place; what it has a requisite on (each of its names) has an earlier one."""
+def test_the_order_is_total_and_every_requisite_is_respected(forest):
+    """Each call has one position, after those of its targets (all names of each)."""
     calls = compiled(write(forest).files).calls
     by_id = {state.id: [call for call in calls if call.low["__id__"] == state.id] for state in forest.states}
 
@@ -42,14 +42,14 @@ def test_order_is_total_and_every_requisite_is_honoured(forest):
 
 
 @given(forests(), st.randoms())
-def test_order_does_not_depend_on_the_order_of_files_on_disk(forest, random):
-    """Neither on that of their creation nor on that in which the system lists them."""
+def test_the_order_does_not_depend_on_the_order_of_files_on_disk(forest, random):
+    """Neither the order of creation nor that of a listing has an effect."""
     files = write(forest).files
     expected = essence(compiled(files))
     scandir = os.scandir
 
     class Shuffled:
-        """A listing in another order."""
+        """A listing in a random order."""
 
         def __init__(self, path="."):
             with scandir(path) as found:
@@ -78,7 +78,7 @@ def test_order_does_not_depend_on_the_order_of_files_on_disk(forest, random):
 
 
 @given(forests(orders=st.none()), st.randoms())
-def test_order_does_not_depend_on_the_order_of_mappings_where_numbers_decide(forest, random):
+def test_the_order_of_numbered_states_does_not_depend_on_mappings(forest, random):
     """If each state has a number, the order of IDs, arguments, grains and pillar has no effect."""
     numbered = [replace(state, order=number) for number, state in enumerate(forest.states)]
     other = [
@@ -93,8 +93,8 @@ def test_order_does_not_depend_on_the_order_of_mappings_where_numbers_decide(for
     assert essence(first) == essence(second)
 
 
-def test_nothing_depends_on_how_python_hashes(tmp_path):
-    """The same bytes from processes with different seeds; the text says a lot about names that hash differently."""
+def test_nothing_depends_on_the_seed_of_hashes(tmp_path):
+    """Processes with different seeds print the same bytes. The text has many names with different hashes."""
     names = ["nginx", "db", "web", "mail", "cron", "dns"]
     text = "".join(
         (
@@ -130,8 +130,8 @@ def test_nothing_depends_on_how_python_hashes(tmp_path):
 
 
 @given(forests(kinds=FORWARD), st.data())
-def test_loop_put_into_a_good_tree_is_found_and_each_of_its_edges_is_named(forest, data):
-    """With kind, file and line of each edge; each reported cycle contains the added edge."""
+def test_an_added_cycle_is_reported_with_each_of_its_edges(forest, data):
+    """An edge has its kind, file and line; each reported cycle contains the added edge."""
     assume(forest.links)
     path = [data.draw(st.sampled_from(forest.links))]
     while following := [link for link in forest.links if link.id == path[-1].target]:
@@ -140,7 +140,7 @@ def test_loop_put_into_a_good_tree_is_found_and_each_of_its_edges_is_named(fores
             break
     closing = Link(path[-1].target, data.draw(st.sampled_from(["require", "watch", "onchanges"])), path[0].id)
     assume(closing not in forest.links)
-    compiled(write(forest).files)  # the tree without it is never accused
+    compiled(write(forest).files)  # without the added edge, there is no error
     written = write(replace(forest, links=(*forest.links, closing)))
 
     with pytest.raises(CompileError) as caught:
@@ -188,8 +188,8 @@ def test_in_forms_equal_their_plain_forms(forest, data):
 
 
 @given(forests(), st.data())
-def test_compiling_again_after_any_edit_equals_compiling_anew(forest, data):
-    """What a compiler keeps of other trees never shows: not after an edit, a removal, or the way back."""
+def test_a_used_compiler_equals_a_new_one_after_any_edit(forest, data):
+    """Caches have no effect after an edit, a removal, or a return to the first version."""
     versions = [forest, forest.shuffled(data.draw(st.permutations(forest.states))), data.draw(forests()), forest]
     kept = Compiler()
     with on_disk({}) as root:
@@ -221,7 +221,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES), max_size=12), st.permutations(["a", "b", "c", "d"]))
 def test_rendering_twice_gives_the_same_text(pieces, keys):
-    """And the same data, whatever order sets and mappings of the host have had."""
+    """The order of mappings of the host has no effect."""
     from holdfast.states.template.jinja import render_text
 
     body = "".join(pieces)
@@ -239,8 +239,8 @@ def test_rendering_twice_gives_the_same_text(pieces, keys):
 
 
 @given(forests(orders=st.none()), st.data())
-def test_extension_equals_writing_it_in_place(forest, data):
-    """An argument that another file lays over a state is the argument."""
+def test_an_extension_equals_the_argument_in_place(forest, data):
+    """An argument of `extend` is an argument of the state."""
     state = data.draw(st.sampled_from(forest.states))
     extension = f"extend:\n  {state.id}:\n    {state.type}:\n      - size: 77\n"
     direct = [
@@ -252,8 +252,8 @@ def test_extension_equals_writing_it_in_place(forest, data):
 
 
 @given(forests(), st.data())
-def test_excluded_state_is_as_if_it_had_not_been_written(forest, data):
-    """Where nothing names it: the others keep their order, their data and their requisites."""
+def test_excluding_a_state_equals_removing_it(forest, data):
+    """No other state names the state. The others keep their order, data and requisites."""
     named = {link.target for link in forest.links}
     free = [state for state in forest.states if state.id not in named]
     gone = data.draw(st.sampled_from(free))
@@ -273,8 +273,8 @@ def test_excluded_state_is_as_if_it_had_not_been_written(forest, data):
 
 
 @given(forests(kinds=("require",), orders=NUMBERED), st.data())
-def test_use_means_the_same_from_either_end_and_takes_over_only_what_is_not_there(forest, data):
-    """`use` here is `use_in` there: arguments that the user does not have, no requisites, no order."""
+def test_use_equals_use_in_and_adds_only_missing_arguments(forest, data):
+    """Neither adds requisites or an order."""
     source, user = data.draw(
         st.lists(st.sampled_from(forest.states), min_size=2, max_size=2, unique_by=lambda state: state.id)
     )
@@ -297,7 +297,7 @@ def test_use_means_the_same_from_either_end_and_takes_over_only_what_is_not_ther
 
 @given(forests(), st.lists(st.sampled_from(["a", "b.c", "d"]), max_size=4), st.booleans())
 def test_includes_load_each_file_once(forest, includes, loop):
-    """Including what is there already, twice, or in a loop changes neither the states nor their requisites."""
+    """Including a file again or in a cycle changes neither states nor requisites."""
     files = dict(write(forest).files)
     present = [name for name in includes if name.replace(".", "/") + ".sls" in files]
     files["z.sls"] = f"include: [{', '.join([*present, *(['z', 'y'] if loop else [])])}]\n"
@@ -327,14 +327,14 @@ MISTAKES = {
     "template-undefined": lambda state: (replace(state, arguments={"size": "{{ zzz }}"}), "zzz"),
     "yaml-alias": lambda state: (replace(state, arguments={"size": "*zzz"}), "zzz"),
 }
-"""Code -> puts one mistake into a state; returns it, and a word of its line."""
+"""Code -> a function that adds one mistake to a state, and returns the state and a word of the wrong line."""
 
 
 @pytest.mark.parametrize("code", MISTAKES)
 @given(forest=forests(kinds=("onchanges",)), data=st.data())
 @settings(max_examples=20)
-def test_mistake_in_a_good_tree_is_told_at_a_line_that_has_it(code, forest, data):
-    """Whatever is around it; no problem is reported anywhere else."""
+def test_a_mistake_in_a_valid_tree_is_reported_at_its_line(code, forest, data):
+    """No problem of this type is reported anywhere else."""
     at = data.draw(st.sampled_from(forest.states))
     broken, word = MISTAKES[code](replace(at, order=None))
     links = tuple(link for link in forest.links if at.id not in (link.id, link.target))

@@ -1,6 +1,6 @@
-"""`recv`: arguments that take their value from what another state sends.
+"""`recv`: arguments whose value another state sends.
 
-What is wrong with that is found when states are compiled.
+The compiler reports all mistakes.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ SENDER = "token:\n  cmd.run: [{name: make-token}]\n"
 
 
 def compiled(tmp_path: Path, text: str) -> Compilation:
-    """One state file, compiled."""
+    """Compile one state file."""
     (tmp_path / "a.sls").write_text(text)
     tmp_path.chmod(0o755)
     return Compiler().compile(Request(tmp_path, trusted_uids=frozenset({0, tmp_path.stat().st_uid})))
 
 
 def receiving(recv: str, kind: str = "file.managed") -> str:
-    """A tree in which one receives."""
+    """States of a receiver and a sender."""
     return f"/etc/token:\n  {kind}:\n    - recv: {recv}\n{SENDER}"
 
 
@@ -51,8 +51,8 @@ def test_both_outputs_and_the_combined_one_exclude_each_other(tmp_path: Path):
 @pytest.mark.parametrize(
     "recv", ["{contents: {cmd: token, key: stdout}}", "[{contents: {id: make-token, key: stdout}}]"]
 )
-def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
-    """By ID or name, as a mapping or a list; low data keep what was written."""
+def test_the_sender_runs_before_the_receiver(tmp_path: Path, recv: str):
+    """The sender is named by ID or name, in a mapping or a list; low data keep the text."""
     sender, receiver = compiled(tmp_path, receiving(recv)).calls
 
     assert sender.identity == "cmd.run[token]"
@@ -88,11 +88,11 @@ def test_the_sender_runs_before_whoever_receives(tmp_path: Path, recv: str):
             "from one state only",
         ),
         ("{contents: {cmd: 'tok*', key: stdout}}", "", ""),
-        ("{source: {cmd: token, key: stdout}}", "", ""),  # not any text is one, but some is
+        ("{source: {cmd: token, key: stdout}}", "", ""),  # some texts are valid sources
     ],
 )
-def test_what_cannot_be_received_is_an_error_with_its_line(tmp_path: Path, recv: str, code: str, text: str):
-    """No such state, key or argument, a type that does not fit, a word too few."""
+def test_an_invalid_recv_is_an_error_with_its_line(tmp_path: Path, recv: str, code: str, text: str):
+    """A state, key or argument does not exist, a type does not fit, or a word is missing."""
     if not code:
         assert len(compiled(tmp_path, receiving(recv)).calls) == 2
         return
@@ -106,26 +106,26 @@ def test_what_cannot_be_received_is_an_error_with_its_line(tmp_path: Path, recv:
         assert part in f"{problem.message} {problem.hint}"
 
 
-def test_one_state_sends_to_each_argument(tmp_path: Path):
-    """A glob that means two is ambiguous."""
+def test_only_one_state_may_send_to_an_argument(tmp_path: Path):
+    """A glob that matches two states is ambiguous."""
     with pytest.raises(CompileError, match="would receive from 2 states"):
         compiled(tmp_path, receiving("{contents: {cmd: 'tok*', key: stdout}}") + SENDER.replace("token:", "token2:"))
 
 
-def test_a_kind_that_receives_nothing_says_so(tmp_path: Path):
-    """Rather than go without."""
+def test_a_recv_of_a_kind_that_receives_nothing_is_an_error(tmp_path: Path):
+    """The argument would otherwise have no effect."""
     with pytest.raises(CompileError, match=r"test.nop receives nothing"):
         compiled(tmp_path, receiving("{x: {cmd: token, key: stdout}}", "test.nop"))
 
 
-def test_a_sender_that_sends_nothing_is_named(tmp_path: Path):
-    """With what it sends: nothing."""
+def test_a_recv_from_a_state_that_sends_nothing_is_an_error(tmp_path: Path):
+    """The message names that state."""
     with pytest.raises(CompileError, match=r"test.nop\[quiet\] sends no 'stdout'"):
         compiled(tmp_path, receiving("{contents: {test: quiet, key: stdout}}") + "quiet: test.nop\n")
 
 
-def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
-    """As it would when it was written."""
+def test_an_argument_for_text_or_a_number_receives_a_number(tmp_path: Path):
+    """A written number is valid there, too."""
     text = (
         "app:\n  user.present: []\napp2:\n  user.present:\n"
         "    - recv: {gid: {user: app, key: gid}, shell: {user: app, key: home}}\n"
@@ -133,8 +133,8 @@ def test_a_number_goes_where_text_or_a_number_goes(tmp_path: Path):
     assert len(compiled(tmp_path, text).calls) == 2
 
 
-def test_a_circle_is_found(tmp_path: Path):
-    """As with any requisite."""
+def test_a_cycle_with_recv_is_reported(tmp_path: Path):
+    """The cycle contains a `require`, too."""
     with pytest.raises(CompileError, match="form a cycle"):
         compiled(
             tmp_path,

@@ -1,4 +1,4 @@
-"""Templates: what they see, what they may do, and lines that stay those of the source."""
+"""Templates: what they see, what they may do, and the lines of errors."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ last:
 """
 
 
-def place(problem):
-    """File name and line."""
+def location(problem):
+    """The file name and the line."""
     return problem.location.file.rpartition("/")[2], problem.location.line
 
 
-def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compile_tree, problems):
-    """Rendering moves lines; errors and calls still have the lines of the file."""
+def test_locations_are_those_of_the_source(compile_tree, problems):
+    """Rendering moves lines, but errors and calls have the lines of the file."""
     (problem,) = problems(LINES)
-    assert (problem.code, *place(problem)) == ("unknown-argument", "site.sls", 18)
+    assert (problem.code, *location(problem)) == ("unknown-argument", "site.sls", 18)
     assert problem.text == "    - wrong: 1"
 
     calls = compile_tree(LINES.replace("wrong", "size")).calls
@@ -48,23 +48,23 @@ def test_places_are_those_of_the_source_after_loops_macros_and_conditions(compil
     assert calls[0].low["color"] == "\nmany\nlines\n"
 
 
-def test_place_in_an_included_template_names_that_file(problems):
-    """What `{% include %}` brings in has its own lines."""
+def test_a_location_in_an_included_template_names_that_file(problems):
+    """The lines are those of the included file."""
     files = {
         "site.sls": "a: lamp.lit\n{% include 'part.jinja' %}\nz: lamp.lit\n",
         "part.jinja": "\nb:\n  lamp.lit:\n    - wrong: {{ 1 }}\n",
     }
     (problem,) = problems(files)
 
-    assert place(problem) == ("part.jinja", 4)
+    assert location(problem) == ("part.jinja", 4)
     assert problem.text == "    - wrong: {{ 1 }}"
 
 
-def test_broken_yaml_of_a_template_names_the_source_line(problems):
-    """The YAML parser only saw the rendered text."""
+def test_invalid_yaml_of_a_template_has_the_line_of_the_source(problems):
+    """The YAML parser saw only the rendered text."""
     (problem,) = problems("{% for n in [1, 2, 3] %}\na{{ n }}: lamp.lit\n{% endfor %}\nb: [\n")
 
-    assert (problem.code, *place(problem)) == ("yaml-syntax", "site.sls", 4)
+    assert (problem.code, *location(problem)) == ("yaml-syntax", "site.sls", 4)
 
 
 @pytest.mark.parametrize(
@@ -90,16 +90,16 @@ def test_broken_yaml_of_a_template_names_the_source_line(problems):
         ("{% import_yaml '../../etc/passwd' as x %}", "template-missing", 1, ""),
     ],
 )
-def test_template_error_names_its_line(problems, text, code, line, hint):
-    """Whatever a template does wrong, one problem says where."""
+def test_an_error_of_a_template_is_one_problem_with_its_line(problems, text, code, line, hint):
+    """Each type of error is tried."""
     (problem,) = problems(text)
 
-    assert (problem.code, *place(problem)) == (code, "site.sls", line)
+    assert (problem.code, *location(problem)) == (code, "site.sls", line)
     assert hint in problem.hint
 
 
-def test_what_a_template_misses_is_told_in_words(problems):
-    """Neither Python's words for it, nor a claim that it would be forbidden."""
+def test_a_missing_key_or_call_has_a_message_of_holdfast(problems):
+    """The message has no words of Python, and does not claim that the use is forbidden."""
     (key,) = problems("{{ pillar.nope.deep }}")
     (call,) = problems("{{ salt['disk.usage']() }}")
 
@@ -118,22 +118,22 @@ def test_what_a_template_misses_is_told_in_words(problems):
         ("{% set x = {'y': {}} %}{{ 1 }}{{ x.y[ \"app\" ] }}", 34, "the mapping x.y has no key 'app'"),
         ("a: {{ app }}", 7, "'app' is undefined"),
         ("a: {{ 'app' if app }}", 16, "'app' is undefined"),
-        # what cannot be told from the line is not told
+        # no column if the line has several candidates
         ("a: {{ pillar.app }}{{ grains.app }}", 0, "the mapping has no key 'app'"),
         ("{% set k = 'app' %}x.app: {{ pillar[k] }}{{ grains.app if false }}", 0, "the mapping has no key 'app'"),
         ("{{ pillar['a' ~ 'pp'] }}{{ grains.app if false }}", 0, "the mapping has no key 'app'"),
         ("a: {{ app }}{{ app }}", 0, "'app' is undefined"),
     ],
 )
-def test_what_a_template_misses_is_shown_in_its_line(problems, line, column, said):
-    """Which expression has failed, where only one can have."""
+def test_a_missing_name_has_the_column_of_its_expression(problems, line, column, said):
+    """The problem has a column only if one expression alone can have failed."""
     (problem,) = problems(line)
 
     assert problem.message == f"the template uses an undefined name or key: {said}"
     assert problem.location.column == column
 
 
-def test_error_inside_an_imported_macro_names_the_macro(problems):
+def test_an_error_in_an_imported_macro_has_the_line_of_the_macro(problems):
     """The error is at the innermost line of a template."""
     files = {
         "site.sls": "{% from './lib.jinja' import m %}\n{{ m() }}\n",
@@ -141,15 +141,15 @@ def test_error_inside_an_imported_macro_names_the_macro(problems):
     }
     (problem,) = problems(files)
 
-    assert place(problem) == ("lib.jinja", 3)
+    assert location(problem) == ("lib.jinja", 3)
     assert problem.text == "{{ nope }}"
 
 
 def test_all_broken_files_are_reported_together(problems):
-    """One run shows the mistakes of the whole tree."""
+    """One run reports the mistakes of all files."""
     found = problems({"a.sls": "{{ nope }}", "b.sls": "x: [", "c.sls": "- x", "d.sls": "x: 1"})
 
-    assert [(place(problem)[0], problem.code) for problem in found] == [
+    assert [(location(problem)[0], problem.code) for problem in found] == [
         ("a.sls", "template-undefined"),
         ("b.sls", "yaml-syntax"),
         ("c.sls", "sls-shape"),
@@ -171,8 +171,8 @@ def test_all_broken_files_are_reported_together(problems):
         ("   \n", []),
     ],
 )
-def test_first_line_chooses_the_renderers(compile_tree, text, ids):
-    """The four pipes there are; a path after `#!` means nothing."""
+def test_the_first_line_selects_the_renderers(compile_tree, text, ids):
+    """There are four pipelines; a path after `#!` has no meaning."""
     assert [call.low["__id__"] for call in compile_tree(text).calls] == ids
 
 
@@ -185,16 +185,16 @@ def test_first_line_chooses_the_renderers(compile_tree, text, ids):
         ("#!yaml|jinja", "#!jinja|yaml"),
     ],
 )
-def test_unknown_renderer_is_an_error(problems, line, hint):
-    """Salt would leave the file out without a word."""
+def test_an_unknown_renderer_is_an_error(problems, line, hint):
+    """Salt would omit the file without a message."""
     (problem,) = problems(f"{line}\na: lamp.lit\n")
 
     assert (problem.code, problem.location.line) == ("renderer-unknown", 1)
     assert hint in problem.hint
 
 
-def test_templates_cannot_change_what_others_see(compile_tree):
-    """Grains and pillar are copies for each file."""
+def test_templates_cannot_change_the_pillar_of_others(compile_tree):
+    """Each file has copies of grains and pillar."""
     files = {
         "a.sls": "{% do pillar.update({'k': 'changed'}) %}a: lamp.lit",
         "b.sls": "b:\n  lamp.lit:\n    - color: {{ pillar.k }}",
@@ -203,7 +203,7 @@ def test_templates_cannot_change_what_others_see(compile_tree):
     assert compile_tree(files).calls[1].low["color"] == "v"
 
 
-def test_lines_leave_no_trace_in_values(compile_tree):
+def test_line_numbers_leave_no_trace_in_values(compile_tree):
     """Set blocks, filters, calls and imports give exactly the text of the file."""
     text = (
         "{% set x %}one\ntwo{% endset %}\n{% set y | upper %}a\nb{% endset %}\n"
@@ -216,8 +216,8 @@ def test_lines_leave_no_trace_in_values(compile_tree):
     assert call.low["tags"] == ["one\ntwo", "A\nB", "<in>", "p\nq", 7]
 
 
-def test_included_text_leaves_no_trace_in_values(compile_tree):
-    """As a value, it is as long as it was written."""
+def test_included_text_keeps_its_length_in_values(compile_tree):
+    """The markers of lines are removed from values."""
     text = (
         "{% set x %}{% include 'plain.txt' %}{% endset %}\n{% set y | upper %}{%- include 'plain.txt' -%}{% endset %}\n"
         "{% macro m() %}{% include 'plain.txt' ignore missing %}{% endmacro %}\n"
@@ -228,8 +228,8 @@ def test_included_text_leaves_no_trace_in_values(compile_tree):
     assert call.low["tags"] == ["p\nq", "P\nQ", "p\nq", 3, True]
 
 
-def test_line_of_options_changes_jinja_for_its_file(compile_tree):
-    """It is the first line, or follows the renderers; lines keep their numbers."""
+def test_a_line_of_options_changes_jinja_for_its_file(compile_tree):
+    """The line is the first one, or follows the renderers. Other lines keep their numbers."""
     loop = '{% for x in "ab" %}\n{{ x }}: lamp.lit\n{% endfor %}\n'
     first = compile_tree({"a.sls": '#jinja2: {"trim_blocks": true, "lstrip_blocks": true}\n' + loop})
     second = compile_tree(
@@ -245,8 +245,8 @@ def test_line_of_options_changes_jinja_for_its_file(compile_tree):
     assert [(call.low["__id__"], call.location.line) for call in second.calls] == [("c", 3)]
 
 
-def test_line_of_options_is_no_part_of_a_managed_file():
-    """The text begins after it, and errors still name their line."""
+def test_a_line_of_options_is_not_part_of_a_managed_file():
+    """The content starts after it, and errors still have their line."""
     text = '#jinja2: {"trim_blocks": true}\n{% if true %}\nx\n{% endif %}\n'
 
     assert render_text(text, name="x", variables={}, grains={}, pillar={}) == "x\n\n"
@@ -255,19 +255,19 @@ def test_line_of_options_is_no_part_of_a_managed_file():
     assert caught.value.problems[0].location.line == 5
 
 
-def test_import_sees_the_context_only_when_told_to(compile_tree, problems):
-    """As for all imports in Jinja: `with context`."""
+def test_an_import_sees_variables_only_with_context(compile_tree, problems):
+    """Every import in Jinja needs `with context` for this."""
     files = {"data.yaml": "v: {{ x }}\n"}
     text = "{% set x = 5 %}\n{% import_yaml 'data.yaml' as data WITH %}\na:\n  lamp.lit:\n    - size: {{ data.v }}\n"
     found = compile_tree({**files, "site.sls": text.replace("WITH", "with context")})
     (problem,) = problems({**files, "site.sls": text.replace("WITH", "")})
 
     assert found.calls[0].low["size"] == 5
-    assert place(problem) == ("data.yaml", 1)
+    assert location(problem) == ("data.yaml", 1)
 
 
 def test_tags_for_data_and_for_timing(compile_tree):
-    """What is set within a block of data stays within; a profile is its content."""
+    """A variable set within a block of data is local; `profile` prints its content."""
     text = (
         "{% load_yaml as one %}{% set inner = 1 %}v: {{ inner }}{% endload %}\n{% load_json as two %}[1]{% endload %}\n"
         "{% load_text as three %} x {% endload %}\n"
@@ -288,8 +288,8 @@ def test_managed_templates_render_with_their_variables():
     )
 
 
-def test_managed_template_imports_from_its_root(tmp_path):
-    """The states directory, where one is given."""
+def test_a_managed_template_imports_from_the_states_directory(tmp_path):
+    """The caller gives the directory."""
     (tmp_path / "lib.jinja").write_text("{% macro m(x) %}[{{ x }}]{% endmacro %}")
     text = "{% from 'lib.jinja' import m %}{{ m(port) }}"
 
@@ -309,8 +309,8 @@ def test_managed_template_imports_from_its_root(tmp_path):
         ("inline", "{% include './part' %}", "root"),
     ],
 )
-def test_relative_names_begin_beside_the_managed_template(name, text, rendered, tmp_path):
-    """A template that is not a file of the tree has no directory: its relative names begin at the root."""
+def test_relative_names_are_relative_to_the_managed_template(name, text, rendered, tmp_path):
+    """For a template that is not a file of the states, they are relative to the states directory."""
     (tmp_path / "web").mkdir()
     (tmp_path / "part").write_text("root")
     (tmp_path / "web/part").write_text("web")
@@ -320,7 +320,7 @@ def test_relative_names_begin_beside_the_managed_template(name, text, rendered, 
 
 
 @pytest.mark.parametrize(("text", "line"), [("a\n{{ nope }}", 2), ("a\n\n{% if %}", 3)])
-def test_managed_template_error_names_template_and_line(text, line):
+def test_an_error_of_a_managed_template_has_its_name_and_line(text, line):
     """An operator looks for the template, not for the state."""
     with pytest.raises(CompileError) as caught:
         render_text(text, name="salt://x.conf", variables={}, grains={}, pillar={})

@@ -27,8 +27,8 @@ TRUSTED = frozenset({0})
 
 
 @pytest.fixture(autouse=True)
-def _forgetful() -> Iterator[None]:
-    """Inode numbers come again in temporary directories."""
+def _no_cached_trust() -> Iterator[None]:
+    """Forget which files were checked: inode numbers are used again in temporary directories."""
     paths.forget()
     yield
     paths.forget()
@@ -36,7 +36,7 @@ def _forgetful() -> Iterator[None]:
 
 @pytest.fixture
 def top() -> Iterator[Path]:
-    """A directory of root's, which all may pass, and all above it."""
+    """A directory of root that all users may pass, as all above it."""
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:
         Path(name).chmod(0o755)
         yield Path(name)
@@ -44,7 +44,7 @@ def top() -> Iterator[Path]:
 
 @pytest.fixture
 def home(top: Path) -> Path:
-    """The directory of a user."""
+    """A directory of another user."""
     return given(directory(top / "home"))
 
 
@@ -55,32 +55,32 @@ def secret(top: Path) -> Path:
 
 
 def directory(path: Path) -> Path:
-    """A directory of root's."""
+    """Make a directory of root."""
     path.mkdir(mode=0o755)
     return path
 
 
 def file(path: Path, text: str, mode: int = 0o644) -> Path:
-    """A file of root's."""
+    """Make a file of root."""
     path.write_text(text)
     path.chmod(mode)
     return path
 
 
 def given(path: Path) -> Path:
-    """The same path, which is now the user's."""
+    """Give a path to the user, and return it."""
     os.chown(path, USER, USER, follow_symlinks=False)
     return path
 
 
 def link(path: Path, target: Path, *, of_user: bool = True) -> Path:
-    """A link of the user's."""
+    """Make a link of the user."""
     path.symlink_to(target)
     return given(path) if of_user else path
 
 
 def refused(root: Path, name: str = "web.sls") -> tuple[str, str, str]:
-    """Code, file and message of the problem that a file is not read for."""
+    """Code, file and message of the problem of a refused file."""
     with pytest.raises(CompileError) as caught:
         Tree(root, TRUSTED).read(root / name)
     (problem,) = caught.value.problems
@@ -88,12 +88,12 @@ def refused(root: Path, name: str = "web.sls") -> tuple[str, str, str]:
 
 
 def render(expression: str) -> str:
-    """What a call of a template gives."""
+    """The value of an expression."""
     return render_text(f"{{{{ {expression} }}}}", name="template", variables={}, grains={}, pillar={})
 
 
 def failure(expression: str) -> str:
-    """The message with which a call fails, at its line."""
+    """The message of a failing call, which must be at its line."""
     with pytest.raises(CompileError) as caught:
         render(expression)
     (problem,) = caught.value.problems
@@ -105,7 +105,7 @@ def failure(expression: str) -> str:
 
 
 def test_states_below_a_directory_of_a_user_are_refused(home: Path) -> None:
-    """He can rename them and put his own in their place, however well they are protected themselves."""
+    """The user could rename them and put others in their place, whatever their own permissions are."""
     root = directory(home / "states")
     file(root / "web.sls", "")
 
@@ -125,8 +125,8 @@ def test_states_below_a_directory_with_an_acl_are_refused(top: Path) -> None:
     assert str(USER) in message
 
 
-def test_file_with_an_acl_is_refused(top: Path) -> None:
-    """A user whom the ACL lets write writes states."""
+def test_a_file_with_an_acl_is_refused(top: Path) -> None:
+    """The ACL lets another user write states."""
     root = directory(top / "states")
     path = file(root / "web.sls", "")
     entries = [(0x01, 6, -1), (0x02, 6, USER), (0x04, 4, -1), (0x10, 6, -1), (0x20, 4, -1)]
@@ -135,8 +135,8 @@ def test_file_with_an_acl_is_refused(top: Path) -> None:
     assert refused(root)[:2] == ("source-writable", str(path))
 
 
-def test_link_to_a_file_of_roots_in_a_users_directory_is_refused(top: Path, home: Path) -> None:
-    """The file is root's and the link too, but the user can exchange the file."""
+def test_a_link_to_a_file_in_the_directory_of_a_user_is_refused(top: Path, home: Path) -> None:
+    """File and link belong to root, but the user can replace the file."""
     root = directory(top / "states")
     link(root / "web.sls", file(home / "web.sls", ""), of_user=False)
 
@@ -144,7 +144,7 @@ def test_link_to_a_file_of_roots_in_a_users_directory_is_refused(top: Path, home
 
 
 def test_links_of_a_user_are_refused(top: Path, home: Path, secret: Path) -> None:
-    """At the end of the way, and on it."""
+    """A link is the file itself or a directory above it."""
     root = directory(top / "states")
     link(root / "web.sls", secret)
     link(root / "more", top)
@@ -154,18 +154,18 @@ def test_links_of_a_user_are_refused(top: Path, home: Path, secret: Path) -> Non
     assert refused(root, "more/secret")[0] == "source-owner"
 
 
-def test_link_of_roots_is_followed(top: Path) -> None:
-    """As ever."""
+def test_a_link_of_root_is_followed(top: Path) -> None:
+    """The link leads to another directory of root."""
     root, elsewhere = directory(top / "states"), directory(top / "elsewhere")
     link(root / "web.sls", file(elsewhere / "x", "a: b\n"), of_user=False)
 
     assert Tree(root, TRUSTED).read(root / "web.sls").text == "a: b\n"
 
 
-def test_directory_that_becomes_a_link_while_the_tree_is_walked_is_not_gone_into(
+def test_a_directory_that_becomes_a_link_during_a_walk_is_not_entered(
     top: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Between the look that finds a directory and its opening."""
+    """The replacement happens between the check and the opening of the directory."""
     root = directory(top / "states")
     below, outside = given(directory(root / "below")), directory(top / "outside")
     file(outside / "found.sls", "")
@@ -182,8 +182,8 @@ def test_directory_that_becomes_a_link_while_the_tree_is_walked_is_not_gone_into
         Tree(root, TRUSTED).names()
 
 
-def test_kind_that_is_a_link_into_a_users_directory_is_not_imported(top: Path, home: Path) -> None:
-    """Root's file there is the user's to exchange."""
+def test_a_kind_behind_a_link_into_the_directory_of_a_user_is_not_imported(top: Path, home: Path) -> None:
+    """The user can replace the file, even if it belongs to root."""
     kinds = directory(top / "resources")
     link(kinds / "mine.py", file(home / "mine.py", "raise SystemExit('imported')\n"), of_user=False)
 
@@ -192,15 +192,15 @@ def test_kind_that_is_a_link_into_a_users_directory_is_not_imported(top: Path, h
     assert [problem.code for problem in caught.value.problems] == ["source-owner"]
 
 
-def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is in the file a moment later was not checked."""
+def test_a_kind_is_executed_as_it_was_checked(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later change of the file was not checked."""
     kinds = directory(top / "resources")
     path = file(kinds / "late.py", "import os\nos.environ['HOLDFAST_KIND'] = 'checked'\n")
     load = registry.load_file
 
     def late(*given: object) -> None:
         path.write_text("import os\nos.environ['HOLDFAST_KIND'] = 'exchanged'\n")
-        load(*given)  # type: ignore[arg-type] # passed on as they are
+        load(*given)  # type: ignore[arg-type] # all arguments are passed on
 
     monkeypatch.setenv("HOLDFAST_KIND", "")
     monkeypatch.setattr(registry, "load_file", late)
@@ -209,7 +209,7 @@ def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) 
     assert os.environ["HOLDFAST_KIND"] == "checked"
 
 
-# -- templates that look at users' files ------------------------------------------------
+# -- templates that read files of users -------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -222,8 +222,8 @@ def test_kind_is_run_as_it_was_read(top: Path, monkeypatch: pytest.MonkeyPatch) 
         "salt['mount.fstab']('{}')",
     ],
 )
-def test_link_of_a_user_is_not_read_through(home: Path, secret: Path, call: str) -> None:
-    """The sentence names link, owner and where it leads."""
+def test_no_call_reads_through_a_link_of_a_user(home: Path, secret: Path, call: str) -> None:
+    """The message names the link, its owner and its target."""
     path = link(home / "x", secret)
 
     said = failure(call.format(path))
@@ -236,23 +236,23 @@ def test_link_of_a_user_is_not_read_through(home: Path, secret: Path, call: str)
 @pytest.mark.parametrize(
     "call", ["salt['file.read']('{}')", "salt['file.grep']('{}', 'root')", "salt['file.contains']('{}', 'r')"]
 )
-def test_file_that_a_user_moved_there_and_could_not_read_is_refused(home: Path, secret: Path, call: str) -> None:
-    """No call reads a hard link to root's file."""
+def test_a_hard_link_to_a_file_that_the_user_cannot_read_is_refused(home: Path, secret: Path, call: str) -> None:
+    """The user made a hard link to a file of root."""
     os.link(secret, home / "x")
 
     assert "is not for others to read" in failure(call.format(home / "x"))
 
 
-def test_directory_that_is_a_users_link_is_not_passed(home: Path, secret: Path) -> None:
-    """The parent is as good as the file."""
+def test_a_directory_that_is_a_link_of_a_user_is_not_entered(home: Path, secret: Path) -> None:
+    """The parents of a file are checked like the file."""
     link(home / "d", secret.parent)
 
     assert "user 12345" in failure(f"salt['file.read']('{home}/d/secret')")
     assert render(f"salt['file.file_exists']('{home}/d/secret')") == "False"
 
 
-def test_unsafe_link_is_a_link_to_whoever_asks(home: Path, secret: Path) -> None:
-    """It is not followed, but it is there."""
+def test_calls_that_do_not_follow_links_see_an_unsafe_link(home: Path, secret: Path) -> None:
+    """The link exists, but is not followed."""
     path = link(home / "x", secret)
     tree = link(home / "d", secret.parent)
 
@@ -270,8 +270,8 @@ def test_unsafe_link_is_a_link_to_whoever_asks(home: Path, secret: Path) -> None
     assert render("salt['cmd.which']('/bin/sh')") == "/bin/sh"
 
 
-def test_find_and_globs_do_not_go_through_unsafe_links(home: Path, secret: Path) -> None:
-    """They are found, and nothing behind them."""
+def test_find_and_globs_do_not_follow_unsafe_links(home: Path, secret: Path) -> None:
+    """They return the links, but nothing behind them."""
     link(home / "d", secret.parent)
 
     assert render(f"salt['file.find']('{home}')") == f"['{home}', '{home}/d']"
@@ -282,8 +282,8 @@ def test_find_and_globs_do_not_go_through_unsafe_links(home: Path, secret: Path)
     assert render(f"'{home}/d' | list_files") == f"['{home}/d']"
 
 
-def test_users_own_links_are_followed(home: Path) -> None:
-    """All behind them is his."""
+def test_a_link_of_a_user_to_a_file_of_that_user_is_followed(home: Path) -> None:
+    """All files behind the link belong to the user."""
     given(file(home / "own", "his\n"))
     path = link(home / "x", home / "own")
 
@@ -291,16 +291,16 @@ def test_users_own_links_are_followed(home: Path) -> None:
     assert render(f"salt['file.file_exists']('{path}')") == "True"
 
 
-def test_fifo_is_not_waited_for(home: Path) -> None:
-    """It is not a regular file."""
+def test_a_fifo_is_refused(home: Path) -> None:
+    """Reading a fifo would block."""
     os.mkfifo(home / "x")
 
     assert "a fifo" in failure(f"salt['file.read']('{home}/x')")
     assert "a fifo" in failure(f"salt['file.get_hash']('{home}/x')")
 
 
-def test_huge_file_is_not_read(home: Path) -> None:
-    """A sparse one costs its maker nothing."""
+def test_a_huge_file_is_refused(home: Path) -> None:
+    """A sparse file costs its owner nothing."""
     given(file(home / "x", ""))
     os.truncate(home / "x", 1 << 40)
 
@@ -308,8 +308,8 @@ def test_huge_file_is_not_read(home: Path) -> None:
     assert "more than 256 MiB" in failure(f"'{home}/x' | file_hashsum")
 
 
-def test_what_a_user_piles_up_is_not_looked_through(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Neither too many entries nor too deep directories; in root's own there may be any number."""
+def test_the_search_of_a_directory_of_a_user_is_limited(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries and depth are limited. Directories of root may have any number of entries."""
     monkeypatch.setattr(hostfiles, "ENTRIES", 5)
     monkeypatch.setattr(hostfiles, "DEEP", 3)
     for name in "abcdef":
@@ -327,7 +327,7 @@ def test_what_a_user_piles_up_is_not_looked_through(home: Path, monkeypatch: pyt
 
 
 def test_grep_reads_the_file_that_was_checked(home: Path, secret: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the path leads to when the program starts."""
+    """The path may lead elsewhere when the program starts."""
     given(file(home / "x", "his\n"))
     run = subprocess.run
 

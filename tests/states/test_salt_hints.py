@@ -1,4 +1,4 @@
-"""Words that people bring along from elsewhere: what is said leads to the right one, and never astray."""
+"""Words of other systems: the hint names the right word of Holdfast, and never a wrong one."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ from holdfast.states.declare.salt_hints import ARGUMENTS, FUNCTIONS, NAMES, SALT
             "cmd.run",
             "owner: root",
             "it takes: bg",
-        ),  # it has none of what an owner may mean, and an order is nothing like it
+        ),  # no argument of cmd.run means an owner, and `order` is not similar enough
         ("file.managed", "odrer: 5", "did you mean 'order'?"),
         ("file.managed", "onlyfi: 'true'", "did you mean 'onlyif'?"),
     ],
 )
-def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argument, hint):
-    """By its meaning, if the kind has the argument; otherwise by its spelling.
+def test_the_hint_of_an_unknown_argument_is_that_of_the_same_meaning(problems, kind, argument, hint):
+    """The meaning decides if the kind has the argument, otherwise the spelling.
 
-    Arguments that every state has must be very similar.
+    Arguments of every state must be very similar.
     """
     found = problems(f"/x:\n  {kind}:\n    - {argument}\n")
 
@@ -44,16 +44,16 @@ def test_unknown_argument_leads_to_what_it_is_called_here(problems, kind, argume
     assert problem.hint.startswith(hint)
 
 
-def test_word_of_elsewhere_for_a_secret_is_not_shown(problems):
-    """Its line holds the secret, whatever it is called."""
+def test_the_value_of_a_secret_with_another_name_is_not_shown(problems):
+    """The line contains the secret, whatever its name."""
     (problem,) = problems("u:\n  user.present:\n    - passwd: hunter2\n")
 
     assert problem.hint.startswith("did you mean 'password'?")
     assert "hunter2" not in str(problem)
 
 
-def test_every_word_that_is_meant_exists():
-    """A hint that names what there is not would be worse than none."""
+def test_every_word_of_a_hint_exists():
+    """A hint that names something missing would be worse than none."""
     known = {field for cls in registry.kinds() for field in cls.model_fields} | {"runas"}
 
     assert {meant for several in ARGUMENTS.values() for meant in several} <= known
@@ -73,8 +73,8 @@ def test_every_word_that_is_meant_exists():
         ("service.started", "service.running"),
     ],
 )
-def test_unknown_function_leads_to_what_it_is_called_here(problems, kind, meant):
-    """A file is `managed`, not `present`; `prepend` only looks like it."""
+def test_the_hint_of_an_unknown_function_is_that_of_the_same_meaning(problems, kind, meant):
+    """A file is `managed`, not `present`; `prepend` only looks similar."""
     (problem,) = problems(f"x:\n  {kind}: []\n")
 
     assert (problem.code, problem.hint) == ("unknown-function", f"did you mean {meant}?")
@@ -91,16 +91,16 @@ def test_unknown_function_leads_to_what_it_is_called_here(problems, kind, meant)
         ("require: [{file: x}]", "requisite-missing", "'x' is of the type lamp"),
     ],
 )
-def test_requisite_of_a_type_that_there_is_not(problems, requisite, code, hint):
-    """It is not the state that is missing, but the word that is wrong."""
+def test_a_requisite_of_an_unknown_type(problems, requisite, code, hint):
+    """The type is wrong, not the name of the state."""
     (problem,) = problems(f"x: lamp.lit\ny:\n  lamp.lit:\n    - {requisite}\n")
 
     assert (problem.code, problem.location.line) == (code, 4)
     assert problem.hint.startswith(hint)
 
 
-def test_extension_of_a_type_that_there_is_not(problems):
-    """As with requisites."""
+def test_an_extension_of_an_unknown_type(problems):
+    """The hint is like that of a requisite."""
     (problem,) = problems(
         {"one.sls": "x: lamp.lit\n", "two.sls": "include: [one]\nextend:\n  x:\n    lmap: [color: red]\n"}
     )
@@ -111,8 +111,8 @@ def test_extension_of_a_type_that_there_is_not(problems):
 @pytest.mark.parametrize(
     "kind", ["pkgrepo.managed", "git.latest", "host.present", "ssh_auth.present", "mysql_user.present", "pip.installed"]
 )
-def test_state_that_only_salt_has(problems, kind):
-    """Said plainly: `pkg` is not what somebody means who writes `pkgrepo`."""
+def test_a_state_that_only_salt_has(problems, kind):
+    """The message says so; `pkg` is no replacement for `pkgrepo`."""
     (problem,) = problems(f"x:\n  {kind}: []\n")
 
     assert (problem.code, problem.location.line) == ("unknown-state", 2)
@@ -120,8 +120,8 @@ def test_state_that_only_salt_has(problems, kind):
     assert "cmd.run" in problem.hint
 
 
-def test_nothing_is_denied_that_there_is():
-    """An existing family is not in the list of missing ones."""
+def test_the_list_of_states_of_salt_has_none_of_holdfast():
+    """The hint would deny an existing family."""
     builtin = {cls.kind.partition(".")[0] for cls in registry.kinds() if cls.__module__.startswith("holdfast.")}
 
     assert not SALT & builtin
@@ -140,12 +140,12 @@ def test_nothing_is_denied_that_there_is():
             "{% for x in [1] %}\ny:\n  {{ 'lamp.lti' }}\n{% endfor %}\n",
             2,
             1,
-        ),  # what a template has made is not looked for
+        ),  # the text that a template has made is not searched
         ("y: {lamp.lti: []}\n", 1, 5),
     ],
 )
-def test_function_without_arguments_is_reported_where_it_stands(problems, text, line, column):
-    """Not where its ID is."""
+def test_an_unknown_function_without_arguments_has_its_own_location(problems, text, line, column):
+    """The location is not that of the ID."""
     (problem,) = problems(text)
 
     assert (problem.code, problem.location.line, problem.location.column) == ("unknown-function", line, column)

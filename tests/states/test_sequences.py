@@ -1,4 +1,4 @@
-"""Several lenient states of one thing: the compiler says which of them later ones supersede."""
+"""Several lenient states of one thing: the compiler finds which of them later ones supersede."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ last:
 """
 
 
-def followed(compilation):
+def superseded(compilation):
     """Identity of each superseded call -> those of the calls that supersede it."""
     calls = compilation.calls
     return {call.identity: [calls[at].identity for at in call.superseded.by] for call in calls if call.superseded}
@@ -34,14 +34,14 @@ def followed(compilation):
         ("user.present: [{name: x}]", "user.absent: [{name: x}]"),
     ],
 )
-def test_the_earlier_of_two_states_is_superseded_where_it_is_lenient(compile_tree, problems, first, last):
-    """A warning at the earlier one says so; where it is strict it is an error that names the setting."""
+def test_the_earlier_of_two_states_is_superseded_if_it_is_lenient(compile_tree, problems, first, last):
+    """A warning at the earlier state says so. If that state is strict, the error names the setting."""
     text = f"a:\n  {first}\nb:\n  {last}\n"
     compiled = compile_tree(text, lenient=("site",))
     (warning,) = [problem for problem in compiled.warnings if problem.waived]
 
     a, b = (call.identity for call in compiled.calls)
-    assert followed(compiled) == {a: [b]}
+    assert superseded(compiled) == {a: [b]}
     assert (warning.code, warning.location.line) == ("contradiction", 2)
     assert "the later one is maintained" in warning.message
     (problem,) = problems(text)
@@ -50,7 +50,7 @@ def test_the_earlier_of_two_states_is_superseded_where_it_is_lenient(compile_tre
 
 
 def test_a_strict_state_is_not_superseded_by_a_lenient_one(compile_tree, problems):
-    """It would silently be given up; the other way round one's own state is kept."""
+    """Otherwise a state of the user would not be maintained; a strict state supersedes an earlier lenient one."""
     own, others = "a: {file.managed: [{name: /x}]}", "b: {file.absent: [{name: /x}]}"
     (problem,) = problems(
         {"site.sls": f"include: [others]\n{own}\nc: {{test.nop: []}}", "others.sls": others, "x.sls": ""},
@@ -63,18 +63,18 @@ def test_a_strict_state_is_not_superseded_by_a_lenient_one(compile_tree, problem
     compiled = compile_tree(
         {"site.sls": f"include: [others]\n{own}", "others.sls": others}, "site", lenient=("others",)
     )
-    assert followed(compiled) == {"file.absent[b]": ["file.managed[a]"]}
+    assert superseded(compiled) == {"file.absent[b]": ["file.managed[a]"]}
 
 
-def test_the_order_of_execution_says_which_is_earlier(compile_tree):
-    """Not that of the file."""
+def test_the_order_of_execution_decides_which_state_is_earlier(compile_tree):
+    """The order of the file does not matter."""
     text = "a:\n  file.managed: [{name: /x}, {require: [b]}]\nb:\n  file.absent: [{name: /x}]\n"
 
-    assert followed(compile_tree(text, lenient=("*",))) == {"file.absent[b]": ["file.managed[a]"]}
+    assert superseded(compile_tree(text, lenient=("*",))) == {"file.absent[b]": ["file.managed[a]"]}
 
 
 def test_states_under_a_condition_supersede_nothing(compile_tree):
-    """It is not known which of the two applies, so both are maintained, as in strict states, with a warning."""
+    """The compiler does not know which state applies, so both are maintained, with a warning, as in strict states."""
     for condition in ("onlyif: x", "onchanges: [c]", "prereq: [c]"):
         text = (
             f"a:\n  file.managed: [{{name: /x}}, {{{condition}}}]\nc:\n"
@@ -82,22 +82,22 @@ def test_states_under_a_condition_supersede_nothing(compile_tree):
         )
         compiled = compile_tree(text, lenient=("*",))
 
-        assert followed(compiled) == {}
+        assert superseded(compiled) == {}
         assert [problem.code for problem in compiled.warnings] == ["contradiction-possible"]
 
 
 def test_of_three_each_earlier_one_is_superseded(compile_tree):
-    """By all later ones that differ. A later one that repeats it does not supersede it."""
+    """Later states that differ supersede an earlier one; a repetition does not."""
     text = "".join(f"s{n}:\n  file.{what}: [{{name: /x}}]\n" for n, what in enumerate(("managed", "absent", "managed")))
 
-    assert followed(compile_tree(text, lenient=("*",))) == {
+    assert superseded(compile_tree(text, lenient=("*",))) == {
         "file.managed[s0]": ["file.absent[s1]"],
         "file.absent[s1]": ["file.managed[s2]"],
     }
 
 
-def test_a_version_is_that_of_all_from_the_earlier_to_the_last(compile_tree):
-    """It includes the states in between, but not the states around it, nor its position."""
+def test_the_version_of_a_sequence_covers_all_its_states(compile_tree):
+    """The version includes the states in between, but not those around the sequence, nor its position."""
 
     def version(text):
         return next(call.superseded.version for call in compile_tree(text, lenient=("*",)).calls if call.superseded)

@@ -1,4 +1,4 @@
-"""Documents of every shape give a result or an error with a place, never another exception."""
+"""Documents of every shape give a result or an error with a location, never another exception."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from shape_examiner import Examiner
 from shape_fuzz import PARTS, Shapes
 
 DOCUMENTS = 1000
-"""Documents of each part; tests/fuzz/shapes.py makes as many as one likes."""
+"""Documents of each part; tests/fuzz/shapes.py makes any number."""
 
 
 @pytest.mark.parametrize("part", PARTS)
-def test_documents_of_every_shape_are_understood_or_refused(part, tmp_path):
-    """Settings, pillar, top files, state files and requests with strange values, made from their schemas."""
+def test_documents_of_every_shape_are_accepted_or_refused(part, tmp_path):
+    """Settings, pillar, top files, state files and requests have strange values, made from their schemas."""
     examiner = Examiner(tmp_path / "x", Shapes(random.Random(part)))
     for _ in range(DOCUMENTS):
         examiner.once(part)
@@ -38,7 +38,7 @@ def test_documents_of_every_shape_are_understood_or_refused(part, tmp_path):
     ],
 )
 def test_numbers_that_a_timer_or_the_kernel_cannot_take_are_refused(argument, compile_tree):
-    """Where the state is checked, not when it runs: a timer of NaN seconds would confuse all timers of the loop."""
+    """The check of the state refuses them: a timer of NaN seconds would disturb all timers of the loop."""
     with pytest.raises(CompileError) as caught:
         compile_tree({"site.sls": f"a:\n  test.nop:\n    - {argument}\n"})
 

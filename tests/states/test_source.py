@@ -1,4 +1,4 @@
-"""Which files are read, and which are refused, each with its reason."""
+"""State files: which files are read, which are refused, and the reasons."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ME = os.getuid()
 
 @pytest.fixture
 def root(tmp_path):
-    """A states directory with one good file."""
+    """A states directory with one valid file."""
     directory = tmp_path / "tree"
     directory.mkdir(mode=0o755)
     file(directory / "good.sls", "a: lamp.lit\n")
@@ -35,13 +35,13 @@ def file(path, content):
 
 
 def compile_it(root, *sls, uid=ME):
-    """Compile a directory; returns the IDs."""
+    """Compile a directory. Returns the IDs."""
     compilation = Compiler().compile(Request(root, sls, trusted_uids=frozenset({uid})))
     return [call.low["__id__"] for call in compilation.calls]
 
 
 def refused(root, *sls, uid=ME):
-    """The one problem of a directory."""
+    """The only problem of a directory."""
     with pytest.raises(CompileError) as caught:
         compile_it(root, *sls, uid=uid)
     (problem,) = caught.value.problems
@@ -65,8 +65,8 @@ def test_binary_and_other_encodings_are_refused_with_the_line(root, content, cod
 
 
 @pytest.mark.parametrize(("mode", "word"), [(0o646, "o-w"), (0o666, "o-w"), (0o602, "o-w")])
-def test_file_that_anyone_may_write_is_refused(root, mode, word):
-    """Who may write a state file may do anything; the hint says how to put it right."""
+def test_a_file_that_any_user_may_write_is_refused(root, mode, word):
+    """Who can write a state file can do anything. The hint has the command that fixes the mode."""
     (root / "good.sls").chmod(mode)
 
     problem = refused(root)
@@ -74,8 +74,8 @@ def test_file_that_anyone_may_write_is_refused(root, mode, word):
     assert word in problem.hint
 
 
-def test_file_that_a_foreign_group_may_write_is_refused(root):
-    """A group of the owner's own is the owner; another one is not."""
+def test_a_file_that_another_group_may_write_is_refused(root):
+    """The private group of the owner is trusted like the owner."""
     path = root / "good.sls"
     path.chmod(0o664)
     if ME == 0:
@@ -85,16 +85,16 @@ def test_file_that_a_foreign_group_may_write_is_refused(root):
     assert compile_it(root) == ["a"]
 
 
-def test_file_of_an_untrusted_owner_is_refused(root):
-    """Only owners that were named are trusted."""
+def test_a_file_of_an_untrusted_owner_is_refused(root):
+    """Only the given owners are trusted."""
     problem = refused(root, uid=ME + 1)
 
     assert problem.code == "source-owner"
     assert "chown" in problem.hint
 
 
-def test_directory_that_anyone_may_write_is_refused(root):
-    """There a file can be replaced; with the sticky bit it cannot."""
+def test_a_directory_that_any_user_may_write_is_refused(root):
+    """A user could replace its files, but not with the sticky bit."""
     root.chmod(0o777)
     assert refused(root).code == "source-writable"
 
@@ -102,10 +102,10 @@ def test_directory_that_anyone_may_write_is_refused(root):
     assert compile_it(root) == ["a"]
 
 
-def test_unreadable_file_is_refused():
-    """The system's own word is the reason.
+def test_an_unreadable_file_is_refused():
+    """The reason is the message of the system.
 
-    Root reads everything, so a child without rights tries it, where all may come.
+    Root reads everything, so a child process without permissions tries it.
     """
     code = (
         "import os, sys, pathlib\n"
@@ -117,7 +117,7 @@ def test_unreadable_file_is_refused():
         "try: Compiler().compile(Request(root, trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
         "except CompileError as error: print(error.problems[0].code, error.problems[0].message)\n"
     )
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents are root's, and sticky
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents belong to root and are sticky
         root = Path(name)
         root.chmod(0o755)
         file(root / "good.sls", "a: lamp.lit\n").chmod(0o200)
@@ -128,8 +128,8 @@ def test_unreadable_file_is_refused():
     assert done.stdout == "source-unreadable cannot use this file: cannot read the file: Permission denied\n"
 
 
-def test_what_is_no_regular_file_is_refused_at_once(root):
-    """A fifo would block, a directory has no text, a link may lead nowhere or in a circle."""
+def test_an_entry_that_is_not_a_regular_file_is_refused_at_once(root):
+    """A fifo would block, a directory has no text, and a link may lead nowhere or to itself."""
     for make in (os.mkfifo, os.mkdir, lambda path: path.symlink_to("nowhere"), lambda path: path.symlink_to("bad.sls")):
         path = root / "bad.sls"
         make(path)
@@ -137,8 +137,8 @@ def test_what_is_no_regular_file_is_refused_at_once(root):
         (path.rmdir if path.is_dir() else path.unlink)()
 
 
-def test_too_large_file_is_refused(root):
-    """The limit is 8 MB; nothing of such a file is kept."""
+def test_a_file_that_is_too_large_is_refused(root):
+    """The limit is 8 MB. No data of such a file are kept."""
     with file(root / "huge.sls", "").open("r+b") as huge:
         huge.truncate(9 << 20)
 
@@ -146,7 +146,7 @@ def test_too_large_file_is_refused(root):
 
 
 def test_five_megabytes_of_states_compile(root):
-    """A large file is not a mistake."""
+    """A large file is valid."""
     text = "".join(f"id-{number}:\n  lamp.lit:\n    - color: {'x' * 500}\n" for number in range(10_000))
     assert len(text) > 5_000_000
     file(root / "large.sls", text)
@@ -154,8 +154,8 @@ def test_five_megabytes_of_states_compile(root):
     assert len(compile_it(root, "large")) == 10_000
 
 
-def test_name_that_is_not_utf8_is_refused_and_printable(root):
-    """Such a name cannot be written in a state file either."""
+def test_a_name_that_is_not_utf8_is_refused_and_printed_with_escapes(root):
+    """Such a name cannot be written in a state file, either."""
     file(root / os.fsdecode(b"\xff.sls"), "a: lamp.lit\n")
 
     problem = refused(root)
@@ -182,7 +182,7 @@ def test_without_top_file_every_file_applies_in_the_order_of_paths(root):
     assert list(Tree(root).names()) == ["_dir.x", "_off", "b.a", "b", "good", "z"]
 
 
-def test_file_hidden_by_another_of_its_name_is_named(root):
+def test_a_file_with_the_sls_name_of_another_is_a_warning(root):
     """`good.sls` comes before `good/init.sls`, which never applies."""
     (root / "good").mkdir(mode=0o755)
     file(root / "good" / "init.sls", "b: lamp.lit\n")
@@ -191,19 +191,19 @@ def test_file_hidden_by_another_of_its_name_is_named(root):
     assert [warning.code for warning in compilation.warnings] == ["source-hidden"]
 
 
-def test_missing_directory_is_an_error(tmp_path):
-    """A wrong path is not an empty tree."""
+def test_a_missing_directory_is_an_error(tmp_path):
+    """A wrong path does not mean that there are no states."""
     assert refused(tmp_path / "nowhere").code == "source-unreadable"
 
 
-def test_empty_directory_is_an_empty_compilation(tmp_path):
-    """An empty directory is not a mistake."""
+def test_an_empty_directory_is_an_empty_compilation(tmp_path):
+    """An empty directory is valid."""
     tmp_path.chmod(0o755)
     assert compile_it(tmp_path) == []
 
 
-def test_sources_say_what_was_read(root):
-    """Path and SHA-256 of every file, templates included."""
+def test_sources_list_all_files_that_were_read(root):
+    """Each has a path and a SHA-256 digest, templates included."""
     file(root / "good.sls", "{% import_yaml 'data.yaml' as d %}\na: lamp.lit\n")
     file(root / "data.yaml", "x: 1\n")
 
@@ -212,8 +212,8 @@ def test_sources_say_what_was_read(root):
     assert all(len(source.digest) == 64 for source in sources)
 
 
-def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
-    """A directory that vanishes or is closed during the search is an error: "no states" would remove all of them."""
+def test_a_directory_that_cannot_be_listed_is_an_error(root, monkeypatch):
+    """A directory may vanish or be closed during the search. Without an error, all states would be removed."""
     real, failures = os.scandir, [FileNotFoundError(2, "No such file or directory", str(root))]
 
     def scandir(path):
@@ -231,21 +231,21 @@ def test_directory_that_cannot_be_listed_is_no_empty_one(root, monkeypatch):
 @pytest.mark.parametrize(
     "name", ["//etc/hostname", "salt:////etc/hostname", "/etc/hostname", "../secret", "a/../../secret"]
 )
-def test_no_template_is_read_from_outside_the_root(root, name):
-    """Not even with two slashes, which are a root of their own."""
+def test_no_template_outside_the_states_directory_is_read(root, name):
+    """A name with two slashes, which are a root of their own, is refused, too."""
     with pytest.raises(FileNotFoundError):
         Tree(root).template(name)
 
 
-def test_sticky_directory_of_an_untrusted_owner_is_refused(root):
-    """Its owner can remove and rename its entries, even those of others."""
+def test_a_sticky_directory_of_an_untrusted_owner_is_refused(root):
+    """Its owner can remove and rename the entries of others."""
     root.chmod(0o1755)
 
     assert refused(root, uid=ME + 1).location.file == str(root)
 
 
-def test_of_two_files_with_one_name_the_one_that_does_not_apply_is_named(root):
-    """`a/b.sls` is found before `a.b.sls`, however they are sorted."""
+def test_of_two_files_with_one_name_the_warning_names_the_unused_one(root):
+    """`a/b.sls` takes precedence over `a.b.sls`, whatever their order."""
     (root / "a").mkdir(mode=0o755)
     file(root / "a" / "b.sls", "straight: lamp.lit\n")
     dotted = file(root / "a.b.sls", "dotted: lamp.lit\n")
@@ -255,7 +255,7 @@ def test_of_two_files_with_one_name_the_one_that_does_not_apply_is_named(root):
     assert [warning.location.file for warning in compilation.warnings] == [str(dotted)]
 
 
-def test_relative_include_of_an_init_file_begins_beside_it_whatever_its_name(root):
+def test_a_relative_include_of_an_init_file_is_relative_to_its_directory(root):
     """`a.init` is another name of the file `a/init.sls`."""
     (root / "a").mkdir(mode=0o755)
     file(root / "a" / "init.sls", "include: [.b]\n")

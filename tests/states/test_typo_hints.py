@@ -1,4 +1,4 @@
-"""Slips of indentation and spacing: one error at its line, and what to do about it."""
+"""Mistakes of indentation and spacing: one error at the line, with a hint."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ import pytest
         ("/x:\n  file.managed:\n    - contents: off\n", "argument-value", 3, "quote them if text is meant"),
     ],
 )
-def test_slip_is_told_once_with_what_to_do(problems, text, code, line, hint):
-    """The words are those of somebody who sees the lines, not of somebody who reads their data."""
+def test_a_mistake_of_layout_is_one_error_with_a_hint(problems, text, code, line, hint):
+    """The hint describes the lines, not the data that YAML makes of them."""
     (problem,) = problems(text)
 
     assert (problem.code, problem.location.line) == (code, line)
@@ -41,8 +41,8 @@ def test_slip_is_told_once_with_what_to_do(problems, text, code, line, hint):
     assert bool(hint) == bool(problem.hint)
 
 
-def test_value_of_what_lacks_a_space_is_not_told(problems):
-    """It may be a password; its name is enough."""
+def test_the_value_of_an_argument_without_a_space_is_not_shown(problems):
+    """The value may be a password, so only the name is shown."""
     (problem,) = problems("u:\n  user.present:\n    - password:hunter2\n")
 
     assert problem.message == "user[u] has an argument 'password' without a space after its colon"

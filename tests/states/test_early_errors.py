@@ -1,4 +1,4 @@
-"""Errors that would occur only when a state runs are reported by the compiler, with file, line and text."""
+"""The compiler reports errors that would otherwise occur only when a state runs, with file, line and text."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from holdfast.states.parse.line_masking import mask_line
 
 
 def state(kind: str, *arguments: str, name: str = "x") -> str:
-    """A state with these arguments, the first of them in line 3."""
+    """The text of a state with these arguments, the first of them in line 3."""
     return f"{name}:\n  {kind}:\n" + "".join(f"    - {argument}\n" for argument in arguments)
 
 
@@ -70,8 +70,8 @@ FIELDS = [
 @pytest.mark.parametrize(
     ("kind", "argument", "words"), FIELDS, ids=[f"{kind} {argument}" for kind, argument, _ in FIELDS]
 )
-def test_values_that_cannot_work_are_told(kind, argument, words, problems):
-    """Each at its line, with what is wrong with it."""
+def test_values_that_cannot_work_are_errors(kind, argument, words, problems):
+    """Each error has its line and the reason."""
     extra = {"sysctl.present": ["value: 1"]}.get(kind, [])
     found = problems(state(kind, argument, *extra, name="/x"))
 
@@ -93,32 +93,32 @@ def test_values_that_cannot_work_are_told(kind, argument, words, problems):
         ("user.present", ["name: alice", "gid: 100", "uid: 0100"]),
     ],
 )
-def test_values_that_work_are_taken(kind, arguments, compile_tree):
+def test_values_that_work_are_accepted(kind, arguments, compile_tree):
     """Values that the tools accept are not reported."""
     arguments = [argument for argument in arguments if ",random" not in argument]
     compile_tree(state(kind, *arguments, name="/x"))
 
 
-def test_the_name_of_a_state_is_the_package_where_no_other_is_given(problems, compile_tree):
-    """With `pkgs` it may be anything."""
+def test_the_name_of_a_state_is_a_package_unless_pkgs_is_given(problems, compile_tree):
+    """With `pkgs`, the name may be anything."""
     (problem,) = problems(state("pkg.installed", "name: nginx="))
 
     assert "is not the name of a package" in problem.message
     compile_tree(state("pkg.installed", "pkgs: [nginx]", name="all tools"))
 
 
-def test_names_that_are_no_text_are_told(problems):
-    """Salt would take the ID in their place, and say nothing."""
+def test_names_that_are_not_text_are_errors(problems):
+    """Salt would use the ID instead, without a message."""
     for written, words in (("on", "the boolean true"), ("1.10", "1.10"), ("8080", "8080")):
         (problem,) = problems(state("service.running", f"name: {written}"))
         assert (problem.code, problem.location.line) == ("name-type", 3)
         assert words in problem.message
     (problem,) = problems(state("file.managed", "name: on", "contents: x", name="its ID"))
-    assert problem.code == "name-type"  # that the ID is no path is another matter
+    assert problem.code == "name-type"  # the ID, which is not a path, is not reported
 
 
-def test_other_places_of_names_take_no_booleans(problems):
-    """The error says what YAML has made of the word."""
+def test_names_in_requisites_and_lists_may_not_be_booleans(problems):
+    """The error says which value YAML has made of the word."""
     (problem,) = problems(state("test.nop", "require: [{pkg: on}]"))
     assert problem.message == "the name in an item of require must be text, but this is the boolean true"
     (problem,) = problems(state("pkg.installed", "pkgs: [vim, on]"))
@@ -145,8 +145,8 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), SOURCES)
-def test_sources_that_are_not_there_are_told(arguments, words, problems):
-    """Before a state fails for want of them."""
+def test_missing_sources_are_errors(arguments, words, problems):
+    """Without the check, the state would fail when it runs."""
     (problem,) = problems({"site.sls": state(*arguments, name="/x"), "there": ""})
 
     assert problem.code == "source-absent"
@@ -154,7 +154,7 @@ def test_sources_that_are_not_there_are_told(arguments, words, problems):
 
 
 def test_one_of_several_sources_is_enough(compile_tree):
-    """As in Salt, and what is not in the tree may come later."""
+    """Salt does the same. A path outside the states directory may be created later."""
     several = state("file.managed", "source: [salt://none, salt://there]", name="/x") + state(
         "file.managed", "source: /opt/later", name="/y"
     )
@@ -162,8 +162,8 @@ def test_one_of_several_sources_is_enough(compile_tree):
     compile_tree({"site.sls": several, "there": ""})
 
 
-def test_a_source_is_told_with_its_nearest_name(problems):
-    """A slip of spelling."""
+def test_the_hint_of_a_missing_source_is_the_most_similar_name(problems):
+    """The name of the source is misspelled."""
     (problem,) = problems(
         {"site.sls": state("file.managed", "source: salt://web/ngnix.conf", name="/x"), "web/nginx.conf": ""}
     )
@@ -191,8 +191,8 @@ UNCLOSED = [
 
 @pytest.mark.parametrize(("text", "line", "words"), UNCLOSED)
 @pytest.mark.parametrize("where", ["state file", "source"])
-def test_a_tag_that_is_not_closed_is_told_where_it_was_opened(where, text, line, words, problems):
-    """Not at the end of the file, where Jinja gives up."""
+def test_an_unclosed_tag_is_reported_where_it_was_opened(where, text, line, words, problems):
+    """Jinja itself reports the end of the file."""
     (problem,) = problems({"site.sls": text} if where == "state file" else {"site.sls": CONF, "x.conf": text})
 
     assert problem.location.line == line
@@ -213,8 +213,8 @@ def test_a_tag_that_is_not_closed_is_told_where_it_was_opened(where, text, line,
         ("a\n{% import 'none.jinja' as n %}", ["template-missing"]),
     ],
 )
-def test_what_a_template_of_a_file_uses_is_looked_for(text, codes, problems):
-    """Each thing that it certainly comes to and that there is not, at its line."""
+def test_missing_names_in_the_template_of_a_file_are_errors(text, codes, problems):
+    """Each name that the template certainly uses is checked, with its line."""
     found = problems({"site.sls": CONF, "x.conf": text})
 
     assert [problem.code for problem in found] == codes
@@ -233,21 +233,21 @@ def test_what_a_template_of_a_file_uses_is_looked_for(text, codes, problems):
         '#jinja2: {"variable_start_string": "<<", "variable_end_string": ">>"}\n{{ 1 | nofilter }}',
     ],
 )
-def test_what_a_template_may_never_come_to_is_no_error(text, compile_tree):
-    """Branches, macros that nothing calls, and what it asks for before."""
+def test_names_that_a_template_may_never_use_are_not_errors(text, compile_tree):
+    """The names are in branches, in macros without a call, or after a test for the name."""
     compile_tree({"site.sls": CONF, "x.conf": text})
 
 
-def test_a_template_that_is_nested_too_deeply_is_told(problems):
-    """No traceback, however long a chain of words is."""
+def test_a_template_that_is_nested_too_deeply_is_an_error(problems):
+    """A long chain of operators causes no traceback."""
     (problem,) = problems({"site.sls": CONF, "x.conf": f"{{{{ {' or '.join(['a'] * 3000)} }}}}"})
 
     assert problem.code == "source-syntax"
     assert "nested too deeply" in problem.message
 
 
-def test_templates_of_a_directory_are_looked_at(problems):
-    """Each file of a `file.recurse` that renders them."""
+def test_templates_of_a_copied_directory_are_checked(problems):
+    """Each file of a `file.recurse` with `template` is checked."""
     recurse = state("file.recurse", "source: salt://d", "template: jinja", name="/x")
 
     (problem,) = problems({"site.sls": recurse, "d/a/b.conf": "\n{% if %}"})
@@ -258,8 +258,8 @@ def test_templates_of_a_directory_are_looked_at(problems):
     ("text", "line"),
     [("{% if true %}", 4), ("a\n        {{ 1 | nofilter }}", 5), ("a\n        {{ salt['no.such']() }}", 5)],
 )
-def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
-    """At the line of the text."""
+def test_a_template_in_contents_is_checked(text, line, problems):
+    """The error has the line of the text."""
     written = f"#!yaml\n/x:\n  file.managed:\n    - contents: |\n        {text}\n    - template: jinja\n"
 
     (problem,) = problems(written)
@@ -268,8 +268,8 @@ def test_a_template_in_the_state_itself_is_looked_at(text, line, problems):
     assert problem.code in ("source-syntax", "template-call")
 
 
-def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(problems):
-    """The file does not contain its text."""
+def test_an_error_in_generated_contents_has_the_line_of_the_argument(problems):
+    """The state file does not contain the text."""
     (problem,) = problems(
         "{% set x = '{' ~ '% if true %' ~ '}' %}\n"
         "/x:\n  file.managed:\n    - contents: '{{ x }}'\n    - template: jinja\n"
@@ -280,7 +280,7 @@ def test_a_template_in_a_state_that_a_template_has_made_is_told_at_its_argument(
 
 
 def test_content_that_is_not_rendered_may_look_like_a_template(compile_tree):
-    """Without `template` it is text."""
+    """Without `template`, contents are plain text."""
     compile_tree("#!yaml\n/x:\n  file.managed:\n    - contents: '{% if true %}'\n")
 
 
@@ -296,8 +296,8 @@ def test_content_that_is_not_rendered_may_look_like_a_template(compile_tree):
         ("{% include 'lib/b.jinja' %}", "lib/b.jinja"),
     ],
 )
-def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, name, problems):
-    """At its own line, however many others lie between; relative names begin beside the template that has them."""
+def test_imports_and_includes_of_the_template_of_a_file_are_checked(using, name, problems):
+    """Indirect includes have their own lines, too; relative names are relative to the template that has them."""
     files = {
         "site.sls": CONF,
         "x.conf": using,
@@ -310,8 +310,8 @@ def test_what_the_template_of_a_file_imports_or_includes_is_looked_at(using, nam
     assert (problem.code, problem.location.line) == ("source-syntax", 2)
 
 
-def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
-    """In the template that includes it, which another one includes."""
+def test_a_missing_include_has_the_location_of_the_include(problems):
+    """The template with the include is itself included."""
     (problem,) = problems(
         {"site.sls": CONF, "x.conf": "{% include 'b.jinja' %}", "b.jinja": "\n{% include './c.jinja' %}"}
     )
@@ -322,7 +322,7 @@ def test_what_is_included_and_missing_is_told_where_it_is_named(problems):
 
 @pytest.mark.parametrize("name", ["./part", "../part"])
 def test_a_relative_name_in_the_template_of_a_file_is_checked(name, problems, compile_tree):
-    """It begins at the directory of the template, as when the state runs."""
+    """The name is relative to the directory of the template, as when the state runs."""
     site = CONF.replace("x.conf", "web/deep/x.conf")
     files = {"site.sls": site, "web/deep/x.conf": f"{{% include '{name}' %}}", "part": ""}
     (problem,) = problems(files)
@@ -333,7 +333,7 @@ def test_a_relative_name_in_the_template_of_a_file_is_checked(name, problems, co
 
 
 def test_a_relative_name_in_contents_is_checked(problems, compile_tree):
-    """Text in a state has no directory: the name begins at the states directory."""
+    """Contents have no directory, so the name is relative to the states directory."""
     site = "x:\n  file.managed:\n    - name: /x\n    - contents: \"{% raw %}{% include './part' %}{% endraw %}\"\n"
     files = {"web.sls": f"{site}    - template: jinja\n", "web/part": ""}
     (problem,) = problems(files)
@@ -343,8 +343,8 @@ def test_a_relative_name_in_contents_is_checked(problems, compile_tree):
 
 
 @pytest.mark.parametrize("broken", [{}, {"p.jinja": "{% if %}"}, {"p.jinja": "{% include 'none' %}"}])
-def test_a_part_of_a_template_that_is_mended_is_read_again(broken, problems, compile_tree):
-    """A compiler that has refused it takes it, though the template that includes it is the same."""
+def test_a_fixed_include_is_read_again(broken, problems, compile_tree):
+    """The template that includes it is unchanged."""
     compiler = Compiler()
     problems({"site.sls": CONF, "x.conf": "{% include 'p.jinja' %}", **broken}, compiler=compiler)
 
@@ -362,8 +362,8 @@ KEYS = [
 
 
 @pytest.mark.parametrize(("text", "hint"), KEYS)
-def test_a_key_that_is_not_there_is_told_with_the_nearest_one(text, hint, problems):
-    """Of grains, of the pillar and of every mapping, in words of the language."""
+def test_the_hint_of_a_missing_key_is_the_most_similar_one(text, hint, problems):
+    """Grains, the pillar and all other mappings are tried. The message has no words of Python."""
     (problem,) = problems(f"a\n{text}\n", pillar={"nginx": {"port": 80}})
 
     assert (problem.code, problem.location.line) == ("template-undefined", 2)
@@ -371,8 +371,8 @@ def test_a_key_that_is_not_there_is_told_with_the_nearest_one(text, hint, proble
     assert "object" not in problem.message
 
 
-def test_a_grain_of_a_formula_is_told_where_it_is_used(problems):
-    """Salt would have it from the module that the formula brings along."""
+def test_a_missing_grain_of_a_formula_names_its_module(problems):
+    """Salt would load the grain from that module."""
     module = "def main():\n    return {'shelf_size': 3}\n"
 
     (problem,) = problems({"site.sls": "a\n{{ grains['shelf_size'] }}\n", "_grains/shelf.py": module})
@@ -380,8 +380,8 @@ def test_a_grain_of_a_formula_is_told_where_it_is_used(problems):
     assert "_grains/shelf.py is a module for Salt" in problem.hint
 
 
-def test_two_slips_are_two_errors(problems):
-    """Each with its nearest name."""
+def test_each_misspelled_name_is_an_error_with_a_hint(problems):
+    """Each hint is the most similar name."""
     found = problems(
         "a:\n  cmd.rn: []\nb:\n  cmd.wait_scrpt: []\nc:\n  cmd.run:\n    - nmae: x\n"
         "    - cdw: /\nd:\n  test.nop:\n    - require: [{cmd: cc}, {test: dd}]\n"
@@ -411,5 +411,5 @@ def test_two_slips_are_two_errors(problems):
     ],
 )
 def test_a_line_with_secrets_is_shown_without_its_values(line, shown):
-    """Its key and its template tags show what the error is about."""
+    """The key and the template tags of a line stay visible."""
     assert mask_line(line) == shown
