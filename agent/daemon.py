@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import sys
 from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
@@ -46,6 +47,12 @@ from holdfast.states.gc_pause import GcPolicy
 
 log = LazyLogger("holdfast")
 
+SWITCH = 0.0005
+"""Seconds for which a thread may hold the interpreter while others wait; Python's default is ten times as long.
+
+The event loop gives the interpreter up at each system call. Threads that walk through large directories would take it
+for the whole time each time.
+"""
 BOOTED = Path("/run/systemd/system")
 """Exists where systemd runs the system and therefore announces a shutdown."""
 
@@ -249,6 +256,7 @@ def run(config: Path | None, overrides: Mapping[str, Any]) -> None:
     settings = source.load()
     requests()  # imported now, like structlog: imports would block the event loop
     load_structlog()
+    sys.setswitchinterval(SWITCH)
     asyncio.run(_run(source, settings))
 
 

@@ -73,6 +73,8 @@ class Assignment(NamedTuple):
     """The keys that other resources receive."""
     received: Mapping[str, Received] = MappingProxyType({})
     """The arguments that others have sent. The resource's fields have these values already."""
+    release_worker: Callable[[], None] | None = None
+    """Lets another resource run, although this run goes on."""
 
     async def announce(self) -> None:
         """Record that the run is about to change something; the record is durable on return. May be called again.
@@ -82,6 +84,11 @@ class Assignment(NamedTuple):
         """
         if self.intent is not None:
             await self.intent()
+
+    def expect_long_call(self) -> None:
+        """Let other resources run meanwhile: this run is about to make a call that may take long."""
+        if self.release_worker is not None:
+            self.release_worker()
 
     def demand_sendable(self, values: Mapping[str, Any]) -> None:
         """Raise `DeclarationError` for keys and types that the kind does not declare."""
@@ -233,7 +240,7 @@ class Services(Protocol):
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
         """Run a call that may block for seconds, like a walk through a directory tree.
 
-        Shorter calls do not wait for it.
+        Neither shorter calls nor the runs of other resources wait for it: the run occupies no worker from then on.
         """
         ...
 

@@ -183,7 +183,7 @@ class Engine:
     @property
     def alone(self) -> bool:
         """Whether at most one run is in progress: then it delays no other run if it waits for the disk."""
-        return len(self._scheduler.workers.at_work) <= 1
+        return self._scheduler.workers.runs <= 1
 
     @property
     def going_down(self) -> bool:
@@ -214,7 +214,7 @@ class Engine:
         """
         timed = [each for each in self.pauses if each.until is not None]
         if self.paused or self.going_down:
-            return all(each.pattern for each in timed) and not self._scheduler.workers.at_work
+            return all(each.pattern for each in timed) and not self._scheduler.workers.runs
         wrong = {*self._outcomes.failing, *self._outcomes.differing}
         if timed and all(vertex.paused for vertex in wrong):
             return False

@@ -173,7 +173,8 @@ class HostContext:
         return await self._host.blocking(call, *args)
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Like `blocking`, in threads of their own, so that shorter calls need not wait."""
+        """Like `blocking`, in threads of their own, so that shorter calls need not wait; nor do other runs."""
+        self.assignment.expect_long_call()
         return await self._host.long_blocking(call, *args)
 
     async def read_text(self, path: str) -> str:

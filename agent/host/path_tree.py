@@ -32,12 +32,15 @@ from holdfast.agent.host.path_nodes import (
     signature,
     status,
 )
-from holdfast.agent.host.watch_bounds import WatchBounds
+from holdfast.agent.host.watch_bounds import UNBOUNDED, WatchBounds
 from holdfast.resources import paths
 from holdfast.resources.paths import mounts
 
 HOPS = 40
 """Most symbolic links followed for one watch; the kernel's own limit."""
+AT_ONCE = 64
+"""Most directories of recursive watches that are armed in one pass after an event: a user may decide how many appear,
+and the event loop waits meanwhile."""
 ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG})
 
 
@@ -54,8 +57,10 @@ class PathTree:
         self.refusals: dict[PathNode, OSError] = {}
         """Directories without a kernel watch -> the kernel's reason."""
         self.bounds = WatchBounds()
-        self.uncovered: list[PathNode] = []
-        """Nodes to check because a user's file system was unmounted there."""
+        self.postponed: dict[PathNode, None] = {}
+        """Nodes to arm in later passes: this one has armed enough, or a user's file system was unmounted there."""
+        self._room = UNBOUNDED
+        """Directories of recursive watches that may still be armed in this pass."""
         self._relink: set[Subscription] = set()
         self._links: set[PathNode] = set()
         """All symbolic links, followed or not."""
@@ -63,9 +68,17 @@ class PathTree:
         """Mount points of file systems that an untrusted user has mounted."""
         self._owners: Mapping[str, int] = {}
 
-    def begin(self) -> None:
-        """Start a pass, before any access: find mount points that must not be accessed, and reset entry counts."""
+    def begin(self, *, postpones: bool = False) -> None:
+        """Start a pass, before any access: find mount points that must not be accessed, and reset entry counts.
+
+        `postpones`: if there is too much to arm at once, the rest is postponed.
+        """
         self.bounds.begin_pass()
+        self._find_foreign()
+        self._room = AT_ONCE if postpones else UNBOUNDED
+
+    def _find_foreign(self) -> None:
+        self._room = UNBOUNDED
         owners = mounts.foreign()
         if owners is self._owners:
             return
@@ -75,7 +88,11 @@ class PathTree:
         for node in [node for point in self._foreign - before for node in self.showing(point)]:
             self.look(node)
         self.resolve()
-        self.uncovered += [node for point in before - self._foreign for node in self.showing(point)]
+        self.postponed.update((node, None) for point in before - self._foreign for node in self.showing(point))
+
+    def take_postponed(self) -> list[PathNode]:
+        """Return nodes to arm in this pass: those that were postponed first. They stay postponed until `look`."""
+        return list(islice(self.postponed, AT_ONCE))
 
     def add(self, subscription: Subscription, paths: Iterable[str]) -> None:
         """Add a subscription; it is armed on return. Raises `ValueError` for a relative path."""
@@ -150,6 +167,8 @@ class PathTree:
             node.deep -= {subscription}
             for one in node.below():
                 one.covered = bool(one.deep) or (one.parent is not None and one.parent.covered)
+                if not (one.covered or one.subscribers or one.children):
+                    self.postponed.pop(one, None)
             if not node.covered:
                 self.bounds.forget(node)
         self.prune(node, below=subscription.deep)
@@ -209,17 +228,29 @@ class PathTree:
                     step.parent.drop(step.name)
 
     def _idle(self, node: PathNode) -> bool:
-        if node.subscribers or node.children:
+        if node.subscribers or node.children or node in self.postponed:
             return False
         return not (node.covered and (node.kernel or node in self.polled or node.real in self._foreign))
 
     def look(self, top: PathNode) -> None:
-        """Arm a node and all nodes below again, for the files that are at their paths now."""
+        """Arm a node and all nodes below again, for the files that are at their paths now; some may be postponed."""
+        self.postponed.pop(top, None)
         stack = [top]
         while stack:
             node = stack.pop()
-            self._trace(node)
-            stack.extend(node.children.values())
+            if node is top or not self._postpone(node):
+                self._trace(node)
+                stack.extend(node.children.values())
+
+    def _postpone(self, node: PathNode) -> bool:
+        """Return whether the node is armed in a later pass. Paths with subscriptions of their own are armed now."""
+        if node.subscribers or node.parent is None or not node.parent.covered:
+            return False
+        if self._room:
+            self._room -= 1
+            return False
+        self.postponed[node] = None
+        return True
 
     def _trace(self, node: PathNode) -> None:
         """Arm one node, for the file that is at its path now."""

@@ -9,7 +9,8 @@ health reports `watch-polling`, and inotify is tried again each time.
 
 In directories that an untrusted user may write, a recursive watch is bounded (`watch_bounds.py`). Directories beyond
 the bound are not watched, health reports `watch-bounded`, and the watch is tried again from time to time. The agent's
-own recheck covers them.
+own recheck covers them. Large trees that appear are armed in parts, so that other events are handled in between; the
+watch reports an event after each part.
 
 Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
 
@@ -26,7 +27,6 @@ follow.
 from __future__ import annotations
 
 import asyncio
-import errno
 import stat
 from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -39,6 +39,7 @@ from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
 from holdfast.agent.host.path_tree import PathTree
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
+from holdfast.agent.host.watch_health import WatchHealth
 from holdfast.resources.watches import CallbackWatch
 
 SETTLE = 0.02
@@ -54,15 +55,13 @@ BUSY = 0.05
 """Seconds above which a check of replaced paths counts as long."""
 REST = 4.0
 """After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
-HEALTH = "watch-polling"
-BOUNDED = "watch-bounded"
 
 
 class PathWatcher:
     """All path watches of the process. Create, use and close it in one event loop."""
 
     def __init__(self, health: Health | None = None, *, period: float = PERIOD, sweep: float = SWEEP) -> None:
-        self._health, self._period = health, period
+        self._health, self._period = WatchHealth(health, period), period
         self._kernel = SharedInotify(self._listen, self._unlisten)
         self._tree = PathTree(self._kernel)
         self._sweep = Sweep(self._nodes, self._swept, sweep)
@@ -80,7 +79,6 @@ class PathWatcher:
         """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
-        self._told = False
         self._left = self._leave
         """Shared by all subscriptions: each access to a method creates an object."""
 
@@ -232,28 +230,29 @@ class PathWatcher:
     @property
     def _unreported(self) -> bool:
         """Whether nodes are to be checked, or recursive watches are to be told."""
-        return bool(self._replaced or self._stirred or self._tree.uncovered)
+        return bool(self._replaced or self._stirred or self._tree.postponed)
 
     def _flush(self) -> None:
         """Check the replaced nodes and send events: once for all events that arrived together."""
         if self._resting is not None:
             return
         began = self._clock()
-        self._tree.begin()
+        self._tree.begin(postpones=True)
         if self._unreported:
             self._report_changes()
         self._review()
         spent = self._clock() - began
-        if spent > BUSY:
-            self._resting = asyncio.get_running_loop().call_later(spent * REST, self._rested)
+        if spent > BUSY or self._tree.postponed:
+            pause = spent * REST if spent > BUSY else 0
+            self._resting = asyncio.get_running_loop().call_later(pause, self._rested)
 
     def _report_changes(self) -> None:
         """Check the replaced nodes; send their events and those of recursive watches."""
         replaced, self._replaced = self._replaced, {}
-        replaced.update(dict.fromkeys(self._tree.uncovered))
-        self._tree.uncovered.clear()
-        if replaced:
-            self._changed([node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)])
+        tops = [node for node in replaced if self._tree.has(node) and not _below_one_of(replaced, node)]
+        tops += self._tree.take_postponed()  # also if they are below: a flood of events must not put them off for ever
+        if tops:
+            self._changed(tops)
         stirred, self._stirred = self._stirred, {}
         passed: set[PathNode] = set()
         for node in stirred:
@@ -265,7 +264,7 @@ class PathWatcher:
                     subscription.callback()
 
     def _rested(self) -> None:
-        """End the pause after a long check."""
+        """End the pause after a check, and go on with what it has postponed."""
         self._resting = None
         self._flush()
 
@@ -311,7 +310,7 @@ class PathWatcher:
     def _try_bounded(self) -> None:
         """Check whether bounded recursive watches now fit into their bounds."""
         self._again = None
-        self._tree.begin()
+        self._tree.begin(postpones=True)
         before = self._tree.bounds.take_reached()
         for node in before:
             self._tree.look(node)
@@ -328,49 +327,11 @@ class PathWatcher:
             self._timer = asyncio.get_running_loop().call_later(self._period, self._poll)
         if self._tree.bounds.reached and self._again is None:
             self._again = asyncio.get_running_loop().call_later(self._period * AGAIN, self._try_bounded)
-        if self._health is None or not (self._tree.refusals or self._tree.bounds.reached or self._told):
-            return
-        self._told = False
-        for code, text in ((HEALTH, self._refused()), (BOUNDED, self._cut())):
-            if text:
-                self._told = True
-                self._health.set(code, text)
-            else:
-                self._health.clear(code)
-
-    def _refused(self) -> str:
-        for node, error in self._tree.refusals.items():
-            advice = "; raise fs.inotify.max_user_watches" if error.errno == errno.ENOSPC else ""
-            where = f"{_printable(node.path)}: {error.strerror}"
-            many = f"{len(self._tree.refusals)} directories"
-            return f"cannot watch {many} ({where}){advice}; checking every {self._period:g} s"
-        return ""
-
-    def _cut(self) -> str:
-        for node, bound in self._tree.bounds.reached.items():
-            more = (
-                f" and {len(self._tree.bounds.reached) - 1} other directories"
-                if len(self._tree.bounds.reached) > 1
-                else ""
-            )
-            return (
-                f"cannot watch everything below {_printable(node.path)}{more}: "
-                f"other users may write there, and it has {bound}; "
-                "the next recheck checks the rest"
-            )
-        return ""
+        self._health.tell(self._tree)
 
 
 def _below_one_of(nodes: Container[PathNode], node: PathNode) -> bool:
     return any(step in nodes for step in node.upward() if step is not node)
-
-
-def _printable(path: str) -> str:
-    """A path for a message.
-
-    A user may have chosen the name, which may be invalid text or contain control characters.
-    """
-    return path if path.isprintable() else repr(path)
 
 
 class _Watch(CallbackWatch):

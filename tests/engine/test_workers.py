@@ -38,9 +38,30 @@ async def test_runs_that_hang_do_not_use_up_the_workers(bench: Bench, machine: M
         assert not engine.view.scheduler.workers.at_work
 
 
-async def test_the_number_of_extra_workers_is_limited(bench: Bench, machine: Machine) -> None:
+async def test_runs_that_are_expected_to_take_long_delay_no_repair(bench: Bench, machine: Machine) -> None:
+    """Users decide how long a walk through their directories takes: other repairs do not wait for it."""
+    names = [f"s{n}" for n in range(10)]
+    async with bench.running(*map(state, names), state("last"), workers=2) as engine:
+        machine.long_calls.update(names)
+        for name in names:
+            machine.hold(name)
+            machine.drift(name)
+        machine.drift("last")
+        await bench.elapse(1)
+
+        assert machine.settings["last"] == "right"
+        assert len([row for row in engine.status() if row["running"]]) == 10
+        machine.free()
+        await engine.settle()
+        assert set(machine.settings.values()) == {"right"}
+        assert not engine.view.scheduler.workers.runs
+
+
+@pytest.mark.parametrize("expected", [False, True])
+async def test_the_number_of_extra_workers_is_limited(bench: Bench, machine: Machine, *, expected: bool) -> None:
     """Hundreds of runs that hang are not hundreds of commands."""
     names = [f"s{n}" for n in range(200)]
+    machine.long_calls.update(names if expected else ())
     for name in names:
         machine.hold(name)
     async with bench.starting(*map(state, names), workers=2, ordering="requisites") as engine:

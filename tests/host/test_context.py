@@ -16,7 +16,7 @@ from holdfast.agent.host.context import file_name
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
-from holdfast.resources.context import Context
+from holdfast.resources.context import Assignment, Context
 from holdfast.resources.errors import Permanent
 
 
@@ -226,3 +226,13 @@ async def test_long_operations_do_not_delay_short_ones(tmp_path):
             free.set()
             await asyncio.gather(*long)
     assert (tmp_path / "f").read_bytes() == b"there"
+
+
+async def test_a_run_occupies_no_worker_from_its_first_long_call(tmp_path):
+    """The engine is told before the call begins; a short call does not count."""
+    released = []
+    async with LocalHost(states=tmp_path, var_dir=tmp_path / "var") as host:
+        ctx = host.context("x")
+        ctx.assignment = Assignment(release_worker=lambda: released.append("worker"))
+        assert await ctx.blocking(len, released) == 0
+        assert await ctx.long_blocking(len, released) == 1

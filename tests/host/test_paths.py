@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from effort import effort
 from holdfast.agent.health import Health
-from holdfast.agent.host.path_tree import HOPS
+from holdfast.agent.host import path_tree
+from holdfast.agent.host.path_tree import AT_ONCE, HOPS
 from holdfast.agent.host.path_watcher import PathWatcher
 
 
@@ -280,6 +281,49 @@ async def test_a_recursive_watch(watcher, tmp_path):
     assert watcher.kernel_watches == 0
 
 
+@pytest.fixture
+def large(tmp_path):
+    """Return a recursively watched directory, and a tree of many directories that may be moved there."""
+    (tmp_path / "top").mkdir()
+    for number in range(6 * AT_ONCE):
+        (tmp_path / f"tree/{number % 7}/{number}").mkdir(parents=True)
+    return tmp_path / "top", tmp_path / "tree"
+
+
+async def test_a_large_tree_that_appears_is_armed_in_parts(watcher, large):
+    """The event loop does not wait for all of it, and a change of what is not yet armed is reported."""
+    top, tree = large
+    listener = Listener(watcher, top, recursive=True)
+    before, counts = watcher.kernel_watches, []
+    tree.rename(top / "tree")
+
+    while watcher.kernel_watches < before + 6 * AT_ONCE + 8:
+        counts.append(watcher.kernel_watches)
+        await asyncio.sleep(0)
+    steps = [after - earlier for earlier, after in itertools.pairwise(counts)]
+    assert 1 < max(steps) <= 2 * AT_ONCE + 1
+    assert len([step for step in steps if step]) > 2
+    assert await listener.heard()
+    await settle(listener)
+    (top / f"tree/{(6 * AT_ONCE - 1) % 7}/{6 * AT_ONCE - 1}/f").write_text("x")
+    assert await listener.heard()
+
+
+async def test_what_is_not_yet_armed_is_forgotten_with_its_watch(watcher, large):
+    """A watch that ends while a large tree is armed leaves nothing behind."""
+    top, tree = large
+    listener = Listener(watcher, top, recursive=True)
+    before = watcher.kernel_watches
+    tree.rename(top / "tree")
+    while watcher.kernel_watches < before + AT_ONCE:
+        await asyncio.sleep(0)
+    assert watcher.kernel_watches < before + 3 * AT_ONCE
+    listener.subscription.close()
+    assert watcher.kernel_watches == 0
+    assert watcher._tree.nodes() is None
+    assert not watcher._tree.postponed
+
+
 async def test_entries_count_only_when_recursive(watcher, tmp_path):
     """A plain watch of a directory reports changes of the directory, not of its entries."""
     listener = Listener(watcher, tmp_path)
@@ -484,9 +528,10 @@ def look(path: Path) -> object:
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(steps=STEPS, recursive=st.booleans())
-def test_the_last_change_is_always_reported(tmp_path_factory, steps, recursive):
+@given(steps=STEPS, recursive=st.booleans(), at_once=st.sampled_from([1, AT_ONCE]))
+def test_the_last_change_is_always_reported(tmp_path_factory, monkeypatch, steps, recursive, at_once):
     """After any sequence of changes of a path and its parents, a check after each event has seen the final state."""
+    monkeypatch.setattr(path_tree, "AT_ONCE", at_once)
     top = tmp_path_factory.mktemp("any", numbered=True)
 
     async def run() -> None:

@@ -48,6 +48,8 @@ class Machine:
     """Number of current probes."""
     most: int = 0
     """The largest number of simultaneous probes so far."""
+    long_calls: set[str] = field(default_factory=set)
+    """Names whose probe makes a call that is expected to take long."""
     busy: list[str] = field(default_factory=list)
     """Names that a kind works on now."""
     overlaps: list[str] = field(default_factory=list)
@@ -114,6 +116,8 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
             machine.done.append(f"look {self.name}")
             if f"look {self.name}" in machine.broken:
                 raise machine.broken[f"look {self.name}"]
+            if self.name in machine.long_calls:
+                ctx.assignment.expect_long_call()
             await machine.gate(self.name)
         finally:
             machine.now -= 1

@@ -61,6 +61,8 @@ class Job(NamedTuple):
     """Records, before the first change, that subscribers must be notified; None if there are none."""
     leaf: bool = False
     """No other resource depends on this one, and the journal records nothing about it."""
+    release_worker: Callable[[], None] | None = None
+    """Lets another resource run, before a call that takes long; None if the job occupies no worker."""
 
 
 class Clock(NamedTuple):
@@ -85,7 +87,9 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     clock = (
         Clock(now, before.began, before.started, before.attempt + 1) if before else Clock(now, now(), time.time(), 1)
     )
-    job.ctx.assignment = Assignment(job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received)
+    job.ctx.assignment = Assignment(
+        job.batch, job.announce, job.leaf, _sends(job), job.wanted, job.received, job.release_worker
+    )
     job.ctx.report = Report()
     meta = job.call.meta
     try:

@@ -237,6 +237,7 @@ class Runs:
             if vertex.run.applying and vertex.links.subscribers and not only_refresh
             else None,
             leaf=_is_leaf(vertex),
+            release_worker=partial(self._scheduler.release_worker, vertex),
         )
 
     async def _announce(self, vertex: Vertex) -> None:

@@ -176,6 +176,11 @@ class Scheduler:
             self.runs.start(each)
             each.queue.force_next = each.queue.force_next and each.queue.listening  # the run has taken note
 
+    def release_worker(self, vertex: Vertex) -> None:
+        """Let another vertex start although this one runs: the run is about to take long."""
+        self.workers.release(vertex.queue.batch or vertex)
+        self.look_again_at(asyncio.get_running_loop().time())
+
     def pause(self, why: Pause) -> None:
         """Start nothing until `resume` is called."""
         self.paused.add(why)
@@ -378,7 +383,7 @@ class Scheduler:
     def _alarmed(self) -> None:
         """Release the workers of runs that take too long, and start all vertices that may start."""
         self._alarm = None
-        self.workers.release(asyncio.get_running_loop().time())
+        self.workers.release_overdue(asyncio.get_running_loop().time())
         self.pump()
 
 

@@ -1,4 +1,7 @@
-"""Workers: how many runs there may be at once. A long run no longer counts: a hung run must not stop all repairs."""
+"""Workers: how many runs there may be at once. A long run does not count: it must not delay all repairs.
+
+A run is long after ten seconds, or as soon as it makes a call that is expected to take long.
+"""
 
 from __future__ import annotations
 
@@ -48,9 +51,18 @@ class Workers:
         self.at_work.pop(unit, None)
         self._long.discard(unit)
 
-    def release(self, now: float) -> None:
-        """Release the workers of runs that take too long."""
-        while self.until <= now:
-            unit = next(iter(self.at_work))
+    @property
+    def runs(self) -> int:
+        """How many runs and batches are in progress, long ones included."""
+        return len(self.at_work) + len(self._long)
+
+    def release(self, unit: Vertex | Batch) -> None:
+        """Release the worker of a run that will take long."""
+        if unit in self.at_work and len(self._long) < MOST_LONG:
             del self.at_work[unit]
             self._long.add(unit)
+
+    def release_overdue(self, now: float) -> None:
+        """Release the workers of runs that take too long."""
+        while self.until <= now:
+            self.release(next(iter(self.at_work)))
