@@ -1,6 +1,6 @@
 """Every code that a problem can have, with its level and its meaning.
 
-docs/lint.md lists the same codes. Tests compare that list, and every code that the compiler uses, with this one.
+`holdfast doc codes` prints them. A test compares them with the codes that the compiler uses.
 """
 
 from __future__ import annotations
@@ -176,7 +176,17 @@ LINT = _of(
 )
 """Warnings that only `holdfast check` reports."""
 
-CODES: Mapping[str, ProblemCode] = {**SOURCES, **RENDERING, **DECLARATIONS, **CALLS, **FORMATTING, **NOTES, **LINT}
+SECTIONS: Mapping[str, Mapping[str, ProblemCode]] = {
+    "Warnings that only `holdfast check` reports": LINT,
+    "Warnings of the compiler, which the agent logs, too": NOTES,
+    "Errors in files, settings and kinds": SOURCES,
+    "Errors of rendering": RENDERING,
+    "Errors in declarations": DECLARATIONS,
+    "Errors in calls and their requisites": CALLS,
+    "Errors that only `holdfast fmt` reports": FORMATTING,
+}
+"""Title -> codes, for people."""
+CODES: Mapping[str, ProblemCode] = {code: known for codes in SECTIONS.values() for code, known in codes.items()}
 """All codes."""
 
 
@@ -186,7 +196,8 @@ def demand_warning(code: str) -> None:
     if known is None:
         near = nearest(code, CODES)
         raise ValueError(
-            f"there is no code {code!r}" + (f"; did you mean {near!r}?" if near else "; docs/lint.md lists them")
+            f"there is no code {code!r}"
+            + (f"; did you mean {near!r}?" if near else "; `holdfast doc codes` lists them")
         )
     if known.level == "error":
         raise ValueError(f"{code!r} is an error, which cannot be ignored")

@@ -51,13 +51,13 @@ def resources(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
 
 @completer
 def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
-    """Kinds, the operator's included, their families, and `all`."""
+    """Kinds, the operator's included, their families, `all` and `codes`."""
     from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
 
     with suppress(CompileError):  # built-in kinds are available in any case
         ConfigurationCompiler().load_kinds(source.kinds())
-    yield "all"
+    yield from ("all", "codes")
     yield from sorted({*registry.families(), *registry.names()})
 
 

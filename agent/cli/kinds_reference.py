@@ -50,7 +50,7 @@ def show(kind: str | None, form: str) -> None:
         known = {
             cls.kind: _first_line(cls) for cls in registry.kinds() if kind is None or cls.kind.startswith(f"{kind}.")
         }
-        print_json(known) if form == "json" else click.echo("\n".join(_list(known, paper)))
+        print_json(known) if form == "json" else click.echo("\n".join(listed(known, paper)))
         return
     found = registry.find(kind)
     if found is None and kind != ALL:
@@ -64,8 +64,8 @@ def show(kind: str | None, form: str) -> None:
         click.echo(describe(found, paper) if found else describe_meta(paper))
 
 
-def _list(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
-    """Each kind in one line, wrapped on a narrow terminal."""
+def listed(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
+    """Name -> text: each in one line, wrapped on a narrow terminal."""
     width = max(map(len, known))
     for name, text in known.items():
         first, *rest = paper.lines(text, width + 2)

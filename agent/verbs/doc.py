@@ -1,4 +1,4 @@
-"""`doc`: the kinds and their arguments."""
+"""`doc`: the kinds with their arguments, and the codes of problems."""
 
 from __future__ import annotations
 
@@ -18,9 +18,14 @@ from holdfast.agent.verbs import REFERENCE, verb
 def doc(kind: str | None, source: ConfigurationSource, form: str) -> None:
     """Show the kinds of resources and their arguments.
 
-    Without KIND, all kinds are listed, your own included. KIND is a family (`file`), a kind (`file.managed`), or `all`
-    for the arguments that every state takes.
+    Without KIND, all kinds are listed, your own included. KIND is a family (`file`), a kind (`file.managed`), `all` for
+    the arguments that every state takes, or `codes` for the codes of all errors and warnings.
     """
+    if kind == "codes":
+        from holdfast.agent.cli import codes_reference
+
+        codes_reference.show(form)
+        return
     from holdfast.agent.cli import kinds_reference
     from holdfast.agent.configuration import ConfigurationCompiler
 

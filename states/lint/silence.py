@@ -56,7 +56,7 @@ def unknown_codes(file: str, text: str) -> Iterator[Problem]:
                     location,
                     "ignore-unknown",
                     said,
-                    "write '# holdfast: ignore CODE', a code of docs/lint.md",
+                    "write '# holdfast: ignore CODE', a code that `holdfast doc codes` lists",
                     line[:500],
                 )
 

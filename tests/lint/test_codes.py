@@ -1,8 +1,9 @@
-"""The registry of codes: it has every code that the compiler can raise, no other, and the documentation lists it."""
+"""The registry of codes has every code that the compiler can raise and no other, and `holdfast doc codes` lists it."""
 
 from __future__ import annotations
 
 import ast
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.codes import CODES, LINT, demand_warning
+from holdfast_process import in_process
 
 ROOT = Path(__file__).parents[2]
 CODE = re.compile(r"[a-z]+(-[a-z]+)+")
@@ -53,45 +55,43 @@ def raised() -> set[str]:
 
 
 def test_every_code_is_registered():
-    """Each new code has a meaning."""
+    """Each code has a level and a meaning."""
     assert raised() - CODES.keys() == set()
 
 
 def test_every_registered_code_is_raised_somewhere():
-    """None is left behind by what it was for."""
+    """A code without a use is removed."""
     assert CODES.keys() - raised() == set()
 
 
 def test_every_rule_has_a_test():
-    """Each code of the rules is expected by some test of this directory."""
+    """Some test of this directory expects each code of a rule."""
     texts = "".join(path.read_text() for path in Path(__file__).parent.glob("test_*.py") if path != Path(__file__))
 
     assert {code for code in LINT if f'"{code}"' not in texts} == set()
 
 
-def test_the_page_lists_all_of_them():
-    """With their meanings, warnings apart from errors; each meaning is one line that a sentence can be made of."""
-    page = (ROOT / "docs/lint.md").read_text()
-    warnings, _, errors = page.partition("## Errors")
-    rows = {
-        level: dict(re.findall(r"^\| `([a-z-]+)` \| (.*) \|$", part, re.MULTILINE))
-        for level, part in (("warning", warnings), ("error", errors))
+def test_doc_codes_lists_all_of_them():
+    """The text has each code with its meaning, the JSON also its level."""
+    text = in_process("doc", "codes", check=0).stdout
+    listed = dict(re.findall(r"^  ([a-z-]+) +(.*)$", text, re.MULTILINE))
+
+    assert listed == {code: known.meaning for code, known in CODES.items()}
+    assert json.loads(in_process("doc", "codes", "--format", "json", check=0).stdout) == {
+        code: known._asdict() for code, known in CODES.items()
     }
 
-    assert rows == {
-        level: {code: known.meaning for code, known in CODES.items() if known.level == level} for level in rows
-    }
-    assert all(
-        not known.meaning.endswith(".") and "\n" not in known.meaning and "|" not in known.meaning
-        for known in CODES.values()
-    )
+
+def test_each_meaning_is_one_sentence_without_a_full_stop():
+    """Other texts contain the meaning."""
+    assert all(not known.meaning.endswith(".") and "\n" not in known.meaning for known in CODES.values())
 
 
 @pytest.mark.parametrize(
     ("code", "words"),
     [
         ("action-ungarded", "did you mean 'action-unguarded'?"),
-        ("zzz", "docs/lint.md"),
+        ("zzz", "`holdfast doc codes` lists them"),
         ("yaml-syntax", "an error, which cannot be ignored"),
     ],
 )
