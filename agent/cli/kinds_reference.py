@@ -7,8 +7,9 @@ import functools
 import inspect
 import itertools
 import textwrap
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from types import UnionType
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
 
 import click
 
@@ -116,7 +117,6 @@ def _arguments(model: type[BaseModel], paper: Paper) -> Iterator[str]:
 
 def types(model: type[BaseModel]) -> dict[str, str]:
     """Argument -> its type in the words of state files: `text`, `text or list`; nothing if the type is unknown."""
-    from pydantic import BeforeValidator
     from pydantic.errors import PydanticInvalidForJsonSchema
 
     try:
@@ -126,10 +126,20 @@ def types(model: type[BaseModel]) -> dict[str, str]:
     found = {}
     for name, info in model.model_fields.items():
         words = list(_words(schema["properties"].get(name, {}), schema.get("$defs", {})))
-        if any(isinstance(each, BeforeValidator) for each in info.metadata):  # other spellings are accepted, too
+        if _converts(info.annotation, info.metadata):
             words = ["text", *words] if words in (["list"], ["number"]) else words
         found[name] = " or ".join(dict.fromkeys(words))
     return found
+
+
+def _converts(annotation: Any, metadata: Sequence[object]) -> bool:
+    """Whether an argument, or one type of its union, accepts other spellings, which a validator converts."""
+    from pydantic import BeforeValidator
+
+    members = get_args(annotation) if get_origin(annotation) in (Union, UnionType) else ()
+    return any(isinstance(each, BeforeValidator) for each in metadata) or any(
+        _converts(each, getattr(each, "__metadata__", ())) for each in members
+    )
 
 
 def _words(part: Mapping[str, Any], parts: Mapping[str, Any]) -> Iterator[str]:
