@@ -21,7 +21,7 @@ from holdfast.agent.control.decoding import requests
 from holdfast.agent.control.journal_session import JournalSessions
 from holdfast.agent.control.server import ControlServer
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.model.events import Event, PassEnded, PassStarted, Started
+from holdfast.agent.engine.model.events import Event, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.health import Health
 from holdfast.agent.host import containment, descriptors
 from holdfast.agent.host.forkserver import server as forkserver
@@ -186,9 +186,10 @@ class Daemon:
         agent.insight.tell(event)
         if isinstance(event, (Started, PassStarted)):  # sent before each repair; only the insight uses them
             return
-        agent.reloads.grains.tell(event)
+        if not isinstance(event, Ran):  # there is one for each run; these parts do not use it
+            agent.reloads.grains.tell(event)
+            agent.pausing.tell(event)
         agent.triggers.tell(event)
-        agent.pausing.tell(event)
         if isinstance(event, PassEnded):
             self._collector.built(event.record.tally.total)
         agent.status.tell(event)

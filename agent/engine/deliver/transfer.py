@@ -52,8 +52,11 @@ class Transfers:
         A receiver is returned even if it last ran with the same value: it may now be running with another one. Values
         of a removed sender count for the vertex that took over its key.
         """
-        sent, before, receivers = vertex.ctx.report.sent, self._journal.sent(vertex.key), list(_receivers(vertex))
-        if not sent or not receivers or before == sent:
+        sent = vertex.ctx.report.sent
+        if not sent:
+            return []
+        before, receivers = self._journal.sent(vertex.key), list(_receivers(vertex))
+        if not receivers or before == sent:
             return []
         self._journal.send(vertex.key, sent)
         new = {key for key, value in sent.items() if key not in before or before[key] != value}

@@ -94,7 +94,7 @@ class Outcomes:
     def _deliver(self, vertex: Vertex, outcome: Outcome, seen: Seen) -> list[Vertex]:
         """Acknowledge deliveries that the run has handled, and record new ones. Returns the vertices to mark."""
         real, last = vertex.run.applying, vertex.last
-        if real and outcome.result is not False and outcome.reason != "disabled":
+        if seen and real and outcome.result is not False and outcome.reason != "disabled":
             self._deliveries.delivered(seen, outcome)
         if outcome.listener:
             return []
