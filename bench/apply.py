@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import HOLDFAST, declare_files, median, private_directory
 
-RUNS = 3
+RUNS, SIZES = 3, (1000, 5000, 10_000)
 
 
 def timed(argv: list[str]) -> float:
@@ -49,14 +49,15 @@ def main() -> None:
     """Measure and print."""
     figures: dict[str, float] = {}
     programs = os.environ.get("SALT")
-    for count in (1000, 5000, 10_000):
+    for count in SIZES:
         with private_directory() as base:
             declare_files(base, count, 10)
             figures[f"apply_{count}_s"] = round(ours(base), 3)
-            if programs and count < 10_000:
+            if programs and count < SIZES[-1]:
                 figures[f"salt_{count}_s"] = round(salt(base, f"{programs}/salt-call"), 3)
                 figures[f"ratio_{count}"] = round(figures[f"apply_{count}_s"] / figures[f"salt_{count}_s"], 2)
-    figures["ratio_10000_to_5000"] = round(figures["apply_10000_s"] / figures["apply_5000_s"], 2)
+    *_, some, most = SIZES
+    figures[f"ratio_{most}_to_{some}"] = round(figures[f"apply_{most}_s"] / figures[f"apply_{some}_s"], 2)
     print(json.dumps(figures))
 
 

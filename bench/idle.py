@@ -7,7 +7,7 @@ import time
 
 from harness import agent, declare_files, private_directory, process_figures
 
-RESOURCES, WINDOW = 1000, 30.0
+RESOURCES, SETTLE, WINDOW = 1000, 3.0, 30.0
 
 
 def main() -> None:
@@ -15,7 +15,7 @@ def main() -> None:
     with private_directory() as base:
         declare_files(base, RESOURCES, 10)
         with agent(base) as process:
-            time.sleep(3)
+            time.sleep(SETTLE)
             before = process_figures(process.pid)
             time.sleep(WINDOW)
             after = process_figures(process.pid)

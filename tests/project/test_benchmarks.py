@@ -1,0 +1,90 @@
+"""Each benchmark runs, at its smallest size, so that a contract that changes breaks a test and not the next table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+BENCH = Path(__file__).parents[2] / "bench"
+RUN = """
+import importlib, json, sys
+script = importlib.import_module(sys.argv[1])
+vars(script).update(json.loads(sys.argv[2]))
+del sys.argv[1:3]
+script.main()
+"""
+"""Runs a script with other values for some of its constants."""
+
+
+class Small(NamedTuple):
+    """The smallest size of one benchmark."""
+
+    constants: Mapping[str, Any] = {}
+    arguments: tuple[str, ...] = ()
+    sized: Mapping[str, str] = {}
+    """Size in the keys of the table -> the size here."""
+
+
+SMALL = {
+    "apply": Small({"RUNS": 1, "SIZES": [1, 2, 3]}, sized={"10000": "3", "5000": "2", "1000": "1"}),
+    "cfengine": Small({"RUNS": 1}),
+    "change": Small({"FILES": 8, "EACH": 2, "REPEAT": 1}),
+    "check": Small({"STATES": 8, "TEMPLATES": 2}, ("--repeat", "1")),
+    "compile": Small({"SHORT": 10}, ("--states", "8", "--repeat", "1")),
+    "create": Small({"RUNS": 1, "SIZES": [1, 2]}, sized={"5000": "2", "1000": "1"}),
+    "drift": Small({"COUNT": 3, "ROUNDS": 1, "FLAT": [4, 1], "LARGE": [4, 2], "SMALL": [2, 1]}),
+    "edges": Small({"DIRECTORIES": 3, "REPEAT": 1}),
+    "engine": Small({"EVENTS": 3, "REPEAT": 1}, ("10", "20"), sized={"100000": "20"}),
+    "idle": Small({"RESOURCES": 10, "SETTLE": 0, "WINDOW": 0.1}),
+    "loop": Small({"DRIFTS": 1}, ("10", "2")),
+    "paths": Small({"COUNT": 3, "SIZES": {"small": [4, 2]}}),
+}
+OTHERS = {
+    "bare_loop": "drift runs it",
+    "harness": "all others import it",
+    "salt_compile": "it needs Salt",
+    "table": "it runs all others at their full size",
+}
+
+
+def rows(script: str) -> set[str]:
+    """Return the keys of one script in the table, without those that need Salt or CFEngine."""
+    code = "import json, table; print(json.dumps([(row[0], row[3]) for row in table.ROWS]))"
+    said = subprocess.run([sys.executable, "-c", code], cwd=BENCH, capture_output=True, text=True, check=True).stdout
+    keys = {key for name, key in json.loads(said) if name.split()[0] == script}
+    return {key for key in keys if not key.startswith(("cfengine", "ratio_to_salt"))}
+
+
+def test_each_benchmark_is_tested() -> None:
+    """A new script needs an entry here."""
+    assert {path.stem for path in BENCH.glob("*.py")} == SMALL.keys() | OTHERS.keys()
+
+
+@pytest.mark.parametrize("script", SMALL)
+def test_a_benchmark_prints_the_figures_of_its_rows(script: str) -> None:
+    """The last line is JSON with a number for each row of the table."""
+    small = SMALL[script]
+    done = subprocess.run(
+        [sys.executable, "-c", RUN, script, json.dumps(small.constants), *small.arguments],
+        cwd=BENCH,
+        env={key: value for key, value in os.environ.items() if key not in {"SALT", "CFENGINE"}},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    figures = json.loads(done.stdout.splitlines()[-1])
+    wanted = rows(script)
+    if script == "apply":
+        wanted -= {"ratio_1000", "ratio_5000"}  # relative to Salt
+    for size, smallest in small.sized.items():
+        wanted = {"_".join(smallest if part == size else part for part in key.split("_")) for key in wanted}
+    assert wanted <= figures.keys()
+    assert all(isinstance(figures[key], int | float) for key in wanted)
