@@ -1,4 +1,4 @@
-"""Virtual modules of a host: bound once, decided again when grains change, and who is told of it."""
+"""Interfaces of a host: their providers are bound once, and chosen again when grains change."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ def host(tmp_path):
     return LocalHost(states=tmp_path, var_dir=tmp_path, facts={"os": "Debian"})
 
 
-def told(host: LocalHost, **grains: Any) -> set[str]:
-    """Change the grains; return the resources that are told."""
+def changed(host: LocalHost, **grains: Any) -> set[str]:
+    """Change the grains. Returns the resources that are notified."""
     return {identity for identity in host.update(facts=grains) if not identity.startswith("interface[")}
 
 
@@ -76,52 +76,52 @@ async def test_an_interface_is_bound_once(host):
     assert [bound.tool for bound in host.interfaces] == ["steel"]
 
 
-async def test_users_are_told_when_grains_change_the_provider(host):
-    """The next use binds the one that fits now; nobody else is told."""
+async def test_users_are_notified_when_grains_change_the_provider(host):
+    """The next use binds the provider that fits now. Other resources are not notified."""
     ctx = host.context("a")
     host.context("b")
     ctx.interface(Pots)
 
-    assert told(host, os="Arch") == {"a"}
+    assert changed(host, os="Arch") == {"a"}
     assert ctx.interface(Pots).describe() == host.interfaces.get(Pots).describe()
     assert [bound.tool for bound in host.interfaces] == ["copper"]
 
 
-async def test_users_are_told_when_grains_change_what_a_function_does(host, providers):
+async def test_users_are_notified_when_grains_change_a_function(host, providers):
     """The provider stays the same object; a function that was a gap is now not supported."""
     del providers[1]
     pots = host.context("a").interface(Pots)
     provider = pots.provider
 
-    assert told(host, os="Any") == {"a"}
+    assert changed(host, os="Any") == {"a"}
     with pytest.raises(FunctionNotSupported):
         await pots.polish()
     assert host.context("a").interface(Pots).provider is provider
 
 
-async def test_nobody_is_told_of_grains_that_decide_nothing(host):
+async def test_no_user_is_notified_of_grains_that_decide_nothing(host):
     """A new address concerns no provider."""
     host.context("a").interface(Pots)
 
-    assert told(host, os="Debian", ipv4=["10.0.0.1"]) == set()
+    assert changed(host, os="Debian", ipv4=["10.0.0.1"]) == set()
 
 
-async def test_a_provider_that_fits_no_more_is_an_error_at_the_next_use(host):
-    """With the reasons; and its users are told at the change."""
+async def test_a_provider_that_no_longer_fits_is_an_error_at_the_next_use(host):
+    """The error has the reasons. Users of the provider are notified at the change."""
     ctx = host.context("a")
     ctx.interface(Pots)
 
-    assert told(host, os="Plan9") == {"a"}
+    assert changed(host, os="Plan9") == {"a"}
     with pytest.raises(Permanent, match=r"cannot manage pots: .*copper: os is Plan9, not Arch or Any"):
         ctx.interface(Pots)
 
 
-async def test_resources_that_are_gone_are_forgotten(host):
-    """They are not told any more."""
+async def test_removed_resources_are_not_notified(host):
+    """Their use of the interface is forgotten."""
     host.context("a").interface(Pots)
     host.forget_all_but([])
 
-    assert told(host, os="Arch") == set()
+    assert changed(host, os="Arch") == set()
 
 
 async def test_a_caller_names_the_tool_of_an_interface_that_is_chosen_by_name(host):
