@@ -6,11 +6,14 @@ from collections.abc import Collection, Sequence
 from typing import Literal
 
 from holdfast.resources.context import Watch
-from holdfast.resources.interfaces.base import Interface, Options, not_applicable, supported
-from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
+from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, Patch, Pkg, PkgInfo, PkgSpec
 from holdfast.resources.watches import idle
 
 HOLDERS = ("Debian", "RedHat", "Suse", "FreeBSD")
+COMMON = ("Debian", "RedHat", "Suse", "Arch", "Alpine")
+WITHOUT_RESIDUES = ("RedHat", "Suse", "Arch", "Alpine")
+"""Families whose package managers know nothing about what a removed package has left."""
 
 
 class PkgInterface(Interface, name="pkg"):
@@ -21,6 +24,7 @@ class PkgInterface(Interface, name="pkg"):
     if the package manager refuses.
     """
 
+    @replaces("list_pkgs")
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:
         """Return the installed packages by name; with `names` only these.
 
@@ -28,6 +32,7 @@ class PkgInterface(Interface, name="pkg"):
         """
         return {}
 
+    @replaces("latest_version")
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
         """Return the version that would be installed now, by name; None for a name that no repository offers."""
         return {}
@@ -36,6 +41,7 @@ class PkgInterface(Interface, name="pkg"):
         """Return all versions that can be installed, the newest first."""
         return {}
 
+    @replaces("list_upgrades")
     async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
         """Return installed packages with a newer candidate: name -> {current, candidate}."""
         return {}
@@ -61,10 +67,12 @@ class PkgInterface(Interface, name="pkg"):
         """Upgrade these packages, or all, to their candidates."""
         return ChangeSet()
 
+    @replaces("version_cmp")
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
         """Compare two versions: -1 if `a` is older, 1 if it is newer."""
         return 0
 
+    @replaces("refresh_db")
     @not_applicable(os=("OpenBSD", "AIX"))
     async def refresh(self, force: bool = False) -> dict[str, Literal["updated", "unchanged", "failed"]]:
         """Fetch the lists of packages, by repository. Without `force`, lists fetched within the last hour are kept."""
@@ -80,15 +88,73 @@ class PkgInterface(Interface, name="pkg"):
         """Let packages be upgraded again."""
         return ChangeSet()
 
+    @replaces("list_holds")
     @supported(os_family=HOLDERS)
     async def holds(self) -> dict[str, str | None]:
         """Return held packages: name -> version, None if the package is not installed."""
         return {}
 
     @supported(os_family=("Debian",))
+    @not_applicable(os_family=WITHOUT_RESIDUES)
     async def residual(self, names: Sequence[str]) -> list[str]:
         """Return the removed packages whose configuration files are still there."""
         return []
+
+    @supported(os_family=COMMON)
+    async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:
+        """Return the installed package that ships a path, by path; None if none does.
+
+        A path that several packages ship, such as a directory, gives the first of their names.
+        """
+        return {}
+
+    @replaces("file_dict")
+    @supported(os_family=COMMON)
+    async def files(self, names: Sequence[str]) -> dict[str, list[str]]:
+        """Return the paths that installed packages ship, sorted, by name. Other names are left out."""
+        return {}
+
+    @replaces("info_installed")
+    @supported(os_family=COMMON)
+    async def info(self, names: Sequence[str] = ()) -> dict[str, PkgInfo]:
+        """Return descriptions of installed packages by name; with `names` only of these."""
+        return {}
+
+    @supported(os_family=COMMON)
+    async def verify(self, names: Sequence[str] = ()) -> dict[str, list[FileDeviation]]:
+        """Compare installed files with what the packages shipped: name -> the files that differ.
+
+        Packages without differences are left out. With `names`, only these packages are checked.
+        """
+        return {}
+
+    @supported(os_family=("Debian", "RedHat", "Suse", "Arch", "FreeBSD"))
+    async def autoremove(self, names: Sequence[str] = (), *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove packages that were installed only for others, and that no package needs any more.
+
+        With `names`, only these of them.
+        """
+        return ChangeSet()
+
+    @supported(os_family=COMMON)
+    async def download(self, names: Sequence[str]) -> dict[str, str]:
+        """Fetch the candidates of packages and of what they need, and return the path of each package file by name.
+
+        Nothing is installed. Raises `Permanent` for a name that no repository offers.
+        """
+        return {}
+
+    @replaces("group_list")
+    @supported(os_family=("RedHat", "Suse", "Arch"))
+    async def groups(self, names: Sequence[str] = ()) -> dict[str, list[str]]:
+        """Return the groups of packages that the repositories define: name of the group -> packages."""
+        return {}
+
+    @replaces("list_patches")
+    @supported(os_family=("RedHat", "Suse"))
+    async def patches(self, names: Sequence[str] = ()) -> dict[str, Patch]:
+        """Return the published patches that concern this host by their id; with `names` only these."""
+        return {}
 
     @supported(os_family=("Debian",))
     async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:

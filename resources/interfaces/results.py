@@ -82,6 +82,55 @@ class PkgSpec(Result):
     reinstall: StrictBool = False
 
 
+class PkgInfo(Pkg):
+    """Description of an installed package."""
+
+    summary: StrictStr | None = None
+    license: StrictStr | None = None
+    url: StrictStr | None = None
+    vendor: StrictStr | None = None
+    size: StrictInt | None = None
+    """Bytes that the installed package occupies."""
+    installed_at: StrictFloat | None = None
+    """Unix time at which this version was installed."""
+
+
+class Repo(Result):
+    """A repository of packages."""
+
+    id: StrictStr
+    uris: tuple[StrictStr, ...]
+    enabled: StrictBool = True
+    gpgcheck: StrictBool = True
+    """Whether signatures are checked."""
+    priority: StrictInt | None = None
+    """Priority as the platform counts it; None: the default, or the platform has no priorities here."""
+
+
+class FileDeviation(Result):
+    """An installed file that is not as its package shipped it."""
+
+    path: StrictStr
+    what: tuple[StrictStr, ...]
+    """What differs, sorted: `capabilities`, `device`, `digest`, `group`, `link`, `missing`, `mode`, `mtime`, `owner`,
+    `size`; `unreadable` if it cannot be checked."""
+    configuration: StrictBool = False
+    """Whether the package declares it as a configuration file, which an administrator may change."""
+
+
+class Patch(Result):
+    """An announcement of corrected packages."""
+
+    id: StrictStr
+    summary: StrictStr | None = None
+    category: StrictStr | None = None
+    """Kind of the patch, in the platform's own word: `security`, `bugfix`, ..."""
+    severity: StrictStr | None = None
+    packages: tuple[StrictStr, ...] = ()
+    """The corrected packages with their versions, in the platform's form, sorted."""
+    installed: StrictBool = False
+
+
 class ServiceStatus(Result):
     """Status of a service."""
 

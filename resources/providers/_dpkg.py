@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from holdfast.resources.interfaces.results import Pkg
+from holdfast.resources.interfaces.results import FileDeviation, Pkg, PkgInfo
 from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
 
 ADMIN = Path("/var/lib/dpkg")
@@ -116,6 +117,83 @@ class Files:
                 continue
             return known[1]
         return frozenset()
+
+
+DESCRIPTION = "\t".join(
+    f"${{{field}}}"
+    for field in (
+        "Package", "Version", "Architecture", "db:Status-Abbrev", "Homepage", "Origin", "Installed-Size",
+        "db-fsys:Last-Modified", "Maintainer", "Section", "source:Package", "binary:Summary",
+    )
+) + "\\n"  # fmt: skip
+
+
+def descriptions(text: str) -> Iterator[PkgInfo]:
+    """Parse the output of `dpkg-query` in `DESCRIPTION`, and yield the installed packages."""
+    for line in text.splitlines():
+        name, version, arch, status, url, vendor, size, time, *more = line.split("\t", 11)
+        if status[1] in "iWt":
+            yield PkgInfo(
+                name=name,
+                version=version,
+                arch=arch,
+                summary=more[3] or None,
+                url=url or None,
+                vendor=vendor or None,
+                size=int(size) * 1024 if size else None,
+                installed_at=float(time) if time else None,
+                extra=dict(zip(("maintainer", "section", "source"), more, strict=False)),
+            )
+
+
+DEVIATION = re.compile(r"^(missing|[?.A-Z0-9]{9}) +(c )? *(/.*?)( \(.*\))?$", re.MULTILINE)
+CHECKS = ("size", "mode", "digest", "device", "link", "owner", "group", "mtime", "capabilities")
+"""Meaning of the characters that `dpkg --verify` prints in rpm's format."""
+
+
+def deviations(text: str) -> Iterator[FileDeviation]:
+    """Parse the output of `dpkg --verify --verify-format=rpm`. `.` is a passed check, `?` one that was not made."""
+    for checks, configuration, path, reason in DEVIATION.findall(text):
+        if checks == "missing":
+            what = ["unreadable" if reason else "missing"]
+        else:
+            what = sorted(check for check, seen in zip(CHECKS, checks, strict=True) if seen not in ".?")
+        yield FileDeviation(path=path, what=tuple(what), configuration=bool(configuration))
+
+
+ALIASES = re.compile(r"^(/usr)?(?=/(?:s?bin|lib(?:32|64|o32|x32)?)/)")
+"""The directories that Debian has merged: /bin is a link to /usr/bin. dpkg knows a file by either path."""
+
+
+def shippers(admin: Path, paths: Iterable[str]) -> dict[str, str]:
+    """Return path -> the first package whose list has it, also by its other path in a merged directory. Blocks."""
+    wanted: dict[str, set[str]] = {}
+    for path in paths:
+        wanted.setdefault(path, set()).add(path)
+        wanted.setdefault(_alias(path), set()).add(path)
+    found: dict[str, str] = {}
+    for file in sorted((admin / "info").glob("*.list")):
+        for alias in wanted.keys() & set(file.read_text(errors="surrogateescape").split("\n")):
+            for path in wanted[alias]:
+                found.setdefault(path, file.name.removesuffix(".list").partition(":")[0])
+    return found
+
+
+def _alias(path: str) -> str:
+    """Return the other path of a file in a directory that Debian has merged, or the same path."""
+    match = ALIASES.match(path)
+    if match is None:
+        return path
+    return path.removeprefix("/usr") if match[1] else f"/usr{path}"
+
+
+def shipped(admin: Path, pkg: Pkg) -> list[str]:
+    """Return the paths that an installed package ships, sorted. Blocks."""
+    for name in (f"{pkg.name}.list", f"{pkg.name}:{pkg.arch}.list"):
+        with suppress(OSError):
+            lines = (admin / "info" / name).read_text(errors="surrogateescape").split("\n")
+            return sorted(line for line in lines if line not in ("", "/."))
+    return []
 
 
 PLANNED = re.compile(r"^(Inst|Remv|Purg) (\S+)(?: \[([^\]]*)\])?(?: \((\S+))?", re.MULTILINE)

@@ -14,11 +14,7 @@ from pathlib import Path
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.package_locks import PACKAGES, described, holder, is_ours
 from holdfast.resources.providers._claims import Claims
-from holdfast.resources.providers._dpkg import LISTS
 from holdfast.resources.providers._pkg_database import Cache, PackageDatabase, differences
-
-LOCKS = (*PACKAGES, LISTS / "lock", Path("/var/cache/apt/archives/lock"))
-"""All locks, including those of programs that fetch lists or packages."""
 
 
 @dataclass(slots=True)

@@ -6,21 +6,24 @@ are kept.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any, Literal
+import os.path
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Options
-from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
-from holdfast.resources.providers._claims import UCF
+from holdfast.resources.package_locks import PACKAGES
 from holdfast.resources.providers._complaints import KILLED, complaint
-from holdfast.resources.providers._dpkg import ADMIN, FORMAT, LISTS, Files, parse, planned, policies
-from holdfast.resources.providers._locks import LOCKS, Others
-from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
-from holdfast.resources.providers.pkg_base import Fetched, HoldingProvider, Outcome, Transaction
+from holdfast.resources.providers._dpkg import LISTS, planned, policies
+from holdfast.resources.providers._pkg_database import Changes
+from holdfast.resources.providers.dpkg_base import DpkgProvider
+from holdfast.resources.providers.pkg_base import Fetched, HoldingProvider, Outcome, Transaction, UnneededProvider
 from holdfast.resources.spelling import nearest
 
 APT_GET = ("apt-get", "--quiet", "--assume-yes")
@@ -37,10 +40,13 @@ SWITCHES = {
     "only_upgrade": "--only-upgrade",
 }
 """Options of `install` -> switches of apt-get."""
+DOWNLOAD = ("install", "--download-only", "--reinstall", "--allow-downgrades", "--allow-change-held-packages")
+ARCHIVES = Path("/var/cache/apt/archives")
+"""Directory of fetched packages."""
 UPDATED: Mapping[str, Outcome] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
 
 
-class Apt(HoldingProvider):
+class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     """Debian's packages.
 
     Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`; of `upgrade`:
@@ -50,27 +56,16 @@ class Apt(HoldingProvider):
     confine = Confine(
         grains={"os_family": ("Debian",)}, commands=("apt-get", "apt-cache", "apt-mark", "dpkg-query", "dpkg")
     )
-    database = (ADMIN / "status",)
-    intermediate = (ADMIN / "updates",)
     lists = (LISTS,)
     fetched = (LISTS / "partial",)
-    locks = LOCKS
+    locks = (*PACKAGES, LISTS / "lock", ARCHIVES / "lock")
     busy = ("Could not get lock",)
     killed = KILLED
     missing = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
     environment = QUIET
     full_upgrade = Transaction("upgrade", options={"dist_upgrade": True})
 
-    def __init__(self, host: ProviderHost) -> None:
-        super().__init__(host)
-        admin = host.system_path(ADMIN)
-        self._files = Files(str(host.facts.get("osarch", "")), admin)
-        self._others = Others(self._cache, host, admin, host.system_path(UCF))
-
     # -- the core ------------------------------------------------------------------------------------------------
-
-    async def _query(self) -> PackageDatabase:
-        return parse((await self.host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)).stdout)
 
     async def _offered(self, names: Sequence[str]) -> dict[str, list[str]]:
         return {name: versions for name, (_, versions) in (await self._policies(names)).items()}
@@ -86,26 +81,6 @@ class Apt(HoldingProvider):
         done = await self._run(*APT_GET, *LOCK, "update")
         result = _repositories(done.stdout)
         return Fetched(result, complaint(done) if done.retcode or "failed" in result.values() else "")
-
-    async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
-        """Compare two versions by dpkg's own rules."""
-        if a == b:
-            return 0
-        for relation, order in (("lt", -1), ("gt", 1)):
-            if (await self.host.run("dpkg", "--compare-versions", a, relation, b, check=False)).retcode == 0:
-                return -1 if order < 0 else 1
-        return 0
-
-    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
-        """Finish an interrupted installation: apt refuses all work until then."""
-        if self._was_interrupted() or (database.unfinished and not failed):
-            packages = sorted(database.unfinished)
-            self.host.log.warning("an installation was interrupted: finishing it", packages=packages)
-            await self._run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending")
-
-    def _was_interrupted(self) -> bool:
-        """Return whether a dpkg was interrupted. Its changes are not in the status file yet."""
-        return any(self.host.system_path(ADMIN / "updates").iterdir())
 
     # -- what only apt has ---------------------------------------------------------------------------------------
 
@@ -137,26 +112,22 @@ class Apt(HoldingProvider):
         verb = "hold" if held else "unhold"
         await self._run("apt-mark", verb, *names, to=f"{verb} {', '.join(names)}")
 
-    async def residual(self, names: Sequence[str]) -> list[str]:
-        """Return the removed packages whose configuration files are still there."""
-        left = (await self._cache.read()).residual
-        return [name for name in names if name in left]
+    async def _unneeded(self) -> list[str]:
+        done = await self._run(*APT_GET, *SIMULATE, "autoremove", to="find packages that are not needed", looks=True)
+        return [name for name, change in planned(done.stdout).items() if not change["new"]]
 
-    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
-        """Search dpkg's lists of files; each is read again only after a change or for new paths."""
-        found: dict[str, list[str]] = await self.host.blocking(self._files.owners, names, frozenset(paths))
-        return found
+    async def download(self, names: Sequence[str]) -> dict[str, str]:
+        """Fetch packages and what they need to apt's archive; files of a repository on this host stay where they are.
 
-    def others(self) -> str:
-        """Return the process that holds dpkg's lock or the lock of its frontends."""
-        return self._others.at_work()
-
-    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Use dpkg's states of packages and its lists of files."""
-        return await self._others.have(frozenset(names), frozenset(paths))
-
-    def _notice(self) -> None:
-        self._others.at_work()  # another program may have made the change that is read next
+        apt removes the files after the next installation, unless `APT::Keep-Downloaded-Packages` is set.
+        """
+        if not names:
+            return {}
+        to = f"download {', '.join(names)}"
+        found = await self._run("apt-get", "download", "--print-uris", *names, to=to, looks=True)
+        archives = f"--option=Dir::Cache::archives={ARCHIVES}"
+        await self._run(*APT_GET, *LOCK, archives, *DOWNLOAD, *names, to=to)
+        return downloads(found.stdout, names)
 
     # -- failures ------------------------------------------------------------------------------------------------
 
@@ -179,6 +150,16 @@ def _repositories(text: str) -> dict[str, Outcome]:
     """Parse the output of `apt-get update`: repository -> result."""
     lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3] in UPDATED]
     return {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+
+
+def downloads(text: str, names: Sequence[str]) -> dict[str, str]:
+    """Parse `apt-get download --print-uris NAME...`: name -> the path where the package file is afterwards."""
+    found = {}
+    for uri, file in re.findall(r"^'([^']*)' (\S+)", text, re.MULTILINE):
+        scheme, _, path = uri.partition(":")
+        local = scheme in ("file", "copy")
+        found[file.partition("_")[0]] = os.path.normpath(unquote(path)) if local else str(ARCHIVES / file)
+    return {name: path for name in names if (path := found.get(re.split("[:=/]", name)[0]))}
 
 
 def _arguments(transaction: Transaction) -> list[str]:

@@ -306,3 +306,16 @@ class HoldingProvider(PkgProvider, abstract=True):
         if wrong and not test:
             await self._set_held(wrong, held=False)
         return ChangeSet(changes={name: {"old": "hold", "new": ""} for name in wrong})
+
+
+class UnneededProvider(PkgProvider, abstract=True):
+    """Adds `autoremove`, for a tool that knows which packages were installed only for others."""
+
+    @abstractmethod
+    async def _unneeded(self) -> list[str]:
+        """Return the packages that were installed only for others, and that no package needs any more."""
+
+    async def autoremove(self, names: Sequence[str] = (), *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove these packages in one transaction."""
+        unneeded = [name for name in await self._unneeded() if not names or name in names]
+        return await self.remove(unneeded, test=test, options=options)
