@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict
 from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare, progress
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.needs import Need
@@ -55,6 +55,10 @@ class Resource(BaseModel):
     """Arguments of Salt that this kind accepts without effect -> the reason."""
     refused: ClassVar[Mapping[str, str]] = {}
     """Arguments of Salt that this kind refuses since ignoring them would do harm -> the reason and the alternative."""
+    former_names: ClassVar[Mapping[str, str]] = {}
+    """Former names of arguments, which the kind still accepts -> the present names."""
+    variables_with: ClassVar[str] = ""
+    """Argument with which the kind accepts arguments of any other name, as variables of its template."""
     exclusive: ClassVar[bool] = True
     """Whether the compiler refuses declarations with an equal uid that contradict each other."""
     partial: ClassVar[bool] = False
@@ -63,6 +67,8 @@ class Resource(BaseModel):
     """Whether the kind also declares what lies below its path; the compiler then asks `contradicts` about that, too."""
     concerns: ClassVar[Mapping[str, Concern]] = {"": "other"}
     """What a difference concerns, for reports: key of `changes` (such as `mode`) -> concern; `""` is for other keys."""
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change", "remove")
+    """All verbs of the effects that a run of the kind may report."""
     later: ClassVar[frozenset[str]] = frozenset()
     """Fields that were added to an action after its first version.
 

@@ -21,14 +21,17 @@ from holdfast.resources.numbers import Written, plain_number
 from holdfast.resources.spelling import SURE, nearest
 
 
-def field(default: Any = PydanticUndefined, *, secret: bool = False, **rules: Any) -> Any:
+def field(default: Any = PydanticUndefined, *, secret: bool = False, unit: str = "", **rules: Any) -> Any:
     """Declare one argument of a kind.
 
     Without `default` the argument is required. `secret` values never reach a log, a diff, a status or a command line.
-    `rules` are pydantic's own (`pattern=`, `ge=`, `default_factory=`, ...).
+    `unit` is that of a number (`s`, `days`, `bytes`, `1/s`), for documents. `rules` are pydantic's own (`pattern=`,
+    `ge=`, `default_factory=`, ...).
     """
+    marks = {**({"secret": True} if secret else {}), **({"unit": unit} if unit else {})}
+    if marks:
+        rules["json_schema_extra"] = {**rules.get("json_schema_extra", {}), **marks}
     if secret:
-        rules["json_schema_extra"] = {**rules.get("json_schema_extra", {}), "secret": True}
         rules["repr"] = False
     return Field(default, **rules)
 

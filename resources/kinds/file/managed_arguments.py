@@ -52,6 +52,9 @@ class ManagedArguments(FromSources, OwnedResource):
     }
     refused: ClassVar[Mapping[str, str]] = dict.fromkeys(SIGNED, "Holdfast does not check signatures; use source_hash")
 
+    former_names: ClassVar[Mapping[str, str]] = {"show_diff": "show_changes"}
+    variables_with: ClassVar[str] = "template"
+
     source: Annotated[content.Sources, BeforeValidator(content.parse_sources)] = ()
     """Source of the content: a URL, or a list of URLs; the first one that exists is used."""
     source_hash: Text | None = None
@@ -117,15 +120,16 @@ class ManagedArguments(FromSources, OwnedResource):
     @model_validator(mode="before")
     @classmethod
     def _handed_on(cls, given: Any) -> Any:
-        """Pass unknown arguments to the template, as Salt does; `show_diff` is the old name of `show_changes`."""
+        """Rename arguments with former names, and pass unknown ones to the template, as Salt does."""
         if not isinstance(given, dict):
             return given
         known = dict(given)
-        if "show_diff" in known and "show_changes" not in known:
-            known["show_changes"] = known.pop("show_diff")
+        for former, name in cls.former_names.items():
+            if former in known and name not in known:
+                known[name] = known.pop(former)
         more = {key: value for key, value in known.items() if key not in cls.model_fields and key not in cls.refused}
         defaults = known.get("defaults") or {}
-        if not more or not known.get("template") or not isinstance(defaults, dict):
+        if not more or not known.get(cls.variables_with) or not isinstance(defaults, dict):
             return known
         return {key: value for key, value in known.items() if key not in more} | {"defaults": {**more, **defaults}}
 

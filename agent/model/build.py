@@ -1,0 +1,231 @@
+"""Builds the model from the classes of kinds, interfaces and providers, and from the settings."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from inspect import Parameter, isasyncgenfunction
+from pathlib import Path
+from types import ModuleType
+from typing import Any, get_type_hints
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from holdfast.agent.model.annotations import AnnotationReader
+from holdfast.agent.model.docstrings import docs_of, field_docs
+from holdfast.agent.model.model import (
+    ABSENT,
+    Field,
+    Function,
+    Interface,
+    Kind,
+    Model,
+    Provider,
+    ProviderFunction,
+    Record,
+    Requisite,
+)
+from holdfast.agent.model.types import mentions
+from holdfast.agent.settings import Settings
+from holdfast.resources import traits
+from holdfast.resources.composite import Composite
+from holdfast.resources.contract import Resource
+from holdfast.resources.interfaces import base, provider
+from holdfast.resources.interfaces import registry as interfaces
+from holdfast.resources.interfaces.signatures import parameters
+from holdfast.resources.meta import Meta
+from holdfast.states.requisite_kinds import TABLE, RequisiteKind
+
+GATES = {
+    "success": "Runs after {all} of these states, and only if {they} succeeded.",
+    "change": "Runs only if {one} of these states has changed something.",
+    "failure": "Runs only if {one} of these states has failed.",
+    "need": "Runs before these states, and only if {one} of them would change something.",
+    "nothing": "Is refreshed at the end of the pass if one of these states has changed something.",
+}
+"""What the targets of a requisite must have done -> its documentation."""
+QUANTIFIERS = {
+    "all": {"all": "all", "they": "all of them", "one": "each"},
+    "any": {"all": "all", "they": "at least one of them", "one": "at least one"},
+}
+
+
+def build(kinds: Iterable[type[Resource]] = (), names: Iterable[str] = ()) -> Model:
+    """Return the model of these kinds and of the interfaces with these names, with all that they refer to."""
+    return _Builder().model(kinds, names)
+
+
+class _Builder:
+    def __init__(self) -> None:
+        self.types = AnnotationReader()
+
+    def model(self, kinds: Iterable[type[Resource]], names: Iterable[str]) -> Model:
+        made = Model(
+            kinds=tuple(map(self.kind, kinds)),
+            meta=self.fields(Meta),
+            requisites=tuple(_requisite(row) for row in TABLE if row.written),
+            interfaces=tuple(map(self.interface, names)),
+            settings=self.fields(Settings),
+        )
+        return Model(**{**vars(made), "records": self.records()})
+
+    def records(self) -> Mapping[str, Record]:
+        """Return the records that types name, and those that these name."""
+        found: dict[str, Record] = {}
+        while missing := self.types.records.keys() - found.keys():
+            for name in sorted(missing):
+                cls = self.types.records[name]
+                found[name] = Record(name, docs_of(cls), self.fields(cls))
+        return dict(sorted(found.items()))
+
+    def fields(self, model: type[BaseModel]) -> tuple[Field, ...]:
+        """Return the fields of a class of pydantic, by the names that users write."""
+        docs = field_docs(model)
+        return tuple(
+            self.field(info.alias or name, info, docs.get(name, "")) for name, info in model.model_fields.items()
+        )
+
+    def field(self, name: str, info: FieldInfo, doc: str) -> Field:
+        extra = info.json_schema_extra
+        marks: Mapping[str, Any] = extra if isinstance(extra, dict) else {}
+        return Field(
+            name=name,
+            type=self.types.of_field(info),
+            doc=doc,
+            required=info.is_required(),
+            default=_default(info),
+            unit=marks.get("unit", ""),
+            secret=marks.get("secret", False),
+        )
+
+    # -- kinds -------------------------------------------------------------------------------------------------
+
+    def kind(self, cls: type[Resource]) -> Kind:
+        return Kind(
+            name=cls.kind,
+            docs=docs_of(cls),
+            fields=self.fields(cls),
+            ignored=dict(cls.ignored),
+            refused=dict(cls.refused),
+            former=dict(cls.former_names),
+            open=cls.model_config.get("extra") != "forbid",
+            variables=cls.variables_with,
+            effects=tuple(cls.effect_verbs),
+            watch=_behaviour(cls, "watch", Resource),
+            refresh=_behaviour(cls, "refresh", traits.Refreshable),
+            sends={key: type_.__name__ for key, type_ in cls.sends.items()}
+            if issubclass(cls, traits.Sendable)
+            else {},
+            receives=issubclass(cls, traits.Recvable),
+            reversible=issubclass(cls, traits.Reversible),
+            grouped=issubclass(cls, traits.Groupable),
+            automatic_edges=issubclass(cls, traits.Edgeable),
+            composite=issubclass(cls, Composite),
+        )
+
+    # -- interfaces --------------------------------------------------------------------------------------------
+
+    def interface(self, name: str) -> Interface:
+        cls = interfaces.demand(name)
+        functions = cls.functions()
+        return Interface(
+            name=name,
+            version=cls.version,
+            docs=docs_of(cls),
+            functions=tuple(self.function(each, functions[each]) for each in sorted(functions)),
+            providers=tuple(self.provider(offer) for _, offer in sorted(interfaces.offers(cls).items())),
+            chosen_by_name=cls.chosen_by_name,
+        )
+
+    def function(self, name: str, call: Any) -> Function:
+        hints, known = get_type_hints(call, include_extras=True), parameters(call)
+        since, added = getattr(call, "_since", (1, ()))
+        return Function(
+            name=name,
+            docs=docs_of(call),
+            parameters=tuple(self.parameter(each, hints) for each in known.values()),
+            keyword_only=tuple(each.name for each in known.values() if each.kind is Parameter.KEYWORD_ONLY),
+            returns=self.types.read(AsyncIterator if isasyncgenfunction(call) else hints.get("return", object)),
+            changes="test" in known,
+            supported=base.marked(call, "supported") or {},
+            not_applicable=base.marked(call, "not_applicable") or {},
+            since=since,
+            added=tuple(added),
+            replaces=tuple(getattr(call, "_replaces", ())),
+        )
+
+    def parameter(self, each: Parameter, hints: Mapping[str, Any]) -> Field:
+        type_ = self.types.read(hints.get(each.name, object))
+        required = each.default is Parameter.empty and each.kind is not Parameter.VAR_KEYWORD
+        return Field(each.name, type_, required=required, default=ABSENT if required else _plain(each.default))
+
+    def provider(self, offer: provider.Offer) -> Provider:
+        promised = offer.interface.functions()
+        return Provider(
+            tool=offer.tool,
+            docs=docs_of(offer.source),
+            priority=offer.priority,
+            targets=offer.targets,
+            functions=tuple(
+                self.provider_function(name, call, promised.get(name))
+                for name, call in sorted(_functions_of(offer.source).items())
+            ),
+            grains=offer.confine.grains,
+            commands=offer.confine.commands,
+            paths=offer.confine.paths,
+        )
+
+    def provider_function(self, name: str, call: Any, promised: Any) -> ProviderFunction:
+        doc = " ".join((call.__doc__ or "").split())
+        own = {} if promised is None else {k: v for k, v in parameters(call).items() if k not in parameters(promised)}
+        hints = get_type_hints(call, include_extras=True) if own else {}
+        return ProviderFunction(
+            name=name,
+            doc="" if promised is not None and doc == " ".join((promised.__doc__ or "").split()) else doc,
+            parameters=tuple(self.parameter(each, hints) for each in own.values()),
+        )
+
+
+def _functions_of(source: type[provider.Provider] | ModuleType) -> Mapping[str, Any]:
+    """Return the functions of a provider, without making one: a class or a module."""
+    if isinstance(source, ModuleType):
+        return provider.functions(source).public
+    names = [name for name in dir(source) if not name.startswith("_") and not hasattr(provider.Provider, name)]
+    return {name: call for name in names if callable(call := getattr(source, name)) and not isinstance(call, type)}
+
+
+def _requisite(row: RequisiteKind) -> Requisite:
+    doc = GATES[row.gates].format(**QUANTIFIERS[row.quantifier])
+    if row.refreshes and row.gates != "nothing":
+        doc += " If one of them has changed something, the state is refreshed."
+    return Requisite(row.name, doc, row.reversed_form)
+
+
+def _behaviour(cls: type, method: str, default: type) -> str:
+    """Return the documentation of a method that the kind has; empty if it only has the default."""
+    own = getattr(cls, method, None)
+    if own is None or own is getattr(default, method):
+        return ""
+    return " ".join((own.__doc__ or "").split())
+
+
+def _default(info: FieldInfo) -> Any:
+    if info.is_required():
+        return ABSENT
+    if info.default_factory is not None:
+        return info.default_factory() if info.default_factory in (dict, list, tuple) else ABSENT  # type: ignore[call-arg]
+    return _plain(info.default)
+
+
+def _plain(value: Any) -> Any:
+    """Return a default as data for JSON; ABSENT for what cannot be data."""
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if value is None or isinstance(value, (str, int, float, bool, dict)):
+        return value
+    return str(value) if isinstance(value, Path) else ABSENT
+
+
+def untyped(fields: Iterable[Field]) -> list[str]:
+    """Return the names of fields whose type, or a part of it, is `any`."""
+    return [field.name for field in fields if mentions(field.type, "any")]

@@ -1,0 +1,82 @@
+"""Docstrings as parts of the model: a summary, paragraphs of text, examples; and the docstrings of fields."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import itertools
+import textwrap
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+
+class Docs(NamedTuple):
+    """The documentation of one thing."""
+
+    summary: str = ""
+    """The first paragraph, in one line."""
+    text: tuple[str, ...] = ()
+    """The other paragraphs; one with line breaks, as a list, keeps them."""
+    examples: tuple[str, ...] = ()
+    """Examples in YAML, without common indentation."""
+
+
+def docs_of(thing: Any) -> Docs:
+    """Return the parts of the docstring of a class or function; it does not inherit one."""
+    return parsed(inspect.cleandoc(thing.__doc__ or ""))
+
+
+def parsed(text: str) -> Docs:
+    """Return the parts of a docstring without common indentation.
+
+    An example is a paragraph that is indented, or whose first line ends with a colon and is followed by an indented
+    one. Paragraphs of examples that follow each other are one example.
+    """
+    summary, *paragraphs = text.split("\n\n")
+    running, examples, before = [], [], False
+    for paragraph in paragraphs:
+        example = _is_example(paragraph)
+        if not example:
+            running.append(_joined(paragraph))
+        elif before:
+            examples[-1] += f"\n\n{paragraph}"
+        else:
+            examples.append(paragraph)
+        before = example
+    return Docs(_joined(summary), tuple(running), tuple(textwrap.dedent(example).rstrip() for example in examples))
+
+
+def _is_example(paragraph: str) -> bool:
+    first, _, rest = paragraph.partition("\n")
+    return first.startswith(" ") or (first.endswith(":") and rest.startswith(" "))
+
+
+def _joined(paragraph: str) -> str:
+    """Return running text in one line; a list has a line for each item."""
+    text = " ".join(line.strip() if line.startswith(" ") else line for line in paragraph.split("\n"))
+    return text if "\n- " not in f"\n{paragraph}" else paragraph
+
+
+def field_docs(cls: type[Any]) -> dict[str, str]:
+    """Field -> the docstring below its declaration, in one line; the nearest class takes precedence."""
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        found.update(_declared(base))
+    return found
+
+
+@functools.cache
+def _declared(cls: type) -> Mapping[str, str]:
+    """Return the docstrings of the declarations in one class itself. Parsing its source takes long."""
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return {}  # the class was not declared in a file
+    found = {}
+    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
+    for field, text in itertools.pairwise(body):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            value = text.value.value if isinstance(text.value, ast.Constant) else ""
+            found[field.target.id] = " ".join(str(value).split())
+    return found

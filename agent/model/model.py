@@ -1,0 +1,196 @@
+"""The model: what the generators of documents and schemas read. `build.py` makes it from the classes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from typing import Any, Final
+
+from holdfast.agent.model.docstrings import Docs
+from holdfast.agent.model.types import Type
+
+VERSION = 1
+"""Version of the form of the model. It changes when a reader of the old form would misread the new one."""
+
+
+class Absent:
+    """The type of `ABSENT`."""
+
+    def __repr__(self) -> str:
+        return "ABSENT"
+
+
+ABSENT: Final = Absent()
+"""Stands for the default of a field that has none, or none that is the same on every host."""
+
+
+@dataclass(frozen=True)
+class Field:
+    """An argument, a setting, a parameter, or a member of a record."""
+
+    name: str
+    type: Type
+    doc: str = ""
+    required: bool = False
+    default: Any = ABSENT
+    unit: str = ""
+    """Unit of a number: `s`, `days`, `bytes`, `1/s`; empty: a count, or a number without unit."""
+    secret: bool = False
+    """The value is masked wherever it is shown."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """A mapping with named fields."""
+
+    name: str
+    docs: Docs
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of resource."""
+
+    name: str
+    """`family.function`."""
+    docs: Docs
+    fields: tuple[Field, ...]
+    ignored: Mapping[str, str] = field(default_factory=dict)
+    """Arguments that are accepted without effect -> the reason."""
+    refused: Mapping[str, str] = field(default_factory=dict)
+    """Arguments that are refused -> the reason."""
+    former: Mapping[str, str] = field(default_factory=dict)
+    """Former names of arguments, which are still accepted -> the present names."""
+    open: bool = False
+    """Arguments of any other name are accepted, without effect."""
+    variables: str = ""
+    """Argument with which arguments of any other name are accepted, as variables of its template."""
+    effects: tuple[str, ...] = ()
+    """Verbs of what a run of the kind does: `create`, `restart`."""
+    watch: str = ""
+    """Source of its events; empty: the kind has no watch."""
+    refresh: str = ""
+    """Reaction to changes of a resource that it watches; empty: it has no refresh."""
+    sends: Mapping[str, str] = field(default_factory=dict)
+    """Keys of the values that it sends to other resources -> their types."""
+    receives: bool = False
+    """Its arguments, except the name, can be received from other resources (`recv`)."""
+    reversible: bool = False
+    """`reverse: true` restores what was there before."""
+    grouped: bool = False
+    """Several resources of the kind may be repaired together."""
+    automatic_edges: bool = False
+    """It takes part in automatic edges."""
+    composite: bool = False
+    """It consists of resources of other kinds."""
+
+
+@dataclass(frozen=True)
+class Requisite:
+    """A requisite."""
+
+    name: str
+    doc: str
+    reversed_form: str = ""
+    """Name by which the target declares it; empty: there is none."""
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function of an interface."""
+
+    name: str
+    docs: Docs
+    parameters: tuple[Field, ...]
+    keyword_only: tuple[str, ...]
+    """Parameters that are given by name."""
+    returns: Type
+    changes: bool = False
+    """It changes the machine, except with `test`."""
+    supported: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Grain -> values; only hosts with one of them have the function. Empty: all have it."""
+    not_applicable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Grain -> values; on hosts with one of them the function does nothing."""
+    since: int = 1
+    """Version of the interface that added the function, or the parameters in `added`."""
+    added: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()
+    """Former names, which are deprecated."""
+
+
+@dataclass(frozen=True)
+class ProviderFunction:
+    """What a provider says about one of its functions."""
+
+    name: str
+    doc: str = ""
+    """Documentation of its own, such as its options; empty: that of the interface."""
+    parameters: tuple[Field, ...] = ()
+    """Parameters that only this provider has."""
+
+
+@dataclass(frozen=True)
+class Provider:
+    """A provider of an interface."""
+
+    tool: str
+    docs: Docs
+    priority: int
+    targets: int
+    """Version of the interface that it was written for."""
+    functions: tuple[ProviderFunction, ...]
+    grains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The host has one of the values of each of these grains."""
+    commands: tuple[str, ...] = ()
+    """Commands that the host has."""
+    paths: tuple[str, ...] = ()
+    """Paths that exist."""
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What a virtual module promises on every host."""
+
+    name: str
+    version: int
+    docs: Docs
+    functions: tuple[Function, ...]
+    providers: tuple[Provider, ...]
+    chosen_by_name: bool = False
+    """The caller names the provider."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """Everything that can be said to the agent, and called through it."""
+
+    kinds: tuple[Kind, ...] = ()
+    meta: tuple[Field, ...] = ()
+    """Meta parameters, which every kind accepts; an argument of the kind itself takes precedence."""
+    requisites: tuple[Requisite, ...] = ()
+    interfaces: tuple[Interface, ...] = ()
+    settings: tuple[Field, ...] = ()
+    """Fields of agent.yaml."""
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """The records that types name."""
+    version: int = VERSION
+
+
+def plain(value: Any) -> Any:
+    """Return a part of the model as data for JSON, without members that have their default value."""
+    if isinstance(value, Docs):
+        return {name: plain(part) for name, part in value._asdict().items() if part}
+    if is_dataclass(value) and not isinstance(value, type):
+        return {each.name: plain(getattr(value, each.name)) for each in fields(value) if _said(value, each)}
+    if isinstance(value, Mapping):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return value
+
+
+def _said(value: Any, member: Any) -> bool:
+    """Return whether a member has another value than its default. The version is always said."""
+    default = member.default_factory() if member.default_factory is not MISSING else member.default
+    return member.name == "version" or bool(getattr(value, member.name) != default)

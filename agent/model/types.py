@@ -1,0 +1,106 @@
+"""The type language of the model: what an argument, a setting or a result can be, in no programming language's terms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+TypeWord = Literal[
+    "any", "none", "boolean", "integer", "number", "text", "choice", "list", "mapping", "record", "events", "union"
+]
+"""`number` includes integers; a `record` has named fields; `events` is a stream of events without values."""
+
+
+@dataclass(frozen=True)
+class Type:
+    """One type. Only the members that belong to its word are set."""
+
+    type: TypeWord
+    patterns: tuple[str, ...] = ()
+    """Of text: regular expressions, each of which matches the whole text."""
+    choices: tuple[str | int | bool, ...] = ()
+    """Of a choice: all values."""
+    minimum: float | None = None
+    maximum: float | None = None
+    above: float | None = None
+    """Of a number: it is greater than this."""
+    below: float | None = None
+    """Of a number: it is less than this."""
+    items: Type | None = None
+    """Of a list: the type of its items. Of a mapping: the type of its values."""
+    keys: Type | None = None
+    """Of a mapping: the type of its keys."""
+    record: str = ""
+    """Of a record: its name among the records of the model."""
+    members: tuple[Type, ...] = ()
+    """Of a union: the types, none of which is a union."""
+
+
+ANY, NONE, BOOLEAN, INTEGER, NUMBER, TEXT = map(Type, ("any", "none", "boolean", "integer", "number", "text"))
+WORDS = {
+    "any": "anything",
+    "boolean": "true/false",
+    "integer": "number",
+    "number": "number",
+    "text": "text",
+    "list": "list",
+    "mapping": "mapping",
+    "record": "mapping",
+    "events": "events",
+}
+"""Word of a type -> word for people."""
+
+
+def union(types: Iterable[Type]) -> Type:
+    """Return the type of values that have one of the types."""
+    flat = dict.fromkeys(member for each in types for member in (each.members or (each,)))
+    if ANY in flat:
+        return ANY
+    members = tuple(each for each in flat if each != INTEGER or NUMBER not in flat)
+    return members[0] if len(members) == 1 else Type("union", members=members)
+
+
+def members(type_: Type) -> tuple[Type, ...]:
+    """Return the members of a union; of any other type, the type itself."""
+    return type_.members or (type_,)
+
+
+def each(type_: Type, change: Callable[[Type], Type]) -> Type:
+    """Return a type with each of its members changed."""
+    return union(map(change, members(type_)))
+
+
+def restricted(type_: Type, *, pattern: str = "", choices: tuple[str, ...] = ()) -> Type:
+    """Return a type whose texts match the pattern, or are some of the choices."""
+
+    def change(member: Type) -> Type:
+        if member.type != "text":
+            return member
+        return Type("choice", choices=choices) if choices else replace(member, patterns=(*member.patterns, pattern))
+
+    return each(type_, change) if pattern or choices else type_
+
+
+def words(type_: Type) -> str:
+    """Return the type for people: `text or list`, `'start' or 'end'`; that it may be left out is not said."""
+    found = [
+        word
+        for member in members(type_)
+        if member.type != "none"
+        for word in (map(written, member.choices) if member.type == "choice" else (WORDS[member.type],))
+    ]
+    return " or ".join(dict.fromkeys(found))
+
+
+def written(value: object) -> str:
+    """Return a default or a choice in the notation of state files."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    return "[]" if value == [] else "{}" if value == {} else repr(value)
+
+
+def mentions(type_: Type, word: TypeWord) -> bool:
+    """Return whether the type, or a part of it, is of this word."""
+    parts = (*type_.members, *filter(None, (type_.items, type_.keys)))
+    return type_.type == word or any(mentions(part, word) for part in parts)
