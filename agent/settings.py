@@ -18,6 +18,7 @@ from pydantic_core import ErrorDetails
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
 from holdfast.resources.accepts import accepts
+from holdfast.resources.fields import field
 from holdfast.resources.refusals import said
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.spelling import nearest
@@ -63,11 +64,11 @@ class LogSettings(_Strict):
 class WatchSettings(_Strict):
     """How changes of the configuration are noticed. Times are in seconds."""
 
-    settle: float = Field(0.05, ge=0)
+    settle: float = field(0.05, unit="seconds", ge=0)
     """Time without events before the states are compiled again, because an editor or git writes many files."""
-    settle_limit: float = Field(1.0, gt=0)
+    settle_limit: float = field(1.0, unit="seconds", gt=0)
     """The longest wait for such a time."""
-    rescan: float = Field(60.0, ge=1)
+    rescan: float = field(60.0, unit="seconds", ge=1)
     """Period of a comparison of all files, which finds changes without an event."""
 
 
@@ -93,7 +94,7 @@ class MetricsSettings(_Strict):
     loopback."""
     textfile: Location | None = None
     """File for node_exporter's textfile collector; its name ends in `.prom`."""
-    period: float = Field(15.0, ge=1)
+    period: float = field(15.0, unit="seconds", ge=1)
     """Seconds between two updates of that file."""
 
     @field_validator("listen")

@@ -25,13 +25,17 @@ class Accepted(NamedTuple):
     """A regular expression that matches the whole text, if the value is text; empty: any."""
     choices: tuple[str, ...] = ()
     """The only texts that are accepted; empty: any."""
+    numbers: bool = False
+    """Numbers are accepted as text."""
 
 
-def accepts(*types: Any, pattern: str = "", choices: tuple[str, ...] = ()) -> Callable[[Function], Function]:
+def accepts(
+    *types: Any, pattern: str = "", choices: tuple[str, ...] = (), numbers: bool = False
+) -> Callable[[Function], Function]:
     """Declare which values a validator accepts; without types, those of the argument's own type."""
 
     def mark(function: Function) -> Function:
-        function._accepted = Accepted(types or (VALUE,), pattern, choices)  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
+        function._accepted = Accepted(types or (VALUE,), pattern, choices, numbers)  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
         return function
 
     return mark

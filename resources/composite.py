@@ -19,11 +19,11 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.traits import Refreshable
 
 
@@ -45,6 +45,8 @@ class Part(NamedTuple):
 
 class Composite(Refreshable, Resource):
     """Base of composite kinds. Subclasses return their parts from `parts`."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("change",)
 
     @abstractmethod
     def parts(self) -> Sequence[Part]:

@@ -25,7 +25,7 @@ def field(default: Any = PydanticUndefined, *, secret: bool = False, unit: str =
     """Declare one argument of a kind.
 
     Without `default` the argument is required. `secret` values never reach a log, a diff, a status or a command line.
-    `unit` is that of a number (`s`, `days`, `bytes`, `1/s`), for documents. `rules` are pydantic's own (`pattern=`,
+    `unit` is that of a number (`seconds`, `days`, `per second`), for documents. `rules` are pydantic's own (`pattern=`,
     `ge=`, `default_factory=`, ...).
     """
     marks = {**({"secret": True} if secret else {}), **({"unit": unit} if unit else {})}
@@ -44,7 +44,7 @@ def secret_fields(model: type[BaseModel]) -> Iterator[str]:
             yield name
 
 
-@accepts(str, int, pattern=r"(0o)?[0-7]{1,5}|[ugoa].*")
+@accepts(str, numbers=True, pattern=r"(0o)?[0-7]{1,5}|[ugoa].*")
 def parse_mode(value: object) -> object:
     """Return a file mode as four octal digits: `0644`, `'0644'`, `644`, `'0o644'` and `u=rw,go=r` all give `'0644'`.
 
@@ -71,7 +71,7 @@ def parse_umask(value: object) -> int:
     return int(str(value), 8)
 
 
-@accepts(VALUE, int, float)
+@accepts(numbers=True)
 def parse_text(value: object) -> object:
     """Return text where YAML may have read a number: `1.0` and `8080` are taken as written.
 

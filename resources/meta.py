@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from holdfast.resources.accepts import ITEM, VALUE, accepts
-from holdfast.resources.fields import Owner, RootedPath, Umask, parse_list
+from holdfast.resources.fields import Owner, RootedPath, Umask, field, parse_list
 
 
 class Retry(BaseModel):
@@ -23,9 +23,9 @@ class Retry(BaseModel):
 
     attempts: int = Field(2, ge=-1)
     """Attempts in all; -1: without limit."""
-    interval: float = Field(30.0, ge=0)
+    interval: float = field(30.0, unit="seconds", ge=0)
     """Seconds between two attempts."""
-    splay: float = Field(0.0, ge=0)
+    splay: float = field(0.0, unit="seconds", ge=0)
     """Greatest number of seconds that are added at random to the interval."""
     until: bool = True
     """The result that ends the attempts."""
@@ -130,16 +130,16 @@ class Meta(BaseModel):
 
     None: none.
     """
-    delay: float = Field(1.0, ge=0)
+    delay: float = field(1.0, unit="seconds", ge=0)
     """Seconds before the first retry of a plain `retry: N`; doubles up to 60 s."""
-    timeout: float | None = Field(None, gt=0)
+    timeout: float | None = field(None, unit="seconds", gt=0)
     """Greatest duration of one run in seconds; exceeding it is an error.
 
     A command that exceeded the timeout is run again only if `retry` is set.
     """
-    poll: Annotated[float | None, AfterValidator(check_poll)] = None
+    poll: Annotated[float | None, AfterValidator(check_poll)] = field(None, unit="seconds")
     """Seconds between probes, instead of watching; -1: probe once."""
-    limit: float | None = Field(None, gt=0)
+    limit: float | None = field(None, unit="per second", gt=0)
     """Runs per second; None: as the agent is configured."""
     burst: int | None = Field(None, ge=1)
     """Number of runs that may follow each other without waiting."""
@@ -153,7 +153,7 @@ class Meta(BaseModel):
     """Take part in automatic edges: run after the states that this state depends on, and before its dependents."""
     autogroup: bool = True
     """Take part in automatic grouping: resources that may run at the same time are repaired together (packages)."""
-    rerun: Literal["start"] | Annotated[float, Field(gt=0)] | None = None
+    rerun: Literal["start"] | Annotated[float, Field(gt=0)] | None = field(None, unit="seconds")
     """Actions only: run again at each start of the agent (`start`), or after this number of seconds."""
 
     onlyif: Conditions = None

@@ -332,6 +332,9 @@ async def _outcome(resource: Resource, ctx: FakeContext, *, apply: bool) -> str:
         return "right" if await resource.check_apply(ctx, apply) else "changed"
     except HoldfastError as error:
         return str(error)
+    finally:
+        reported = ctx.report.effect.verbs if ctx.report.effect else ()
+        expect("verbs that the kind does not declare", set(), {*reported} - {*resource.effect_verbs})
 
 
 def _compare(what: str, wanted: Mapping[str, Any], outcome: str, ctx: FakeContext) -> None:

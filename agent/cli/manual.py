@@ -15,7 +15,6 @@ import click
 
 import holdfast
 from holdfast.agent import verbs
-from holdfast.agent.cli.kinds_reference import field_docs
 from holdfast.agent.control.request import ControlRequest, declared
 
 WIDTH = 78
@@ -118,6 +117,8 @@ def _requests() -> list[type[ControlRequest]]:
 def _request(request: type[ControlRequest]) -> Iterator[str]:
     """A request, followed by its fields."""
     yield from _item(f'{{"verb": "{request.verb}"}}', inspect.getdoc(request) or "")
+    from holdfast.agent.model.docstrings import field_docs
+
     docs = field_docs(request)
     if not fields(request):
         return

@@ -12,8 +12,20 @@ from annotated_types import Ge, Gt, Le, Lt, MinLen
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from pydantic.fields import FieldInfo
 
-from holdfast.agent.model.types import ANY, BOOLEAN, INTEGER, NONE, NUMBER, TEXT, Type, each, restricted, union
-from holdfast.resources.accepts import ITEM, VALUE, accepted
+from holdfast.agent.model.types import (
+    ANY,
+    BOOLEAN,
+    INTEGER,
+    NONE,
+    NUMBER,
+    TEXT,
+    Type,
+    each,
+    restricted,
+    union,
+    with_numbers,
+)
+from holdfast.resources.accepts import ITEM, VALUE, Accepted, accepted
 
 PLAIN: Mapping[Any, Type] = {
     str: TEXT,
@@ -52,7 +64,7 @@ class AnnotationReader:
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             self.records.setdefault(annotation.__name__, annotation)
             return Type("record", record=annotation.__name__)
-        origin, arguments = get_origin(annotation), get_args(annotation)
+        origin, arguments = get_origin(annotation) or annotation, get_args(annotation)
         if origin is Annotated:
             return self._restrict(self.read(arguments[0]), arguments[1:])
         if origin in (Union, UnionType):
@@ -65,9 +77,9 @@ class AnnotationReader:
         if origin is AsyncIterator:
             return Type("events")
         if origin in LISTS:
-            return Type("list", items=union(self.read(item) for item in arguments if item is not Ellipsis))
+            return Type("list", items=union(self.read(item) for item in arguments or (Any,) if item is not Ellipsis))
         if origin in MAPPINGS:
-            keys, values = arguments
+            keys, values = arguments or (Any, Any)
             return Type("mapping", keys=self.read(keys), items=self.read(values))
         return ANY
 
@@ -86,10 +98,11 @@ class AnnotationReader:
                 type_ = restricted(type_, pattern=rf"[\s\S]*(?:{pattern})[\s\S]*")
         return type_
 
-    def _validated(self, type_: Type, rule: Any) -> Type:
+    def _validated(self, type_: Type, rule: Accepted) -> Type:
         known = {VALUE: type_, ITEM: next((each.items for each in (type_.members or (type_,)) if each.items), ANY)}
         taken = union(known[each] if isinstance(each, str) else self.read(each) for each in rule.types)
-        return restricted(taken, pattern=rule.pattern, choices=rule.choices)
+        taken = restricted(taken, pattern=rule.pattern, choices=rule.choices)
+        return with_numbers(taken) if rule.numbers else taken
 
 
 def _choice(values: Sequence[Any]) -> Type:

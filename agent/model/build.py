@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from inspect import Parameter, isasyncgenfunction
 from pathlib import Path
 from types import ModuleType
@@ -17,16 +17,15 @@ from holdfast.agent.model.model import (
     ABSENT,
     Field,
     Function,
-    Interface,
-    Kind,
+    InterfaceModel,
+    KindModel,
     Model,
-    Provider,
     ProviderFunction,
+    ProviderModel,
     Record,
     Requisite,
 )
-from holdfast.agent.model.types import mentions
-from holdfast.agent.settings import Settings
+from holdfast.agent.model.types import Type, mentions
 from holdfast.resources import traits
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
@@ -50,22 +49,24 @@ QUANTIFIERS = {
 }
 
 
-def build(kinds: Iterable[type[Resource]] = (), names: Iterable[str] = ()) -> Model:
-    """Return the model of these kinds and of the interfaces with these names, with all that they refer to."""
-    return _Builder().model(kinds, names)
+def build(
+    kinds: Iterable[type[Resource]] = (), names: Iterable[str] = (), settings: type[BaseModel] | None = None
+) -> Model:
+    """Return the model of these kinds, of the interfaces with these names, and of these settings."""
+    return _ModelBuilder().model(kinds, names, settings)
 
 
-class _Builder:
+class _ModelBuilder:
     def __init__(self) -> None:
         self.types = AnnotationReader()
 
-    def model(self, kinds: Iterable[type[Resource]], names: Iterable[str]) -> Model:
+    def model(self, kinds: Iterable[type[Resource]], names: Iterable[str], settings: type[BaseModel] | None) -> Model:
         made = Model(
             kinds=tuple(map(self.kind, kinds)),
             meta=self.fields(Meta),
             requisites=tuple(_requisite(row) for row in TABLE if row.written),
             interfaces=tuple(map(self.interface, names)),
-            settings=self.fields(Settings),
+            settings=() if settings is None else self.fields(settings),
         )
         return Model(**{**vars(made), "records": self.records()})
 
@@ -100,8 +101,8 @@ class _Builder:
 
     # -- kinds -------------------------------------------------------------------------------------------------
 
-    def kind(self, cls: type[Resource]) -> Kind:
-        return Kind(
+    def kind(self, cls: type[Resource]) -> KindModel:
+        return KindModel(
             name=cls.kind,
             docs=docs_of(cls),
             fields=self.fields(cls),
@@ -111,11 +112,9 @@ class _Builder:
             open=cls.model_config.get("extra") != "forbid",
             variables=cls.variables_with,
             effects=tuple(cls.effect_verbs),
-            watch=_behaviour(cls, "watch", Resource),
-            refresh=_behaviour(cls, "refresh", traits.Refreshable),
-            sends={key: type_.__name__ for key, type_ in cls.sends.items()}
-            if issubclass(cls, traits.Sendable)
-            else {},
+            watch=_behaviour(cls, Resource.watch),
+            refresh=_behaviour(cls, traits.Refreshable.refresh),
+            sends=_sends(cls, self.types),
             receives=issubclass(cls, traits.Recvable),
             reversible=issubclass(cls, traits.Reversible),
             grouped=issubclass(cls, traits.Groupable),
@@ -125,10 +124,10 @@ class _Builder:
 
     # -- interfaces --------------------------------------------------------------------------------------------
 
-    def interface(self, name: str) -> Interface:
+    def interface(self, name: str) -> InterfaceModel:
         cls = interfaces.demand(name)
         functions = cls.functions()
-        return Interface(
+        return InterfaceModel(
             name=name,
             version=cls.version,
             docs=docs_of(cls),
@@ -138,7 +137,8 @@ class _Builder:
         )
 
     def function(self, name: str, call: Any) -> Function:
-        hints, known = get_type_hints(call, include_extras=True), parameters(call)
+        hints, every = get_type_hints(call, include_extras=True), parameters(call)
+        known = {name: each for name, each in every.items() if each.kind is not Parameter.VAR_KEYWORD}
         since, added = getattr(call, "_since", (1, ()))
         return Function(
             name=name,
@@ -147,6 +147,7 @@ class _Builder:
             keyword_only=tuple(each.name for each in known.values() if each.kind is Parameter.KEYWORD_ONLY),
             returns=self.types.read(AsyncIterator if isasyncgenfunction(call) else hints.get("return", object)),
             changes="test" in known,
+            open=len(known) < len(every),
             supported=base.marked(call, "supported") or {},
             not_applicable=base.marked(call, "not_applicable") or {},
             since=since,
@@ -156,12 +157,12 @@ class _Builder:
 
     def parameter(self, each: Parameter, hints: Mapping[str, Any]) -> Field:
         type_ = self.types.read(hints.get(each.name, object))
-        required = each.default is Parameter.empty and each.kind is not Parameter.VAR_KEYWORD
+        required = each.default is Parameter.empty
         return Field(each.name, type_, required=required, default=ABSENT if required else _plain(each.default))
 
-    def provider(self, offer: provider.Offer) -> Provider:
+    def provider(self, offer: provider.Offer) -> ProviderModel:
         promised = offer.interface.functions()
-        return Provider(
+        return ProviderModel(
             tool=offer.tool,
             docs=docs_of(offer.source),
             priority=offer.priority,
@@ -194,6 +195,11 @@ def _functions_of(source: type[provider.Provider] | ModuleType) -> Mapping[str, 
     return {name: call for name in names if callable(call := getattr(source, name)) and not isinstance(call, type)}
 
 
+def _sends(cls: type[Resource], types: AnnotationReader) -> Mapping[str, Type]:
+    sends = cls.sends if issubclass(cls, traits.Sendable) else {}
+    return {key: types.read(value) for key, value in sends.items()}
+
+
 def _requisite(row: RequisiteKind) -> Requisite:
     doc = GATES[row.gates].format(**QUANTIFIERS[row.quantifier])
     if row.refreshes and row.gates != "nothing":
@@ -201,10 +207,10 @@ def _requisite(row: RequisiteKind) -> Requisite:
     return Requisite(row.name, doc, row.reversed_form)
 
 
-def _behaviour(cls: type, method: str, default: type) -> str:
+def _behaviour(cls: type, default: Callable[..., Any]) -> str:
     """Return the documentation of a method that the kind has; empty if it only has the default."""
-    own = getattr(cls, method, None)
-    if own is None or own is getattr(default, method):
+    own = getattr(cls, default.__name__, None)
+    if own is None or own is default:
         return ""
     return " ".join((own.__doc__ or "").split())
 
@@ -213,7 +219,7 @@ def _default(info: FieldInfo) -> Any:
     if info.is_required():
         return ABSENT
     if info.default_factory is not None:
-        return info.default_factory() if info.default_factory in (dict, list, tuple) else ABSENT  # type: ignore[call-arg]
+        return info.default_factory() if info.default_factory in (dict, list, tuple) else ABSENT
     return _plain(info.default)
 
 

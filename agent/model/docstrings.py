@@ -6,8 +6,10 @@ import ast
 import functools
 import inspect
 import itertools
+import sys
 import textwrap
 from collections.abc import Mapping
+from types import ModuleType
 from typing import Any, NamedTuple
 
 
@@ -34,7 +36,9 @@ def parsed(text: str) -> Docs:
     one. Paragraphs of examples that follow each other are one example.
     """
     summary, *paragraphs = text.split("\n\n")
-    running, examples, before = [], [], False
+    running: list[str] = []
+    examples: list[str] = []
+    before = False
     for paragraph in paragraphs:
         example = _is_example(paragraph)
         if not example:
@@ -62,19 +66,22 @@ def field_docs(cls: type[Any]) -> dict[str, str]:
     """Field -> the docstring below its declaration, in one line; the nearest class takes precedence."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
-        found.update(_declared(base))
+        found.update(_declared(sys.modules.get(base.__module__)).get(base.__qualname__, {}))
     return found
 
 
 @functools.cache
-def _declared(cls: type) -> Mapping[str, str]:
-    """Return the docstrings of the declarations in one class itself. Parsing its source takes long."""
+def _declared(module: ModuleType | None) -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings of the fields of each class at the top of a module, by the name of the class."""
     try:
-        tree = ast.parse(textwrap.dedent(inspect.getsource(cls)))
+        tree = ast.parse("" if module is None else inspect.getsource(module))
     except (OSError, TypeError, SyntaxError):
-        return {}  # the class was not declared in a file
+        return {}  # the module was not read from a file
+    return {each.name: _of_body(each.body) for each in tree.body if isinstance(each, ast.ClassDef)}
+
+
+def _of_body(body: list[ast.stmt]) -> dict[str, str]:
     found = {}
-    body = tree.body[0].body if isinstance(tree.body[0], ast.ClassDef) else []
     for field, text in itertools.pairwise(body):
         if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
             value = text.value.value if isinstance(text.value, ast.Constant) else ""

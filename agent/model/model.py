@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from enum import Enum
 from typing import Any, Final
 
 from holdfast.agent.model.docstrings import Docs
@@ -13,14 +14,13 @@ VERSION = 1
 """Version of the form of the model. It changes when a reader of the old form would misread the new one."""
 
 
-class Absent:
+class Absent(Enum):
     """The type of `ABSENT`."""
 
-    def __repr__(self) -> str:
-        return "ABSENT"
+    ABSENT = "no default"
 
 
-ABSENT: Final = Absent()
+ABSENT: Final = Absent.ABSENT
 """Stands for the default of a field that has none, or none that is the same on every host."""
 
 
@@ -34,7 +34,7 @@ class Field:
     required: bool = False
     default: Any = ABSENT
     unit: str = ""
-    """Unit of a number: `s`, `days`, `bytes`, `1/s`; empty: a count, or a number without unit."""
+    """Unit of a number: `seconds`, `days`, `per second`; empty: a count, or a number without unit."""
     secret: bool = False
     """The value is masked wherever it is shown."""
 
@@ -49,7 +49,7 @@ class Record:
 
 
 @dataclass(frozen=True)
-class Kind:
+class KindModel:
     """A kind of resource."""
 
     name: str
@@ -72,7 +72,7 @@ class Kind:
     """Source of its events; empty: the kind has no watch."""
     refresh: str = ""
     """Reaction to changes of a resource that it watches; empty: it has no refresh."""
-    sends: Mapping[str, str] = field(default_factory=dict)
+    sends: Mapping[str, Type] = field(default_factory=dict)
     """Keys of the values that it sends to other resources -> their types."""
     receives: bool = False
     """Its arguments, except the name, can be received from other resources (`recv`)."""
@@ -112,6 +112,8 @@ class Function:
     """Grain -> values; only hosts with one of them have the function. Empty: all have it."""
     not_applicable: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """Grain -> values; on hosts with one of them the function does nothing."""
+    open: bool = False
+    """Further arguments are accepted by name; the documentation says which."""
     since: int = 1
     """Version of the interface that added the function, or the parameters in `added`."""
     added: tuple[str, ...] = ()
@@ -131,7 +133,7 @@ class ProviderFunction:
 
 
 @dataclass(frozen=True)
-class Provider:
+class ProviderModel:
     """A provider of an interface."""
 
     tool: str
@@ -149,14 +151,14 @@ class Provider:
 
 
 @dataclass(frozen=True)
-class Interface:
+class InterfaceModel:
     """What a virtual module promises on every host."""
 
     name: str
     version: int
     docs: Docs
     functions: tuple[Function, ...]
-    providers: tuple[Provider, ...]
+    providers: tuple[ProviderModel, ...]
     chosen_by_name: bool = False
     """The caller names the provider."""
 
@@ -165,11 +167,11 @@ class Interface:
 class Model:
     """Everything that can be said to the agent, and called through it."""
 
-    kinds: tuple[Kind, ...] = ()
+    kinds: tuple[KindModel, ...] = ()
     meta: tuple[Field, ...] = ()
     """Meta parameters, which every kind accepts; an argument of the kind itself takes precedence."""
     requisites: tuple[Requisite, ...] = ()
-    interfaces: tuple[Interface, ...] = ()
+    interfaces: tuple[InterfaceModel, ...] = ()
     settings: tuple[Field, ...] = ()
     """Fields of agent.yaml."""
     records: Mapping[str, Record] = field(default_factory=dict)

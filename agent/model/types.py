@@ -1,4 +1,4 @@
-"""The type language of the model: what an argument, a setting or a result can be, in no programming language's terms."""
+"""The type language of the model: the values of arguments, settings and results, in no programming language's terms."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ class Type:
     type: TypeWord
     patterns: tuple[str, ...] = ()
     """Of text: regular expressions, each of which matches the whole text."""
+    numbers: bool = False
+    """Of text: numbers are accepted, too, as they are written."""
     choices: tuple[str | int | bool, ...] = ()
     """Of a choice: all values."""
     minimum: float | None = None
@@ -37,7 +39,8 @@ class Type:
     """Of a union: the types, none of which is a union."""
 
 
-ANY, NONE, BOOLEAN, INTEGER, NUMBER, TEXT = map(Type, ("any", "none", "boolean", "integer", "number", "text"))
+ANY, NONE, BOOLEAN = Type("any"), Type("none"), Type("boolean")
+INTEGER, NUMBER, TEXT = Type("integer"), Type("number"), Type("text")
 WORDS = {
     "any": "anything",
     "boolean": "true/false",
@@ -82,11 +85,21 @@ def restricted(type_: Type, *, pattern: str = "", choices: tuple[str, ...] = ())
     return each(type_, change) if pattern or choices else type_
 
 
+def with_numbers(type_: Type) -> Type:
+    """Return a type whose texts may be written as numbers, at any depth."""
+
+    def change(member: Type) -> Type:
+        items, keys = member.items and with_numbers(member.items), member.keys and with_numbers(member.keys)
+        return replace(member, numbers=member.numbers or member.type == "text", items=items, keys=keys)
+
+    return each(type_, change)
+
+
 def words(type_: Type) -> str:
     """Return the type for people: `text or list`, `'start' or 'end'`; that it may be left out is not said."""
     found = [
         word
-        for member in members(type_)
+        for member in sorted(members(type_), key=lambda member: member.type in ("mapping", "record", "list"))
         if member.type != "none"
         for word in (map(written, member.choices) if member.type == "choice" else (WORDS[member.type],))
     ]

@@ -70,7 +70,7 @@ def demand_foreground(value: bool) -> bool:
     return value
 
 
-@accepts(str, int)
+@accepts(str, numbers=True)
 def parse_signal(value: object) -> object:
     """Return the name of a signal without SIG, from a name with or without SIG or a number.
 

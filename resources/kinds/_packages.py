@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, model_validator
 from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.fields import Given, Text, field, parse_text
 from holdfast.resources.interfaces.pkg import PkgInterface
@@ -34,7 +34,7 @@ IGNORED = {
 }
 
 
-@accepts(VALUE, str, list[str | float | dict[str, str | float | None]])
+@accepts(VALUE, str, list[str | dict[str, str | None]], numbers=True)
 def parse_pkgs(value: object) -> object:
     """Return one mapping of name to version or None, from a list of names and of `{name: version}`, or a mapping."""
     if isinstance(value, str):
@@ -98,6 +98,7 @@ Versions = Annotated[dict[Package, Text | None], BeforeValidator(parse_pkgs)]
 class Packages(Resource):
     """Base of the kinds of this family: the packages of a state, and the steps probe, change, probe."""
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("install", "change", "remove")
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     there: ClassVar[bool | None] = True

@@ -17,7 +17,7 @@ from holdfast.resources.accounts import account
 from holdfast.resources.context import CUT, PATH, Completed, Context, Watch
 from holdfast.resources.contract import Concern, Resource
 from holdfast.resources.dependencies import Dependency, owned_by, programs
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Overdue, Permanent
 from holdfast.resources.fields import (
     Given,
@@ -63,6 +63,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     without guards it is an action.
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("run",)
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     exclusive: ClassVar[bool] = False
     later: ClassVar[frozenset[str]] = frozenset({"stop_signal"})
@@ -95,7 +96,7 @@ class Command(Edgeable, Sendable, Recvable, Resource, Refreshable):
     """False: run the command without a shell, split into words."""
     stdin: Annotated[str | None, BeforeValidator(parse_text)] = None
     """Standard input of the command."""
-    timeout: float | None = field(None, gt=0)
+    timeout: float | None = field(None, unit="seconds", gt=0)
     """Seconds after which the command is ended, with all processes that it has started.
 
     The run has then failed, and is retried only if `retry` is set.

@@ -12,7 +12,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, owned_by, programs
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Account, Line, Text, field, one_line, shaped
 from holdfast.resources.file_locks import file_lock
@@ -39,6 +39,7 @@ SPOOL = "/var/spool/cron"
 class InCrontab(Edgeable, Reversible, Resource):
     """Base of the kinds of this family: the crontab of a user."""
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("add", "change", "remove")
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     user: Account = "root"
     """User whose crontab this is."""
@@ -302,7 +303,12 @@ class EnvPresent(InEnvironment, kind="cron.env_present"):
 
 
 class EnvAbsent(InEnvironment, kind="cron.env_absent"):
-    """A variable is not set for the jobs of a user."""
+    """A variable is not set for the jobs of a user.
+
+    MAILTO:
+      cron.env_absent:
+        - user: app
+    """
 
     def desired(self) -> State:
         """Return None: absent."""

@@ -1,10 +1,4 @@
-"""Groups of users of this host.
-
-devs:
-  group.present:
-    - gid: 2000
-    - addusers: [alice]
-"""
+"""Groups of users of this host."""
 
 from __future__ import annotations
 
@@ -17,7 +11,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.fields import Account, NewAccount, Number, Owners, field
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import Group
@@ -50,8 +44,15 @@ class GroupKind(Resource):
 
 
 class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
-    """A group exists, with the number and members that are declared."""
+    """A group exists, with the number and members that are declared.
 
+    deploy:
+      group.present:
+        - system: true
+        - addusers: [alice, bob]
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     sends: ClassVar[Mapping[str, type]] = {"gid": int}
 
     name: NewAccount
@@ -152,7 +153,13 @@ class Present(Edgeable, Sendable, Recvable, GroupKind, kind="group.present"):
 
 
 class Absent(GroupKind, kind="group.absent"):
-    """The group does not exist."""
+    """The group does not exist.
+
+    games:
+      group.absent
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
 
     def desired(self) -> State:
         """Return None: absent."""

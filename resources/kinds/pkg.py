@@ -1,11 +1,4 @@
-"""Packages: installed, at their newest version, removed, purged, held.
-
-nginx:
-  pkg.installed: []
-tools:
-  pkg.installed:
-    - pkgs: [jq, curl: '>=7.88']
-"""
+"""Packages: installed, at their newest version, removed, purged, held."""
 
 from __future__ import annotations
 
@@ -18,6 +11,7 @@ from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.effects import EffectVerb
 from holdfast.resources.errors import refused_call
 from holdfast.resources.fields import Text, field
 from holdfast.resources.interfaces.pkg import PkgInterface
@@ -114,7 +108,17 @@ class Installing(Edgeable, Groupable, Packages):
 
 
 class Installed(Installing, kind="pkg.installed"):
-    """Packages are installed, at the declared version, if any."""
+    """Packages are installed, at the declared version, if any.
+
+    nginx:
+      pkg.installed
+
+    web tools:
+      pkg.installed:
+        - pkgs:
+            - curl
+            - jq: '>=1.6'
+    """
 
     version: Text | None = field(None)
     """Exactly this version, a pattern (`1.2*`) or conditions (`>=1.2,<2`); `latest` follows the candidate."""
@@ -182,7 +186,11 @@ class Installed(Installing, kind="pkg.installed"):
 
 
 class Latest(Installing, kind="pkg.latest"):
-    """Packages are installed at the newest version that the repositories offer."""
+    """Packages are installed at the newest version that the repositories offer.
+
+    openssl:
+      pkg.latest
+    """
 
     def needs(self) -> tuple[Need, ...]:
         """Add the comparison with the candidates."""
@@ -215,7 +223,11 @@ class Latest(Installing, kind="pkg.latest"):
 
 
 class Removed(Groupable, Packages, kind="pkg.removed"):
-    """Packages are not installed; their configuration files may stay."""
+    """Packages are not installed; their configuration files may stay.
+
+    telnet:
+      pkg.removed
+    """
 
     there: ClassVar[bool | None] = False
     purge: ClassVar[bool] = False
@@ -278,6 +290,9 @@ class Purged(Removed, kind="pkg.purged"):
     """Packages are not installed, and no configuration files of them are left.
 
     Where the package manager keeps no record of such files, this is the same as `pkg.removed`.
+
+    exim4-base:
+      pkg.purged
     """
 
     purge: ClassVar[bool] = True
@@ -289,8 +304,14 @@ class Purged(Removed, kind="pkg.purged"):
 
 
 class Held(Packages, kind="pkg.held"):
-    """Packages are on hold: they keep their version."""
+    """Packages are on hold: they keep their version.
 
+    database:
+      pkg.held:
+        - pkgs: [postgresql, postgresql-client]
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("hold", "release")
     there: ClassVar[bool | None] = None
     ignored: ClassVar[Mapping[str, str]] = {**IGNORED, "version": "a package is held at its present version"}
 

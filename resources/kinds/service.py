@@ -1,11 +1,4 @@
-"""Services: running, dead, started at boot or not, masked or not.
-
-nginx:
-  service.running:
-    - enable: true
-    - reload: true
-    - watch: [{file: /etc/nginx/nginx.conf}]
-"""
+"""Services: running, dead, started at boot or not, masked or not."""
 
 from __future__ import annotations
 
@@ -150,7 +143,16 @@ class Running(Wanted, Refreshable, kind="service.running"):
     """A service runs, and starts at boot if `enable` is true.
 
     A change of a watched state restarts the service, or with `reload` reloads its configuration.
+
+    nginx:
+      service.running:
+        - enable: true
+        - reload: true
+        - watch:
+            - file: /etc/nginx/nginx.conf
     """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmask", "start", "restart", "reload", "enable", "disable")
 
     enable: bool | None = field(None)
     """Start at boot (true) or not (false). Default: left as it is."""
@@ -158,7 +160,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
     """After a change of a watched state, reload the configuration instead of restarting the service."""
     full_restart: bool = field(False)
     """Restart the service even if `reload` is set."""
-    init_delay: float | None = field(None, ge=0)
+    init_delay: float | None = field(None, unit="seconds", ge=0)
     """Seconds after a start until the agent checks that the service still runs."""
     no_block: bool = field(False)
     """Do not wait until the start is complete; a service that is starting then counts as running."""
@@ -215,13 +217,19 @@ class Dead(Service, Refreshable, kind="service.dead"):
     """A service does not run, and does not start at boot if `enable` is false.
 
     A change of a watched state stops the service again.
+
+    rpcbind:
+      service.dead:
+        - enable: false
     """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("stop", "disable")
 
     enable: bool | None = field(None)
     """Start at boot (true) or not (false). Default: left as it is."""
     no_block: bool = field(False)
     """Do not wait until the stop is complete; a service that is stopping then counts as stopped."""
-    init_delay: float | None = field(None, ge=0)
+    init_delay: float | None = field(None, unit="seconds", ge=0)
     """Seconds after a stop until the agent checks that the service does not run again."""
 
     def desired(self) -> State:
@@ -265,7 +273,13 @@ class Dead(Service, Refreshable, kind="service.dead"):
 
 
 class Enabled(Wanted, kind="service.enabled"):
-    """A service starts at boot; whether it runs now does not matter."""
+    """A service starts at boot; whether it runs now does not matter.
+
+    ssh:
+      service.enabled
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmask", "enable")
 
     def desired(self) -> State:
         """Return that the service is enabled."""
@@ -273,7 +287,13 @@ class Enabled(Wanted, kind="service.enabled"):
 
 
 class Disabled(Service, kind="service.disabled"):
-    """A service does not start at boot; whether it runs now does not matter."""
+    """A service does not start at boot; whether it runs now does not matter.
+
+    bluetooth:
+      service.disabled
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("disable",)
 
     def desired(self) -> State:
         """Return that the service is not enabled."""
@@ -281,7 +301,13 @@ class Disabled(Service, kind="service.disabled"):
 
 
 class Masked(Service, kind="service.masked"):
-    """A service cannot be started at all."""
+    """A service cannot be started at all.
+
+    ctrl-alt-del.target:
+      service.masked
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("mask",)
 
     runtime: bool = field(False)
     """Mask the service only until the next boot."""
@@ -297,7 +323,13 @@ class Masked(Service, kind="service.masked"):
 
 
 class Unmasked(Service, kind="service.unmasked"):
-    """A service can be started."""
+    """A service can be started.
+
+    nginx:
+      service.unmasked
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("unmask",)
 
     runtime: bool = field(False)
     """The service was masked only until the next boot."""

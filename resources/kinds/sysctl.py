@@ -16,7 +16,7 @@ from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import HoldfastError, Permanent, refused_call
 from holdfast.resources.fields import AbsPath, Text, shaped
 from holdfast.resources.file_locks import file_lock
@@ -64,6 +64,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
         - value: 1
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("set", "remove")
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
     name: Annotated[
         str,

@@ -1,13 +1,4 @@
-"""`systemd_unit`: a service with its unit file.
-
-app:
-  systemd_unit.running:
-    - contents: |
-        [Service]
-        ExecStart=/opt/app/serve
-        [Install]
-        WantedBy=multi-user.target
-"""
+"""`systemd_unit`: a service with its unit file."""
 
 from __future__ import annotations
 
@@ -31,6 +22,12 @@ class Running(Composite, kind="systemd_unit.running"):
     """A unit file in /etc/systemd/system, and its running unit, which is restarted when the file has changed.
 
     Its parts are `file.managed` and `service.running`, which watches the file.
+
+    worker.service:
+      systemd_unit.running:
+        - contents: |
+            [Service]
+            ExecStart=/usr/local/bin/worker
     """
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}

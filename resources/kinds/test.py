@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict
 from holdfast.resources.accepts import VALUE, accepts
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
+from holdfast.resources.effects import EffectVerb
 from holdfast.resources.errors import Final, Permanent
 from holdfast.resources.fields import Texts, field
 from holdfast.resources.lookup import lookup_value
@@ -21,6 +22,8 @@ PRETENDED = {"testing": {"old": "Unchanged", "new": "Something pretended to chan
 
 class Pretence(Resource, Refreshable):
     """Base of the kinds of this family. As in Salt, unknown arguments are accepted."""
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
 
     model_config = ConfigDict(extra="ignore")
 

@@ -1,11 +1,4 @@
-"""User accounts of this host.
-
-alice:
-  user.present:
-    - uid: 2001
-    - groups: [sudo]
-    - shell: /bin/bash
-"""
+"""User accounts of this host."""
 
 from __future__ import annotations
 
@@ -21,7 +14,7 @@ from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
 from holdfast.resources.dependencies import Dependency, lies_in
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owners, Text, field, shaped
 from holdfast.resources.interfaces.group import GroupInterface
@@ -101,8 +94,15 @@ class UserKind(Reversible, Resource):
 
 
 class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
-    """An account exists, with the declared fields; other fields are left as they are."""
+    """An account exists, with the declared fields; other fields are left as they are.
 
+    alice:
+      user.present:
+        - shell: /bin/bash
+        - groups: [sudo]
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     ignored: ClassVar[Mapping[str, str]] = IGNORED
     sends: ClassVar[Mapping[str, type]] = {"uid": int, "gid": int, "home": str}
 
@@ -158,17 +158,17 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         | None
     ) = field(None)
     """The rest of the comment field."""
-    date: int | None = field(None, ge=-1, le=LAST_DAY)
+    date: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Day of the last change of the password, in days since 1970."""
-    mindays: int | None = field(None, ge=-1, le=LAST_DAY)
+    mindays: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Days before the password may be changed."""
-    maxdays: int | None = field(None, ge=-1, le=LAST_DAY)
+    maxdays: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Days after which the password must be changed."""
-    inactdays: int | None = field(None, ge=-1, le=LAST_DAY)
+    inactdays: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Days after `maxdays` during which a login may still change the password."""
-    warndays: int | None = field(None, ge=-1, le=LAST_DAY)
+    warndays: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Days of warning before the password must be changed."""
-    expire: int | None = field(None, ge=-1, le=LAST_DAY)
+    expire: int | None = field(None, unit="days", ge=-1, le=LAST_DAY)
     """Day on which the account ends, in days since 1970."""
     allow_uid_change: bool = field(False)
     """Give an existing account the declared uid."""
@@ -334,8 +334,14 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
 
 
 class Absent(UserKind, kind="user.absent"):
-    """The account does not exist."""
+    """The account does not exist.
 
+    guest:
+      user.absent:
+        - purge: true
+    """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
     ignored: ClassVar[Mapping[str, str]] = LOCAL
 
     purge: bool = field(False)

@@ -13,10 +13,10 @@ import click
 import pytest
 
 from holdfast.agent import verbs
-from holdfast.agent.cli.kinds_reference import field_docs
 from holdfast.agent.cli.main import cli
 from holdfast.agent.cli.manual import manual
 from holdfast.agent.control.decoding import requests
+from holdfast.agent.model.docstrings import field_docs
 
 MAN, MANDOC = shutil.which("man"), shutil.which("mandoc")
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 from pydantic import field_validator
 
 from holdfast.resources.context import Context, announced
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.kinds.file import removal
 from holdfast.resources.kinds.file.base import PathResource, found, note, status
 from holdfast.resources.kinds.file.before import before
@@ -25,6 +25,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
       file.absent
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
     spreads: ClassVar[bool] = True
     removes: ClassVar[bool] = True
 

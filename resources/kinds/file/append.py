@@ -15,7 +15,7 @@ from holdfast.resources.kinds.file.edit import Edit, ended
 from holdfast.resources.kinds.file.sources import Sourced
 
 
-@accepts(str, float, list[str | float | list[str | float]], None)
+@accepts(str, list[str | list[str]], None, numbers=True)
 def parse_lines(value: object) -> object:
     """Return texts as a tuple, from one text or a list; each may be a list of lines. Raises `ValueError`."""
     return tuple(str(parse_contents(item)) for item in cast("list[object]", parse_list(value)))

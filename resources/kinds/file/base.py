@@ -233,7 +233,7 @@ def demand_parent(path: str, *, makedirs: bool, apply: bool) -> None:
         raise Permanent(f"cannot make {path}: directory {parent} does not exist; declare it, or set makedirs: true")
 
 
-@accepts(str, int, pattern=r"keep|(0o)?[0-7]{1,5}|[ugoa].*")
+@accepts(str, numbers=True, pattern=r"keep|(0o)?[0-7]{1,5}|[ugoa].*")
 def parse_mode_or_keep(value: object) -> object:
     """Return a mode, or `keep` for the mode of the source."""
     return value if value == "keep" else parse_mode(value)

@@ -43,7 +43,7 @@ def _source(item: object) -> tuple[str, str | None]:
     return url, None if digest is None else str(digest)
 
 
-@accepts(str, int, float, list[str | float], None)
+@accepts(str, list[str], None, numbers=True)
 def parse_contents(value: object) -> object:
     """Return `contents` as text, from text, a number, or a list of these, one line each. Raises `ValueError`."""
     if value is None or isinstance(value, str):

@@ -17,7 +17,7 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.cpu_timeout import CpuTimeExceeded, cpu_timeout
 from holdfast.resources.dependencies import Dependency, lies_in, unit_parts
 from holdfast.resources.diff import hidden, unified
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.expressions import expression
 from holdfast.resources.fields import field
@@ -64,6 +64,7 @@ suffix.
 class Edit(Placed):
     """Base of the kinds that manage a part of a file: subclasses compute the new text."""
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     exclusive: ClassVar[bool] = False
     partial: ClassVar[bool] = True
     ignored: ClassVar[Mapping[str, str]] = {

@@ -14,7 +14,7 @@ from holdfast.resources.fields import field, parse_text
 from holdfast.resources.kinds.file.edit import Edit, bare, end_of, ended, split
 
 
-@accepts(VALUE, bool, int, float)
+@accepts(VALUE, bool, numbers=True)
 def parse_value(value: object) -> object:
     """Return a value as text; booleans as Python writes them."""
     return str(value) if isinstance(value, bool) else parse_text(value)

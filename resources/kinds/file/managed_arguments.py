@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, model_validator
 
+from holdfast.resources.effects import EffectVerb
 from holdfast.resources.fields import Text, Texts, Variables
 from holdfast.resources.kinds.file import content
 from holdfast.resources.kinds.file.base import WINDOWS, ModeOrKeep, OwnedResource
@@ -38,6 +39,7 @@ def check_commands(commands: tuple[str, ...]) -> tuple[str, ...]:
 class ManagedArguments(FromSources, OwnedResource):
     """The arguments of `file.managed`."""
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change")
     ignored: ClassVar[Mapping[str, str]] = {
         "attrs": "file attributes (chattr) are left as they are",
         "tmp_dir": "the temporary file is always beside the file, so that it can be renamed",

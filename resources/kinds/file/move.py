@@ -11,7 +11,7 @@ from typing import ClassVar
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Uid
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import AbsPath, Mode
 from holdfast.resources.kinds.file import removal
@@ -48,6 +48,8 @@ class Rename(OwnedResource, kind="file.rename"):
       file.rename:
         - source: /etc/app.conf
     """
+
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "replace")
 
     source: AbsPath
     """Present path."""
@@ -113,6 +115,7 @@ class Copy(OwnedResource, kind="file.copy"):
         - source: /usr/share/app/app.conf.example
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "replace")
     ignored: ClassVar[Mapping[str, str]] = {"subdir": "give the whole path as the name"}
 
     source: AbsPath

@@ -6,8 +6,9 @@ import os
 from typing import ClassVar
 
 from holdfast.resources.context import Context
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
+from holdfast.resources.fields import field
 from holdfast.resources.kinds.file.base import (
     NEW_FILE,
     PathResource,
@@ -41,6 +42,7 @@ class Exists(PathResource, kind="file.exists"):
       file.exists
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -58,6 +60,7 @@ class Missing(PathResource, kind="file.missing"):
       file.missing
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ()
     exclusive: ClassVar[bool] = False
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -76,11 +79,12 @@ class Touch(Placed, kind="file.touch"):
         - makedirs: true
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "touch")
     exclusive: ClassVar[bool] = False
 
-    atime: float | None = None
+    atime: float | None = field(None, unit="seconds")
     """Time of the last access, Unix seconds; None: now."""
-    mtime: float | None = None
+    mtime: float | None = field(None, unit="seconds")
     """Time of the last change, Unix seconds; None: now."""
     makedirs: bool = False
     """Make missing parent directories, too."""

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import ClassVar
 
 from holdfast.resources.context import Context
-from holdfast.resources.effects import Effect
+from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import field
 from holdfast.resources.kinds.file import trees
@@ -31,13 +31,14 @@ class Pruned(PathResource, kind="file.pruned"):
         - recurse: true
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("remove",)
     removes: ClassVar[bool] = True
 
     recurse: bool = False
     """Remove empty directories below the path, too."""
     ignore_errors: bool = False
     """Remove empty directories below the path and ignore the others; implies `recurse`."""
-    older_than: float | None = field(None, ge=0)
+    older_than: float | None = field(None, unit="days", ge=0)
     """Remove only directories in which nothing was added or removed for this number of days."""
     if_empty: bool = False
     """Accept a directory that is not empty."""

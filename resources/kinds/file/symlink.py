@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 from holdfast.resources.context import Context, announced
 from holdfast.resources.dependencies import Dependency
-from holdfast.resources.effects import Effect, further
+from holdfast.resources.effects import Effect, EffectVerb, further
 from holdfast.resources.errors import Permanent
 from holdfast.resources.fields import Mode, field
 from holdfast.resources.kinds.file import removal
@@ -42,6 +42,7 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
         - target: /usr/share/zoneinfo/Europe/Berlin
     """
 
+    effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("link", "change")
     ignored: ClassVar[Mapping[str, str]] = {
         "atomic": "a link is always replaced atomically",
         "disallow_copy_and_unlink": "a file in the way is renamed, or is an error",
