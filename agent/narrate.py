@@ -285,8 +285,7 @@ def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> s
 
 
 def _notice(notice: Notice) -> LogLine:
-    said = not notice.identity or notice.text.startswith(notice.identity)
-    text = notice.text if said else f"{notice.identity}: {notice.text}"
+    text = notice.text if notice.named or not notice.identity else f"{notice.identity}: {notice.text}"
     fields: dict[str, Any] = {"code": notice.code}
     if notice.identity:
         fields["resource"] = notice.identity

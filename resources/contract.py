@@ -108,7 +108,10 @@ class Resource(BaseModel):
         raise NotImplementedError
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
-        """Repair exactly the fields that `delta` names. Raises `Permanent`, `Temporary` or `OSError` on failure."""
+        """Repair exactly the fields that `delta` names. Raises `Permanent`, `Temporary` or `OSError` on failure.
+
+        The kinds of Holdfast itself raise no `OSError`: their messages say what could not be done.
+        """
         raise NotImplementedError
 
     def watch(self, ctx: Context) -> Watch:

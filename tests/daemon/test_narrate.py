@@ -331,3 +331,17 @@ def test_a_notice_keeps_its_level_and_code():
 def test_durations_are_rounded(seconds, text):
     """Each duration has the unit that suits its size."""
     assert duration(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("notice", "text"),
+    [
+        (Notice("info", "undone", "test.nop[x]", "is undone"), "test.nop[x]: is undone"),
+        (Notice("info", "edge-dropped", "test.nop[x]", "test.nop[x] needs y", named=True), "test.nop[x] needs y"),
+        (Notice("info", "resumed", "", "all is resumed"), "all is resumed"),
+    ],
+    ids=["in front", "in the text", "none"],
+)
+def test_a_notice_names_its_resource_once(notice, text):
+    """In front of the text, unless the text itself names the resource."""
+    assert Narrator().tell(notice).text == text

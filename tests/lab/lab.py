@@ -19,6 +19,7 @@ import subprocess
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import image
@@ -86,6 +87,18 @@ class Run:
             host.down()
         sweep(self.number)
         self._lock.close()
+
+
+class Spawned(subprocess.Popen[str]):
+    """A command in a guest. If the block of its `with` statement fails, it is killed: a wait would hide the failure."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Wait for the end of the command."""
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, error, trace)
 
 
 class Host:
@@ -234,9 +247,9 @@ class Host:
         """Run a shell script in the guest that stops at the first failure; return its output."""
         return self.run("bash", "-euc", script, timeout=timeout).stdout
 
-    def spawn(self, *command: str, **options: Any) -> subprocess.Popen[str]:
+    def spawn(self, *command: str, **options: Any) -> Spawned:
         """Start a command in the guest; `options` are those of `Popen`."""
-        return subprocess.Popen(self.argv(*command), **{"text": True, **options})
+        return Spawned(self.argv(*command), **{"text": True, **options})
 
     def write(self, path: str, text: str, mode: int = 0o644) -> None:
         """Write a file atomically in the guest, and create its directories."""

@@ -37,6 +37,13 @@ def test_files_survive_a_reboot_and_a_power_cut(host: Host):
     assert "/root/note" in host.changed()
 
 
+def test_a_failure_does_not_wait_for_a_command(host: Host) -> None:
+    """The error of a block is raised at once, although the command of the block would run for hours."""
+    with pytest.raises(ZeroDivisionError), host.spawn("sleep", "10000") as process:
+        raise ZeroDivisionError
+    assert process.returncode != 0
+
+
 def test_the_journal_can_be_awaited(host: Host):
     """An entry that is written later is found, with its fields."""
     host.spawn("systemd-run", "--unit=late", "--quiet", "sh", "-c", "sleep 0.2; echo hello; echo '<4>careful'").wait()

@@ -68,7 +68,7 @@ class AutoEdges:
         }
         for text, identity in messages.items():
             if text not in self._reported:
-                self._emit(Notice("warning", "edge-dropped", identity, text))
+                self._emit(Notice("warning", "edge-dropped", identity, text, named=True))
         self._reported = set(messages)
         return self._found.edges
 

@@ -340,6 +340,8 @@ class Notice(NamedTuple):
     identity: str
     text: str
     error: BaseException | None = None
+    named: bool = False
+    """Whether the text names the resource already."""
 
 
 Event = PassStarted | Started | Ran | PassEnded | Notice
