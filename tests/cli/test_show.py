@@ -89,7 +89,7 @@ def test_graph_has_four_formats(tree):
 
 
 def test_graph_has_automatic_edges(tree):
-    """They are dotted, with a kind of their own. `show order` names them with --verbose.
+    """Automatic edges are dotted, with a kind of their own. `show order` names them with --verbose.
 
     Low data never have them, and a setting turns them off.
     """

@@ -43,7 +43,7 @@ def test_a_pillar_or_settings_named_beside_states_are_used(host: Path, more, cap
 
 
 def test_unreadable_settings_of_the_host_are_not_used_with_states_alone(host: Path, monkeypatch, capsys):
-    """Neither are the grains beside them; without `--states` this is an error."""
+    """The grains beside these settings are not used, either. Without `--states`, unreadable settings are an error."""
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.setattr("os.access", lambda path, mode: False)
 

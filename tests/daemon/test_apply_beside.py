@@ -402,7 +402,7 @@ async def test_a_message_that_the_journal_could_not_store_is_refused(broken):
 
 
 async def test_an_intent_that_cannot_be_written_is_refused(tmp_path, monkeypatch):
-    """The run is told why and changes nothing; the resource has no open intent."""
+    """The run gets the reason and changes nothing; the resource has no open intent."""
     monkeypatch.setattr(database, "BUSY", 0.0)
     path, answered = tmp_path / "journal.db", asyncio.get_running_loop().create_future()
     with closing(open_journal(path, Health(), durable=False)) as journal:

@@ -157,7 +157,7 @@ async def test_records_during_a_full_disk_are_written_later(small, tmp_path):
 
 
 async def test_an_agent_that_starts_on_a_full_disk_knows_pending_deliveries(small):
-    """It reports the problem, and can repair resources without subscribers.
+    """The agent reports the problem, and can repair resources without subscribers.
 
     An agent that does not start repairs nothing.
     """

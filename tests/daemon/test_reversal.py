@@ -65,7 +65,7 @@ def tree(tmp_path: Path) -> Tree:
 
 @pytest.mark.parametrize("running", [True, False])
 def test_files_links_and_directories_are_as_before(tree: Tree, running: bool):
-    """They are restored if the state file was removed while no agent ran, too.
+    """The state file is removed while the agent runs, or while no agent runs.
 
     A new directory with other files remains.
     """

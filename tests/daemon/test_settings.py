@@ -328,7 +328,7 @@ def test_a_mistake_in_an_environment_names_the_setting(tmp_path, value):
     ],
 )
 def test_messages_about_settings_are_those_of_holdfast(config, text, said):
-    """They do not have the text of the library that checks the types."""
+    """Users do not see the messages of the library that checks the types."""
     with pytest.raises(SettingsError) as caught:
         load(config(text))
 

@@ -76,7 +76,7 @@ async def test_each_resource_counts_once_in_the_state_of_its_row(bench: Watched)
 
 
 async def test_a_frame_of_a_large_graph_is_limited(bench: Watched) -> None:
-    """It contains the running and the failed resources, in order of execution."""
+    """The frame contains the running and the failed resources, in order of execution."""
     names = [f"s{number}" for number in range(ROWS * 3)]
     bench.machine.broken[names[-1]] = Permanent("no")
     async with bench.running(*(state(name) for name in names)) as engine:

@@ -24,7 +24,7 @@ def told(*outcomes: Outcome) -> list[tuple[str, int]]:
 
 
 def test_a_check_without_a_difference_is_not_kept() -> None:
-    """Neither is a skipped run: an idle graph uses no memory."""
+    """A skipped run is not kept, either: an idle graph uses no memory."""
     history = History()
     history.tell(outcome(changes={}), 1.0)
     history.tell(outcome(changes={}, ran=False, reason="onlyif"), 2.0)

@@ -61,7 +61,7 @@ async def test_runs_changes_and_failures_are_counted_by_kind(bench: Watched) -> 
 
 
 async def test_repair_latency_starts_at_the_event(bench: Watched) -> None:
-    """It includes waits for other resources; a change without drift is not a repair."""
+    """The latency includes waits for other resources; a change without drift is not a repair."""
     async with bench.running(state("a"), state("b", require=["a"])) as engine:
         assert ("holdfast_drift_repair_seconds_count", "zsetting.present") not in figures(bench, engine)
         bench.machine.hold("a")

@@ -78,7 +78,7 @@ def sources() -> Iterator[str]:
 
 
 def test_sdist_and_wheel_contain_the_whole_package(built: Path) -> None:
-    """They contain every file of the package, and otherwise only the record of the commit."""
+    """Both contain every file of the package, and otherwise only the record of the commit."""
     expected = {*sources(), RECORD}
     with tarfile.open(next(built.glob("*.tar.gz"))) as sdist:
         members = [member for member in sdist.getmembers() if "/src/holdfast/" in member.name]

@@ -50,7 +50,7 @@ def test_importing_the_package_is_cheap() -> None:
 
 
 def test_the_architecture_page_is_short_and_correct() -> None:
-    """It has at most 150 lines, and every folder in it exists."""
+    """The page has at most 150 lines, and every folder in it exists."""
     text = (ROOT / "ARCHITECTURE.md").read_text()
 
     assert len(text.splitlines()) <= 150

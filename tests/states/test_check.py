@@ -80,7 +80,7 @@ def test_a_secret_never_appears_in_a_problem(problems):
 
 
 def test_messages_about_types_use_the_words_of_state_files(problems):
-    """They do not use the words of the library that checks the types."""
+    """Users do not see the words of the library that checks the types."""
     wrong = "    - parallel: maybe\n    - depth: deep\n    - labels: none\n"
     said = [problem.message.partition("is wrong: ")[2] for problem in problems(GOOD + wrong)]
 

@@ -44,7 +44,7 @@ def test_objects_built_during_a_pause_are_not_visited() -> None:
 
 
 def test_survivors_of_a_full_collection_are_frozen(collector: GcPolicy) -> None:
-    """They are visited only once."""
+    """A second full collection does not visit them."""
     assert collector
     tree = [[number] for number in range(BULK)]
     gc.collect()

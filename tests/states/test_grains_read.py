@@ -114,7 +114,7 @@ def test_equal_values_of_different_types_differ():
 
 
 def test_the_compiler_itself_reads_no_grains(tmp_path):
-    """It copies and compares grains, which must not count as reading all of them."""
+    """The compiler copies and compares grains, which must not count as reading all of them."""
     (tmp_path / "site.sls").write_text("# {{ grains.os }}\nx:\n  test.nop: []\n")
     noting, compiler = Grains(GRAINS), Compiler()
     for _ in range(2):

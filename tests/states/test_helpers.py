@@ -114,7 +114,7 @@ def test_an_expression_that_differs_from_salt_or_depends_on_the_host(expression,
 
 
 def test_commands_run_only_if_the_settings_allow_it():
-    """By default they are refused, with the name of the setting."""
+    """The default refuses commands, with the name of the setting."""
     with pytest.raises(CompileError) as caught:
         render("salt['cmd.run']('id')")
 

@@ -328,7 +328,7 @@ def test_a_file_with_an_unchanged_status_is_not_read_again(site, monkeypatch):
 
 
 def test_the_owner_of_an_unchanged_file_is_checked_each_time(site, monkeypatch):
-    """So is the mode."""
+    """The mode is checked each time, too."""
     monkeypatch.setattr(source, "STEADY", -(10**18))
     compiler = Compiler()
     compiler.compile(site.request())

@@ -117,7 +117,7 @@ def test_the_limits_allow_ten_thousand_states_from_a_loop(compile_tree):
 
 
 def test_templates_of_managed_files_have_the_same_limits(monkeypatch):
-    """They use the same sandbox."""
+    """Templates of managed files use the sandbox of state files."""
     monkeypatch.setattr(budget, "STEPS", 2_000)
     for _ in range(2):
         with pytest.raises(CompileError) as caught:

@@ -310,7 +310,7 @@ def test_a_managed_template_imports_from_the_states_directory(tmp_path):
     ],
 )
 def test_relative_names_are_relative_to_the_managed_template(name, text, rendered, tmp_path):
-    """For a template that is not a file of the states, they are relative to the states directory."""
+    """Names in a template that is not a file of the states are relative to the states directory."""
     (tmp_path / "web").mkdir()
     (tmp_path / "part").write_text("root")
     (tmp_path / "web/part").write_text("web")

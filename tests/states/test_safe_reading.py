@@ -271,7 +271,7 @@ def test_calls_that_do_not_follow_links_see_an_unsafe_link(home: Path, secret: P
 
 
 def test_find_and_globs_do_not_follow_unsafe_links(home: Path, secret: Path) -> None:
-    """They return the links, but nothing behind them."""
+    """The result has the links, but nothing behind them."""
     link(home / "d", secret.parent)
 
     assert render(f"salt['file.find']('{home}')") == f"['{home}', '{home}/d']"
