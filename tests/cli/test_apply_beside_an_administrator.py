@@ -75,7 +75,7 @@ def apt(tree: Tree, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator
     """The host's apt, replaced by one that changes the package of the first file."""
     apt = Apt(tmp_path / "lock", f"{tree.host}/theirs")
     monkeypatch.setattr(package_locks, "PACKAGES", (tmp_path / "lock",))
-    monkeypatch.setattr(LocalHost, "interface", lambda *_: apt)
+    monkeypatch.setattr(LocalHost, "package_manager", lambda *_: apt)
     yield apt
     apt.end()
 
