@@ -20,7 +20,7 @@ from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Call, Compilation, Request
+from holdfast.states.data import Call, Compilation, CompilerInputs
 from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.source.files import Text, Tree
@@ -74,18 +74,18 @@ class ConfigurationCompiler:
     ) -> Compiled:
         """Compile everything; `grains` replace this host's. Raises `CompileError`."""
         self.load_kinds(settings.resources)
-        request = self._request(settings, grains)
-        noting = Grains(request.grains)
-        request = request._replace(grains=noting)
+        inputs = self._inputs(settings, grains)
+        noting = Grains(inputs.grains)
+        inputs = inputs._replace(grains=noting)
         pillars = (
             None
             if settings.pillar is None
             else self._pillars.setdefault(settings.pillar, PillarCompiler(settings.pillar))
         )
-        pillar = Pillar(dict(request.pillar)) if pillars is None else pillars.compile(request)
+        pillar = Pillar(dict(inputs.pillar)) if pillars is None else pillars.compile(inputs)
         redactor = Redactor(pillar.data)
         try:
-            compilation = self._compiler.compile(request._replace(pillar=pillar.data, sls=sls))
+            compilation = self._compiler.compile(inputs._replace(pillar=pillar.data, sls=sls))
         except CompileError as error:
             raise error.redacted(redactor) from None
         lacking = tuple(self._functions(settings, unnoted(noting)).errors(compilation.calls)) if grains is None else ()
@@ -93,7 +93,7 @@ class ConfigurationCompiler:
             raise CompileError(lacking).redacted(redactor)
         read = frozenset(noting.read) | self._compiler.read | (pillars.renderer.read if pillars else frozenset())
         warnings = tuple(problem.redacted(redactor) for problem in (*pillar.warnings, *compilation.warnings))
-        return Compiled(compilation, unnoted(noting), pillar.data, request.options, redactor, warnings, read)
+        return Compiled(compilation, unnoted(noting), pillar.data, inputs.options, redactor, warnings, read)
 
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
@@ -102,14 +102,14 @@ class ConfigurationCompiler:
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 
         self.load_kinds(settings.resources)
-        request = self._request(settings, grains)
-        pillar = _pillar(settings, request)
+        inputs = self._inputs(settings, grains)
+        pillar = _pillar(settings, inputs)
         report, redactor = (
             inspect(
-                request._replace(pillar=pillar.data, sls=sls),
+                inputs._replace(pillar=pillar.data, sls=sls),
                 settings.lint.ignore,
                 pillar.warnings,
-                None if grains is not None else self._functions(settings, request.grains),
+                None if grains is not None else self._functions(settings, inputs.grains),
             ),
             Redactor(pillar.data),
         )
@@ -120,7 +120,7 @@ class ConfigurationCompiler:
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """The pillar alone. Raises `CompileError`."""
-        return _pillar(settings, self._request(settings, grains)).data
+        return _pillar(settings, self._inputs(settings, grains)).data
 
     def grains(self, settings: Settings) -> dict[str, Any]:
         """The host's grains, read again. A grain that cannot be read keeps its value.
@@ -137,9 +137,9 @@ class ConfigurationCompiler:
             self._function_check = (made_for, check)
         return self._function_check[1]
 
-    def _request(self, settings: Settings, grains: Mapping[str, Any] | None) -> Request:
+    def _inputs(self, settings: Settings, grains: Mapping[str, Any] | None) -> CompilerInputs:
         known = self.grains(settings) if grains is None else dict(grains)
-        return Request(
+        return CompilerInputs(
             states=settings.states,
             grains=known,
             minion_id=str(known["id"]),
@@ -179,9 +179,9 @@ class ConfigurationCompiler:
             raise CompileError(problems)
 
 
-def _pillar(settings: Settings, request: Request) -> Pillar:
+def _pillar(settings: Settings, inputs: CompilerInputs) -> Pillar:
     """The pillar for a request. Raises `CompileError`."""
-    return Pillar(dict(request.pillar)) if settings.pillar is None else compile_pillar(settings.pillar, request)
+    return Pillar(dict(inputs.pillar)) if settings.pillar is None else compile_pillar(settings.pillar, inputs)
 
 
 def _files(directory: Path) -> list[Path]:

@@ -29,7 +29,7 @@ from pathlib import Path
 import yaml
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 
 SHORT = 10_000
 """The number of states that have one line each."""
@@ -86,13 +86,13 @@ def main() -> None:
             path.joinpath("site.sls").write_text(content)
         trusted = frozenset({os.getuid()})
         kept = Compiler()
-        kept.compile(Request(one, trusted_uids=trusted))
+        kept.compile(CompilerInputs(one, trusted_uids=trusted))
         load = best(options.repeat, lambda: yaml.load(text, yaml.CSafeLoader))
-        fresh = best(options.repeat, lambda: Compiler().compile(Request(one, trusted_uids=trusted)))
-        again = best(options.repeat, lambda: kept.compile(Request(one, trusted_uids=trusted)))
-        large = best(options.repeat, lambda: Compiler().compile(Request(two, trusted_uids=trusted)))
+        fresh = best(options.repeat, lambda: Compiler().compile(CompilerInputs(one, trusted_uids=trusted)))
+        again = best(options.repeat, lambda: kept.compile(CompilerInputs(one, trusted_uids=trusted)))
+        large = best(options.repeat, lambda: Compiler().compile(CompilerInputs(two, trusted_uids=trusted)))
         brief_load = best(options.repeat, lambda: yaml.load(short, yaml.CSafeLoader))
-        brief = best(options.repeat, lambda: Compiler().compile(Request(three, trusted_uids=trusted)))
+        brief = best(options.repeat, lambda: Compiler().compile(CompilerInputs(three, trusted_uids=trusted)))
         salt = salts(two / "site.sls", options.repeat) if "SALT" in os.environ else None
     figures = {
         "states": options.states,

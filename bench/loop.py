@@ -43,7 +43,7 @@ from holdfast.agent.verbs.recheck import Recheck
 from holdfast.agent.verbs.reload import Reload
 from holdfast.agent.verbs.resume import Resume
 from holdfast.agent.verbs.status import LISTED, Status
-from holdfast.agent.verbs.watch import Watch
+from holdfast.agent.verbs.watch import LiveView
 from holdfast.agent.verbs.why import Why
 
 FILES, DIRECTORIES = 5000, 50
@@ -159,7 +159,7 @@ class Driver:
         self._timed("metrics", lambda: self._ask(Metrics()))
         self._timed("why", lambda: self._ask(Why(identity)))
         self._timed("why_name", lambda: self._ask(Why(middle.name)))
-        self._timed("watch", lambda: next(iter(converse(self.socket, Watch(), TIMEOUT))))
+        self._timed("watch", lambda: next(iter(converse(self.socket, LiveView(), TIMEOUT))))
         self._timed("pause", lambda: self._ask(Pause()))
         self._timed("resume", lambda: self._ask(Resume()))
         self._timed("edit", self._edit)
@@ -177,7 +177,7 @@ class Driver:
         until = time.monotonic() + TIMEOUT
         while time.monotonic() < until:
             with suppress(ControlError):  # the socket does not exist yet
-                if next(iter(converse(self.socket, Watch(), TIMEOUT)))["frame"]["converged"]:
+                if next(iter(converse(self.socket, LiveView(), TIMEOUT)))["frame"]["converged"]:
                     return
             time.sleep(interval)
         raise TimeoutError("the agent has not converged")

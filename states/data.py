@@ -87,8 +87,8 @@ class Compilation:
         return self.make_high()
 
 
-class Request(NamedTuple):
-    """The states to compile, and the data of the host."""
+class CompilerInputs(NamedTuple):
+    """What the compiler needs: the states to compile, and the data of the host."""
 
     states: Path
     """The states directory."""

@@ -16,7 +16,7 @@ from holdfast.agent.control.client import ask, follow, silent
 from holdfast.agent.control.request import ControlRequest
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.verbs import AGENT, verb
-from holdfast.agent.verbs.watch import Watch
+from holdfast.agent.verbs.watch import LiveView
 
 if TYPE_CHECKING:
     from holdfast.agent.control.connection import ClientConnection
@@ -104,7 +104,7 @@ def _frames(socket: Path, timeout: float | None) -> Iterator[dict[str, Any]]:
     while True:
         answered = False
         try:
-            for frame in follow(socket, Watch(), "frame", end):
+            for frame in follow(socket, LiveView(), "frame", end):
                 answered = True
                 yield frame
             return  # noqa: TRY300 - the timeout

@@ -23,7 +23,7 @@ FRAME = 0.1
 
 
 @dataclass(frozen=True)
-class Watch(ControlRequest, verb="watch"):
+class LiveView(ControlRequest, verb="watch"):
     """Follow the state of the agent: health, the pass, and the resources with activity."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
@@ -56,4 +56,4 @@ def watch(source: ConfigurationSource) -> None:
         return
     from holdfast.agent.cli import live_view
 
-    live_view.show(follow(source.socket(), Watch(), "frame"))
+    live_view.show(follow(source.socket(), LiveView(), "frame"))

@@ -1,7 +1,7 @@
 """Compiles a directory of state files into checked calls in order of execution: `Compiler`.
 
 Each stage collects all problems of all files, and the next stages process the rest, so that a user sees all errors at
-once. The compiler depends neither on time nor on the machine: the same request gives the same result.
+once. The compiler depends neither on time nor on the machine: the same inputs give the same result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from holdfast.states.compile.requisites import ResolvedTarget, Resolver
 from holdfast.states.compile.sequences import superseded
 from holdfast.states.compile.source_checks import SourceChecker
 from holdfast.states.compile.transfer import misfits
-from holdfast.states.data import Call, Compilation, Request
+from holdfast.states.data import Call, Compilation, CompilerInputs
 from holdfast.states.declare.extend import apply_backward, apply_excludes, apply_extends
 from holdfast.states.declare.high import Reference
 from holdfast.states.declare.include import everything, requested
@@ -76,16 +76,16 @@ class Compiler:
     def __init__(self) -> None:
         self._kept: dict[Path, CompilerCache] = {}
 
-    def compile(self, request: Request, trace: CompilerTrace | None = None) -> Compilation:
-        """Compile a request, and fill the trace.
+    def compile(self, inputs: CompilerInputs, trace: CompilerTrace | None = None) -> Compilation:
+        """Compile the states, and fill the trace.
 
         Raises `CompileError` with all problems that are not mere consequences.
         """
-        kept = self._kept.get(request.states)
-        if kept is None or kept.lenient != request.lenient:
-            kept = self._kept[request.states] = CompilerCache(request.states, request.lenient)
+        kept = self._kept.get(inputs.states)
+        if kept is None or kept.lenient != inputs.lenient:
+            kept = self._kept[inputs.states] = CompilerCache(inputs.states, inputs.lenient)
         with gc_paused():
-            return _CompilerRun(kept, request, trace).compile()
+            return _CompilerRun(kept, inputs, trace).compile()
 
     @property
     def read(self) -> frozenset[str]:
@@ -101,24 +101,24 @@ class Compiler:
 class _CompilerRun:
     """One compilation."""
 
-    def __init__(self, kept: CompilerCache, request: Request, trace: CompilerTrace | None) -> None:
-        self.kept, self.loader, self.request = kept, kept.loader, request
+    def __init__(self, kept: CompilerCache, inputs: CompilerInputs, trace: CompilerTrace | None) -> None:
+        self.kept, self.loader, self.inputs = kept, kept.loader, inputs
         self.trace, self.traced = trace or CompilerTrace(), trace is not None
-        self.tree = self.trace.tree = Tree(request.states, request.trusted_uids, file_cache=kept.file_cache)
+        self.tree = self.trace.tree = Tree(inputs.states, inputs.trusted_uids, file_cache=kept.file_cache)
         self.warnings = self.trace.warnings
-        disabled = request.options.get("disabled_requisites") or ()
+        disabled = inputs.options.get("disabled_requisites") or ()
         self.disabled = frozenset([disabled] if isinstance(disabled, str) else disabled)
 
     def compile(self) -> Compilation:
         """Run all stages, one after the other."""
-        request, renderer = self.request, self.loader.renderer
+        inputs, renderer = self.inputs, self.loader.renderer
         renderer.begin(
             self.tree,
-            HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, self.tree),
+            HostView(inputs.grains, inputs.pillar, inputs.options, inputs.minion_id, inputs.env, self.tree),
         )
         references = self._references()
         loaded = self.loader.load(
-            self.tree, references, request.env, numbered=bool(request.options.get("state_auto_order", True))
+            self.tree, references, inputs.env, numbered=bool(inputs.options.get("state_auto_order", True))
         )
         self.trace.loaded = loaded
         self.warnings += loaded.warnings
@@ -138,7 +138,7 @@ class _CompilerRun:
         self.kept.file_cache.forget(self.tree.read_files)
         self.warnings += self.tree.warnings
         top = {
-            request.env: list(
+            inputs.env: list(
                 dict.fromkeys(name for reference in references for name in self.tree.match(reference.name))
             )
         }
@@ -147,8 +147,8 @@ class _CompilerRun:
         )
 
     def _references(self) -> list[Reference]:
-        """The files that apply: those of the request, else those of the top file, else all."""
-        request, root = self.request, self.request.states
+        """The files that apply: those of the inputs, else those of the top file, else all."""
+        inputs, root = self.inputs, self.inputs.states
         there = exists(root)
         if not there or not is_directory(root):
             what = "it is not a directory" if there else "there is no such directory"
@@ -156,13 +156,13 @@ class _CompilerRun:
             raise CompileError(
                 [Problem(Location(str(root)), "source-unreadable", f"cannot read the states: {what}", hint)]
             )
-        if request.sls:
-            return requested(self.tree, request.sls)
+        if inputs.sls:
+            return requested(self.tree, inputs.sls)
         path = root / f"{TOP}.sls"
         if not exists(path):
             return everything(self.tree)
-        host = TargetHost(request.minion_id, request.grains, request.pillar, request.options)
-        references, warnings = chosen(self.loader.renderer, self.tree, request.env, host)
+        host = TargetHost(inputs.minion_id, inputs.grains, inputs.pillar, inputs.options)
+        references, warnings = chosen(self.loader.renderer, self.tree, inputs.env, host)
         self.warnings += warnings
         return references
 

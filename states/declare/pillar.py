@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.declare.high import Reference
 from holdfast.states.declare.include import SlsNames, everything
 from holdfast.states.declare.normalise import normalise
@@ -40,29 +40,29 @@ class PillarCompiler:
         self.root = root
         self.renderer = Renderer(root, secret=True)
 
-    def compile(self, request: Request) -> Pillar:
-        """The pillar for the host of a request, merged into its own `pillar`, which templates see.
+    def compile(self, inputs: CompilerInputs) -> Pillar:
+        """The pillar for the host of these inputs, merged into its own `pillar`, which templates see.
 
-        The fields `states` and `sls` of the request have no effect. A directory that does not exist is an empty pillar.
+        The fields `states` and `sls` of the inputs have no effect. A directory that does not exist is an empty pillar.
         Raises `CompileError` with all problems.
         """
         if not exists(self.root):
-            return Pillar(dict(request.pillar))
-        tree = Tree(self.root, request.trusted_uids)
+            return Pillar(dict(inputs.pillar))
+        tree = Tree(self.root, inputs.trusted_uids)
         self.renderer.begin(
-            tree, HostView(request.grains, request.pillar, request.options, request.minion_id, request.env, tree)
+            tree, HostView(inputs.grains, inputs.pillar, inputs.options, inputs.minion_id, inputs.env, tree)
         )
-        run = _PillarRun(self.renderer, tree, request)
+        run = _PillarRun(self.renderer, tree, inputs)
         data = run.load()
         self.renderer.end()
         if run.problems:
             raise CompileError(run.problems)
-        return Pillar(run.merged(data, dict(request.pillar)), tree.sources(), (*run.warnings, *tree.warnings))
+        return Pillar(run.merged(data, dict(inputs.pillar)), tree.sources(), (*run.warnings, *tree.warnings))
 
 
-def compile_pillar(root: Path, request: Request) -> Pillar:
+def compile_pillar(root: Path, inputs: CompilerInputs) -> Pillar:
     """The pillar of a directory, once. Raises `CompileError`."""
-    return PillarCompiler(root).compile(request)
+    return PillarCompiler(root).compile(inputs)
 
 
 class _Include(NamedTuple):
@@ -88,18 +88,18 @@ class _OpenFile(NamedTuple):
 class _PillarRun:
     """State of one compilation."""
 
-    def __init__(self, renderer: Renderer, tree: Tree, request: Request) -> None:
-        self.renderer, self.tree, self.request = renderer, tree, request
+    def __init__(self, renderer: Renderer, tree: Tree, inputs: CompilerInputs) -> None:
+        self.renderer, self.tree, self.inputs = renderer, tree, inputs
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
-        self.names = SlsNames(tree, request.env, self.problems)
+        self.names = SlsNames(tree, inputs.env, self.problems)
         self.known: dict[str, dict[str, Any]] = {}
         """Data of the files that were read, without their includes.
 
         A file that is included again counts again, without its includes.
         """
-        self.strategy = str(request.options.get("pillar_source_merging_strategy", "smart"))
-        self.lists = self.strategy != "none" and bool(request.options.get("pillar_merge_lists", False))
+        self.strategy = str(inputs.options.get("pillar_source_merging_strategy", "smart"))
+        self.lists = self.strategy != "none" and bool(inputs.options.get("pillar_merge_lists", False))
 
     def load(self) -> dict[str, Any]:
         """The merged data of all files that apply."""
@@ -117,9 +117,9 @@ class _PillarRun:
     def _chosen(self) -> Iterable[Reference]:
         if not exists(self.tree.root / f"{TOP}.sls"):
             return everything(self.tree)
-        host = TargetHost(self.request.minion_id, self.request.grains, self.request.pillar, self.request.options)
+        host = TargetHost(self.inputs.minion_id, self.inputs.grains, self.inputs.pillar, self.inputs.options)
         try:
-            found, self.warnings = chosen(self.renderer, self.tree, self.request.env, host)
+            found, self.warnings = chosen(self.renderer, self.tree, self.inputs.env, host)
         except CompileError as error:
             self.problems += error.problems
             return ()
@@ -176,7 +176,7 @@ class _PillarRun:
         for written, options in _with_options(items) if isinstance(items, Seq) else ((items, Map()),):
             if not self._allowed(options, document):
                 continue
-            unit = normalise(document, Map({"include": written}), sls, self.request.env)
+            unit = normalise(document, Map({"include": written}), sls, self.inputs.env)
             self.problems += unit.problems
             for found in self.names.included(unit.includes, path):
                 key = options.get("key")

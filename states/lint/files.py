@@ -31,7 +31,7 @@ def unreached(subject: Subject) -> Iterator[Problem]:
     an include.
     """
     top, tree = subject.root / f"{TOP}.sls", subject.all_files()
-    text = None if subject.request.sls or not exists(top) else _read(tree, top)
+    text = None if subject.inputs.sls or not exists(top) else _read(tree, top)
     if text is None or text.startswith("#!") or OTHERS.search(text):
         return
     files = {name: path for name, path in tree.names().items() if path != top}

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from holdfast.states.compile.compiler import Compiler, CompilerTrace
-from holdfast.states.data import Call, Request
+from holdfast.states.data import Call, CompilerInputs
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import gc_paused
 from holdfast.states.lint import (  # noqa: F401 - importing a module registers its rules
@@ -53,7 +53,7 @@ class HostCheck(Protocol):
 
 
 def inspect(
-    request: Request, ignore: Collection[str] = (), noted: Iterable[Problem] = (), host: HostCheck | None = None
+    inputs: CompilerInputs, ignore: Collection[str] = (), noted: Iterable[Problem] = (), host: HostCheck | None = None
 ) -> LintReport:
     """Compile the states and run every rule. Errors are in the report, and are not raised.
 
@@ -61,22 +61,24 @@ def inspect(
     states if they compile.
     """
     with gc_paused():
-        return _inspect(request, ignore, noted, host)
+        return _inspect(inputs, ignore, noted, host)
 
 
-def _inspect(request: Request, ignore: Collection[str], noted: Iterable[Problem], host: HostCheck | None) -> LintReport:
+def _inspect(
+    inputs: CompilerInputs, ignore: Collection[str], noted: Iterable[Problem], host: HostCheck | None
+) -> LintReport:
     trace = CompilerTrace()
     errors: Sequence[Problem] = ()
     complete = 0
     try:
-        calls = Compiler().compile(request, trace).calls
+        calls = Compiler().compile(inputs, trace).calls
         complete = len(trace.checked)
         if host is not None:
             errors, noted = tuple(host.errors(calls)), (*noted, *host.warnings(calls))
     except CompileError as error:
         errors = error.problems
     texts = tuple(trace.tree.read_files.values()) if trace.tree else ()
-    subject = Subject(request, texts, trace.checked, trace.edges, trace.calls)
+    subject = Subject(inputs, texts, trace.checked, trace.edges, trace.calls)
     found = [*noted, *trace.warnings, *(trace.tree.warnings if trace.tree else ())]
     for rule in RULES:
         found += (problem for problem in rule(subject) if complete or problem.code not in OF_THE_WHOLE)

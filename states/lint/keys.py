@@ -83,7 +83,7 @@ def _lacks(where: str, key: str) -> str:
 
 def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
     """A hint about a missing key; empty if the key exists or no similar key is found."""
-    data = subject.request.grains if where == "grains" else subject.request.pillar
+    data = subject.inputs.grains if where == "grains" else subject.inputs.pillar
     if key in data:
         return ""
     if traverse(data, key, MISSING) is not MISSING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from holdfast.states.compile.check import Checked
 from holdfast.states.compile.requisites import ResolvedTarget
-from holdfast.states.data import Call, Request
+from holdfast.states.data import Call, CompilerInputs
 from holdfast.states.errors import Problem
 from holdfast.states.source.files import Text, Tree
 from holdfast.states.template.analysis import Template, read_template
@@ -19,7 +19,7 @@ from holdfast.states.template.analysis import Template, read_template
 class Subject:
     """The states, with the results of the stages that were compiled."""
 
-    request: Request
+    inputs: CompilerInputs
     texts: Sequence[Text] = ()
     """The files that were read: state files, and what they import."""
     calls: Sequence[Checked] = ()
@@ -32,12 +32,12 @@ class Subject:
     @property
     def root(self) -> Path:
         """The states directory."""
-        return self.request.states
+        return self.inputs.states
 
     @property
     def disabled(self) -> frozenset[str]:
         """Requisites that the settings disable."""
-        given = self.request.options.get("disabled_requisites") or ()
+        given = self.inputs.options.get("disabled_requisites") or ()
         return frozenset([given] if isinstance(given, str) else given)
 
     @cached_property
@@ -51,7 +51,7 @@ class Subject:
 
     def all_files(self) -> Tree:
         """A new object for the states directory, which has not read any file."""
-        return Tree(self.root, self.request.trusted_uids)
+        return Tree(self.root, self.inputs.trusted_uids)
 
 
 Rule = Callable[[Subject], Iterable[Problem]]

@@ -18,7 +18,7 @@ from holdfast.agent.verbs.reload import Reload
 from holdfast.agent.verbs.status import Status
 from holdfast.agent.verbs.trace import Trace
 from holdfast.agent.verbs.trigger import Trigger
-from holdfast.agent.verbs.watch import Watch
+from holdfast.agent.verbs.watch import LiveView
 from holdfast.agent.verbs.why import Why
 from holdfast_process import Agent, Tree
 
@@ -142,7 +142,7 @@ def test_a_running_agent_shows_no_secret(tree):
             ask(socket, Why("token-number-on"))
         demand_hidden("a hint", str(caught.value).replace("token-number-on:", ""))
         demand_hidden("log", json.dumps(list(follow(socket, LogLines()))))
-        demand_hidden("watch", json.dumps(next(iter(follow(socket, Watch(), "frame")))))
+        demand_hidden("watch", json.dumps(next(iter(follow(socket, LiveView(), "frame")))))
         named = next(row for row in ask(socket, Status())["resources"] if row["identity"] == "cmd.run[named]")
         assert named["name"].startswith("echo ******** ")
     demand_hidden("stderr", agent.log_path.read_text())

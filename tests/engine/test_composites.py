@@ -13,7 +13,7 @@ from fake_machine import Machine
 from holdfast import Composite, Part, Permanent
 from holdfast.resources.fields import Texts
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Compilation, Request
+from holdfast.states.data import Compilation, CompilerInputs
 
 
 class House(Composite, kind="zhouse.built"):
@@ -50,7 +50,7 @@ def compiled(tmp_path: Path) -> Compile:
 
     def compile_text(text: str) -> Compilation:
         (tmp_path / "site.sls").write_text(text)
-        return compiler.compile(Request(states=tmp_path, trusted_uids=frozenset({os.getuid()})))
+        return compiler.compile(CompilerInputs(states=tmp_path, trusted_uids=frozenset({os.getuid()})))
 
     return compile_text
 

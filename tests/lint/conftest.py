@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import Problem
 from holdfast.states.lint.inspect import LintReport, inspect
 
@@ -42,7 +42,7 @@ def look(tmp_path: Path) -> Callable[..., LintReport]:
             "minion_id": "web1",
             "trusted_uids": frozenset({os.getuid()}),
         }
-        return inspect(Request(root, sls, **(values | more)), ignore)
+        return inspect(CompilerInputs(root, sls, **(values | more)), ignore)
 
     return run
 

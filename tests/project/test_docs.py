@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agent.cli.main import cli
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.declare.pillar import compile_pillar
 from holdfast_process import holdfast
 
@@ -88,7 +88,7 @@ def test_examples_compile(section: str, files: dict[str, str], tmp_path: Path) -
         (tmp_path / path).write_text(text)
     pillar.mkdir(exist_ok=True)
     trusted = frozenset({os.getuid()})
-    request = Request(
+    request = CompilerInputs(
         states=states, grains={"os_family": "Debian", "os": "Debian"}, minion_id="web1", trusted_uids=trusted
     )
     data = compile_pillar(pillar, request).data

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.agent.host.path_watcher import PathWatcher
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 
 FILES = 1000
 
@@ -27,7 +27,7 @@ def test_a_compiled_state_takes_little(tmp_path, measured):
 
     def used(files):
         compiler, before = Compiler(), measured()
-        compilation = compiler.compile(Request(states=tmp_path / str(files)))
+        compilation = compiler.compile(CompilerInputs(states=tmp_path / str(files)))
         assert len(compilation.calls) == files
         return measured() - before
 

@@ -14,7 +14,7 @@ from holdfast.resources.contract import Resource
 from holdfast.resources.fields import AbsPath, Mode, field
 from holdfast.resources.traits import Refreshable
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Compilation, Request
+from holdfast.states.data import Compilation, CompilerInputs
 from holdfast.states.errors import CompileError
 
 
@@ -89,10 +89,10 @@ def write(root: Path, files: Mapping[str, str]) -> None:
         directory.chmod(0o755)
 
 
-def request(root: Path, *sls: str, **more: Any) -> Request:
+def request(root: Path, *sls: str, **more: Any) -> CompilerInputs:
     """A request for the host of these tests."""
     values = {"grains": HOST, "pillar": {"k": "v"}, "minion_id": "web1", "trusted_uids": frozenset({os.getuid()})}
-    return Request(root, sls, **(values | more))
+    return CompilerInputs(root, sls, **(values | more))
 
 
 @pytest.fixture

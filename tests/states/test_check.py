@@ -262,10 +262,10 @@ def test_an_exception_in_a_kind_is_a_problem_at_the_state(problems):
 def test_a_meta_argument_without_effect_is_a_warning(tmp_path):
     """The warning is at the line of the argument."""
     from holdfast.states.compile.compiler import Compiler
-    from holdfast.states.data import Request
+    from holdfast.states.data import CompilerInputs
 
     tmp_path.chmod(0o755)
     (tmp_path / "a.sls").write_text("a:\n  test.nop:\n    - fire_event: true\n")
-    (warning,) = Compiler().compile(Request(tmp_path, trusted_uids=frozenset({os.getuid()}))).warnings
+    (warning,) = Compiler().compile(CompilerInputs(tmp_path, trusted_uids=frozenset({os.getuid()}))).warnings
 
     assert (warning.code, warning.location.line) == ("argument-ignored", 3)

@@ -10,7 +10,7 @@ import yaml
 
 from effort import effort
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.parse.marks import Document
 
@@ -52,7 +52,7 @@ def test_unchanged_files_are_not_rendered_again(tree):
 
     def renders(**grains):
         before = compiler.renders
-        made = colors(compiler.compile(Request(tree, grains={"os": "Debian", **grains}, trusted_uids=ME)))
+        made = colors(compiler.compile(CompilerInputs(tree, grains={"os": "Debian", **grains}, trusted_uids=ME)))
         return compiler.renders - before, made
 
     assert renders() == (2, ["one Debian"])
@@ -68,7 +68,7 @@ def test_a_template_that_reads_the_machine_is_rendered_each_time(tree, tmp_path)
     """The result of `file.file_exists` may change without a change of any file of the states."""
     change(tree, "plain.sls", f"a:\n  lamp.lit:\n    - color: {{{{ salt['file.file_exists']('{tmp_path}/flag') }}}}\n")
     compiler = Compiler()
-    request = Request(tree, ("plain",), trusted_uids=ME)
+    request = CompilerInputs(tree, ("plain",), trusted_uids=ME)
 
     assert colors(compiler.compile(request)) == [False]
     (tmp_path / "flag").touch()
@@ -79,7 +79,7 @@ def test_a_new_template_is_noticed(tree):
     """`ignore missing` depends on a file that does not exist yet."""
     change(tree, "plain.sls", "{% include 'more.jinja' ignore missing %}\na: lamp.lit\n")
     compiler = Compiler()
-    request = Request(tree, ("plain",), trusted_uids=ME)
+    request = CompilerInputs(tree, ("plain",), trusted_uids=ME)
 
     assert len(compiler.compile(request).calls) == 1
     change(tree, "more.jinja", "z: lamp.lit\n")
@@ -97,7 +97,7 @@ def test_a_change_of_an_indirect_import_is_noticed_by_every_file(tree):
             f"{name}.sls",
             f"{{% import 'between.jinja' as m %}}\n{name}:\n  lamp.lit:\n    - color: {{{{ m.word }}}}\n",
         )
-    compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
+    compiler, wanted = Compiler(), CompilerInputs(tree, ("first", "second"), trusted_uids=ME)
     assert colors(compiler.compile(wanted)) == ["one", "one"]
 
     change(tree, "word.jinja", "{% set word = 'two' %}")
@@ -112,7 +112,7 @@ def test_a_change_of_an_imported_list_stays_in_its_file(tree):
     )
     change(tree, "first.sls", text)
     change(tree, "second.sls", text.replace("first:", "second:"))
-    compiler, wanted = Compiler(), Request(tree, ("first", "second"), trusted_uids=ME)
+    compiler, wanted = Compiler(), CompilerInputs(tree, ("first", "second"), trusted_uids=ME)
     assert colors(compiler.compile(wanted)) == [[1], [1]]
 
     change(tree, "first.sls", text + "# changed\n")
@@ -127,7 +127,7 @@ def test_additions_to_a_declaration_last_for_one_compilation(tree):
         "a:\n  lamp.lit:\n    - require: [{lamp: b}]\nx:\n  lamp.lit:\n    - require_in: [{lamp: a}]\n",
     )
     compiler = Compiler()
-    request = Request(tree, grains={"os": "Debian"}, trusted_uids=ME)
+    request = CompilerInputs(tree, grains={"os": "Debian"}, trusted_uids=ME)
 
     first, second = compiler.compile(request), compiler.compile(request)
     assert [call.low for call in first.calls] == [call.low for call in second.calls]
@@ -137,7 +137,7 @@ def test_additions_to_a_declaration_last_for_one_compilation(tree):
 def test_a_failed_compilation_leaves_the_compiler_usable(tree):
     """The next compilation reads the file again."""
     compiler = Compiler()
-    request = Request(tree, grains={"os": "Debian"}, trusted_uids=ME)
+    request = CompilerInputs(tree, grains={"os": "Debian"}, trusted_uids=ME)
     change(tree, "plain.sls", "a: [\n")
     with pytest.raises(CompileError):
         compiler.compile(request)
@@ -150,7 +150,7 @@ def test_a_failed_compilation_leaves_the_compiler_usable(tree):
 def test_a_failed_compilation_keeps_unchanged_calls(tree):
     """Problems found in other files of the broken states leave no trace in the caches."""
     change(tree, "zed.sls", "x: lamp.lit\ny:\n  lamp.lit:\n    - require: [x]\n")
-    compiler, wanted = Compiler(), Request(tree, ("plain", "zed"), trusted_uids=ME)
+    compiler, wanted = Compiler(), CompilerInputs(tree, ("plain", "zed"), trusted_uids=ME)
     before = compiler.compile(wanted).calls
     change(tree, "plain.sls", "a: [\nb: lmap.lit\n")
     with pytest.raises(CompileError):
@@ -171,7 +171,7 @@ def test_high_data_have_the_shape_that_salt_prints(tree):
         ),
     )
 
-    high = Compiler().compile(Request(tree, ("plain",), grains={"os": "Debian"}, trusted_uids=ME)).high
+    high = Compiler().compile(CompilerInputs(tree, ("plain",), grains={"os": "Debian"}, trusted_uids=ME)).high
     assert high == {
         "a": {
             "__sls__": "plain",
@@ -193,7 +193,7 @@ def test_top_lists_the_files_that_apply(tree):
     """`show top` has the names, with globs resolved."""
     change(tree, "top.sls", "base:\n  'web*':\n    - 'p*'\n  'db*':\n    - made\n")
 
-    assert Compiler().compile(Request(tree, minion_id="web1", trusted_uids=ME)).top == {"base": ["plain"]}
+    assert Compiler().compile(CompilerInputs(tree, minion_id="web1", trusted_uids=ME)).top == {"base": ["plain"]}
 
 
 def test_five_thousand_states_compile_in_less_than_twice_the_time_of_pyyaml(tree):
@@ -215,7 +215,7 @@ def test_five_thousand_states_compile_in_less_than_twice_the_time_of_pyyaml(tree
         )
 
     def compiling(name):
-        return lambda: Compiler().compile(Request(tree, (name,), trusted_uids=ME))
+        return lambda: Compiler().compile(CompilerInputs(tree, (name,), trusted_uids=ME))
 
     change(tree, "plain.sls", text(5000))
     change(tree, "twice.sls", text(10_000))

@@ -9,7 +9,7 @@ import pickle
 import pytest
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.view.grains import ALL, CALLS, Grains, seen
 from holdfast.states.view.host_view import HostView
 
@@ -61,7 +61,7 @@ def kept_after(tmp_path, text):
 
 def request(tmp_path, grains):
     """A request for all states of a directory, on a host with these grains."""
-    return Request(states=tmp_path, grains=grains, minion_id="web1")
+    return CompilerInputs(states=tmp_path, grains=grains, minion_id="web1")
 
 
 @pytest.mark.parametrize(

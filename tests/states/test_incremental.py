@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.resources.contract import Resource
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.source import files as source
 
@@ -178,7 +178,7 @@ class Site:
     def request(self):
         """The request for a compilation."""
         trusted = frozenset({os.getuid()})
-        return Request(
+        return CompilerInputs(
             self.root,
             grains={"os": self.grain},
             pillar={"k": 1},

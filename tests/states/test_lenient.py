@@ -7,7 +7,7 @@ import os
 import pytest
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 
 ACCEPTED = {
@@ -116,7 +116,7 @@ def test_an_argument_that_a_kind_refuses_stays_refused(problems):
 def test_the_setting_may_change_between_two_compilations(tmp_path):
     """No result of the other setting is cached, and warnings are reported each time."""
     (tmp_path / "site.sls").write_text("a: {lamp.lit: [{color: red}, {color: blue}]}")
-    compiler, strict = Compiler(), Request(tmp_path, trusted_uids=frozenset({os.getuid()}))
+    compiler, strict = Compiler(), CompilerInputs(tmp_path, trusted_uids=frozenset({os.getuid()}))
     lenient = strict._replace(lenient=("*",))
 
     for _ in range(2):

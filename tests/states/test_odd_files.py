@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from random_trees import compiled
 
@@ -20,7 +20,7 @@ DEPTHS = (99, 101, 1_000, 100_000)
 def result(root, *sls):
     """The IDs of a directory, or the codes of its problems."""
     try:
-        calls = Compiler().compile(Request(root, sls, trusted_uids=frozenset({os.getuid()}))).calls
+        calls = Compiler().compile(CompilerInputs(root, sls, trusted_uids=frozenset({os.getuid()}))).calls
     except CompileError as error:
         str(error).encode("utf-8", "backslashreplace")
         return sorted({problem.code for problem in error.problems})

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.compile.order import LOOPS
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.requisite_kinds import EARLIER, REQUISITES
 
@@ -26,7 +26,7 @@ def compile_text(text):
         root = Path(directory)
         root.joinpath("site.sls").write_text(text)
         root.joinpath("site.sls").chmod(0o644)
-        return Compiler().compile(Request(root, trusted_uids=frozenset({os.getuid()})))
+        return Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({os.getuid()})))
 
 
 def written(states):

@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.declare.pillar import PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError
 
@@ -23,7 +23,7 @@ def pillar(tmp_path):
             (root / name).write_text(text)
             (root / name).chmod(0o600)
         values = {"grains": {"os": "Debian"}, "minion_id": "web1", "trusted_uids": frozenset({os.getuid()})} | more
-        return compile_pillar(root, Request(tmp_path, **values))
+        return compile_pillar(root, CompilerInputs(tmp_path, **values))
 
     return run
 
@@ -103,7 +103,7 @@ def test_no_message_quotes_a_secret(pillar, text):
 
 def test_a_missing_directory_is_an_empty_pillar(tmp_path):
     """A pillar is optional."""
-    assert PillarCompiler(tmp_path / "nowhere").compile(Request(tmp_path)).data == {}
+    assert PillarCompiler(tmp_path / "nowhere").compile(CompilerInputs(tmp_path)).data == {}
 
 
 def test_an_invalid_top_file_is_an_error(pillar):

@@ -17,7 +17,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from random_trees import FORWARD, TURNABLE, Forest, Link, compiled, essence, forests, on_disk, write
 
@@ -201,7 +201,7 @@ def test_a_used_compiler_equals_a_new_one_after_any_edit(forest, data):
                 path.parent.mkdir(exist_ok=True, mode=0o755)
                 path.write_text(text)
                 path.chmod(0o644)
-            asked = Request(root, trusted_uids=frozenset({os.getuid()}))
+            asked = CompilerInputs(root, trusted_uids=frozenset({os.getuid()}))
             assert essence(kept.compile(asked)) == essence(Compiler().compile(asked))
 
 
@@ -344,7 +344,7 @@ def test_a_mistake_in_a_valid_tree_is_reported_at_its_line(code, forest, data):
 
     with on_disk(files) as root:
         with pytest.raises(CompileError) as caught:
-            Compiler().compile(Request(root, trusted_uids=frozenset({os.getuid()})))
+            Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({os.getuid()})))
         (problem,) = {
             problem.location.line: problem for problem in caught.value.problems if problem.code == code
         }.values()

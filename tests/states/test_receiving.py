@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Compilation, Request
+from holdfast.states.data import Compilation, CompilerInputs
 from holdfast.states.errors import CompileError
 
 SENDER = "token:\n  cmd.run: [{name: make-token}]\n"
@@ -20,7 +20,7 @@ def compiled(tmp_path: Path, text: str) -> Compilation:
     """Compile one state file."""
     (tmp_path / "a.sls").write_text(text)
     tmp_path.chmod(0o755)
-    return Compiler().compile(Request(tmp_path, trusted_uids=frozenset({0, tmp_path.stat().st_uid})))
+    return Compiler().compile(CompilerInputs(tmp_path, trusted_uids=frozenset({0, tmp_path.stat().st_uid})))
 
 
 def receiving(recv: str, kind: str = "file.managed") -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.source.files import Tree
 
@@ -36,7 +36,7 @@ def file(path, content):
 
 def compile_it(root, *sls, uid=ME):
     """Compile a directory. Returns the IDs."""
-    compilation = Compiler().compile(Request(root, sls, trusted_uids=frozenset({uid})))
+    compilation = Compiler().compile(CompilerInputs(root, sls, trusted_uids=frozenset({uid})))
     return [call.low["__id__"] for call in compilation.calls]
 
 
@@ -110,11 +110,11 @@ def test_an_unreadable_file_is_refused():
     code = (
         "import os, sys, pathlib\n"
         "from holdfast.states.compile.compiler import Compiler\n"
-        "from holdfast.states.data import Request\n"
+        "from holdfast.states.data import CompilerInputs\n"
         "from holdfast.states.errors import CompileError\n"
         "root = pathlib.Path(sys.argv[1])\n"
         "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
-        "try: Compiler().compile(Request(root, trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
+        "try: Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({0, int(sys.argv[2])})))\n"
         "except CompileError as error: print(error.problems[0].code, error.problems[0].message)\n"
     )
     with tempfile.TemporaryDirectory(dir="/var/tmp") as name:  # its parents belong to root and are sticky
@@ -187,7 +187,7 @@ def test_a_file_with_the_sls_name_of_another_is_a_warning(root):
     (root / "good").mkdir(mode=0o755)
     file(root / "good" / "init.sls", "b: lamp.lit\n")
 
-    compilation = Compiler().compile(Request(root, trusted_uids=frozenset({ME})))
+    compilation = Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({ME})))
     assert [warning.code for warning in compilation.warnings] == ["source-hidden"]
 
 
@@ -207,7 +207,7 @@ def test_sources_list_all_files_that_were_read(root):
     file(root / "good.sls", "{% import_yaml 'data.yaml' as d %}\na: lamp.lit\n")
     file(root / "data.yaml", "x: 1\n")
 
-    sources = Compiler().compile(Request(root, trusted_uids=frozenset({ME}))).sources
+    sources = Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({ME}))).sources
     assert [source.path.name for source in sources] == ["data.yaml", "good.sls"]
     assert all(len(source.digest) == 64 for source in sources)
 
@@ -250,7 +250,7 @@ def test_of_two_files_with_one_name_the_warning_names_the_unused_one(root):
     file(root / "a" / "b.sls", "straight: lamp.lit\n")
     dotted = file(root / "a.b.sls", "dotted: lamp.lit\n")
 
-    compilation = Compiler().compile(Request(root, trusted_uids=frozenset({ME})))
+    compilation = Compiler().compile(CompilerInputs(root, trusted_uids=frozenset({ME})))
     assert [call.low["__id__"] for call in compilation.calls] == ["straight", "a"]
     assert [warning.location.file for warning in compilation.warnings] == [str(dotted)]
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hypothesis import strategies as st
 
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Compilation, Request
+from holdfast.states.data import Compilation, CompilerInputs
 
 FORWARD = (
     "require",
@@ -172,7 +172,7 @@ def on_disk(files: Mapping[str, str]) -> Iterator[Path]:
 def compiled(files: Mapping[str, str], *sls: str, **more: Any) -> Compilation:
     """Compile files. Raises `CompileError`."""
     with on_disk(files) as root:
-        return Compiler().compile(Request(root, sls, trusted_uids=frozenset({root.stat().st_uid}), **more))
+        return Compiler().compile(CompilerInputs(root, sls, trusted_uids=frozenset({root.stat().st_uid}), **more))
 
 
 def essence(compilation: Compilation, *, numbers: bool = True) -> list[Any]:

@@ -18,7 +18,7 @@ from holdfast.agent.settings import load
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.compile.automatic import automatic
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Request
+from holdfast.states.data import CompilerInputs
 from holdfast.states.declare.pillar import PillarCompiler
 from holdfast.states.errors import CompileError
 from holdfast.states.format.formatter import format_text
@@ -108,8 +108,8 @@ class Examiner:
             automatic(made.calls)
             show(made.calls, made.high)
 
-    def _asked(self, part: str) -> Request:
-        return Request(
+    def _asked(self, part: str) -> CompilerInputs:
+        return CompilerInputs(
             self.root / part,
             grains=GRAINS,
             pillar=PILLAR,

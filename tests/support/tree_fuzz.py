@@ -23,7 +23,7 @@ from holdfast.agent.cli.stages import _plain, dot, edges, mermaid
 from holdfast.agent.pictures.drawing import Drawing, DrawnEdge, DrawnNode
 from holdfast.states.codes import CODES
 from holdfast.states.compile.compiler import Compiler
-from holdfast.states.data import Call, Request
+from holdfast.states.data import Call, CompilerInputs
 from holdfast.states.declare.pillar import PillarCompiler
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.lint.inspect import inspect
@@ -51,7 +51,7 @@ class Bench:
         Raises any violation of a property.
         """
         self._write(tree)
-        asked = Request(
+        asked = CompilerInputs(
             self.root, grains=GRAINS, pillar=PILLAR, minion_id="web1", trusted_uids=frozenset({self.root.stat().st_uid})
         )
         with in_time(SECONDS):
@@ -81,7 +81,7 @@ class Bench:
                 path.chmod(0o644)
         self.tree = dict(tree)
 
-    def _states(self, compiler: Compiler, asked: Request) -> Any:
+    def _states(self, compiler: Compiler, asked: CompilerInputs) -> Any:
         """The result of compiling states, in a form that can be compared; its properties are checked."""
         try:
             made = compiler.compile(asked)
@@ -96,7 +96,7 @@ class Bench:
             dict(made.top),
         )
 
-    def _pillar(self, compiler: PillarCompiler, asked: Request) -> Any:
+    def _pillar(self, compiler: PillarCompiler, asked: CompilerInputs) -> Any:
         """The result of compiling a pillar; no problem may show a value."""
         try:
             made = compiler.compile(asked)
@@ -105,7 +105,7 @@ class Bench:
         json.dumps(made.data, default=str)
         return repr(made.data), [told(warning, veil=True) for warning in made.warnings]
 
-    def _lint(self, asked: Request, *, bad: bool) -> None:
+    def _lint(self, asked: CompilerInputs, *, bad: bool) -> None:
         """Check that `holdfast check` finds the errors of the compiler, and that all its formats can be printed."""
         report = inspect(asked)
         assert bool(report.errors) == bad, "check and the compiler do not agree"
