@@ -13,7 +13,7 @@ from holdfast.agent.engine.deliver.deliveries import Deliveries, Seen
 from holdfast.agent.engine.deliver.transfer import Transfers
 from holdfast.agent.engine.execute.reversals import Reversals
 from holdfast.agent.engine.execute.rivals import Rivals
-from holdfast.agent.engine.model.events import GUARDS, Cause, Event, Notice, Outcome
+from holdfast.agent.engine.model.events import GUARDS, Cause, Event, LastChange, Notice, Outcome
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.engine.policy import Policy
@@ -167,7 +167,7 @@ class Outcomes:
         if vertex.run.forced and _still_due(vertex, outcome):
             self._scheduler.force(vertex)
         if outcome.repaired:
-            vertex.last.change = kept
+            vertex.last.change = LastChange(outcome.comment, outcome.cause, outcome.started, outcome.duration)
         self._passes.add(outcome, kept)
         self._complete(vertex, outcome)
 

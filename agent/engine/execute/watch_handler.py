@@ -33,6 +33,8 @@ class WatchHandler:
         self._marker = marker
         self._deliveries = deliveries
         self._events = events
+        self.soon = events.pending.soon
+        """Has the scheduler start what may start, in the next callback of the loop."""
         self._runs = runs
         self._observer = observer
         self.reported = events.pending.tell
@@ -46,8 +48,6 @@ class WatchHandler:
         if ran and not _is_done_action(vertex):
             self._marker.mark(vertex, "recovery")
         self._scheduler.offer(vertex)
-        if vertex.watching.watcher:
-            self._events.pending.soon()
 
     def proceed(self) -> None:
         """Start all vertices that may start."""

@@ -167,6 +167,17 @@ class Outcome(NamedTuple):
         return self.reason == "requisite_failed"
 
 
+class LastChange(NamedTuple):
+    """What is kept of the last outcome with changes. There may be one for each resource, so it is small."""
+
+    comment: str
+    cause: Cause
+    started: float
+    """Unix time."""
+    duration: float
+    """Seconds."""
+
+
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]
 
 

@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 from holdfast.agent.engine import kinds
 from holdfast.agent.engine.model.batch import Batch
 from holdfast.agent.engine.model.edge_keys import Edge
-from holdfast.agent.engine.model.events import Cause, Obstacle, Outcome, Rest
+from holdfast.agent.engine.model.events import Cause, LastChange, Obstacle, Outcome, Rest
 from holdfast.agent.engine.model.states import CensusGroup
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
@@ -128,8 +128,8 @@ class Last:
 
     outcome: Outcome | None = None
     """The last outcome that was not that of a listener."""
-    change: Outcome | None = None
-    """The last outcome with changes."""
+    change: LastChange | None = None
+    """The last run that changed the resource."""
     failures: int = 0
     """Number of failed attempts in a row."""
     would_change: bool = False

@@ -1,8 +1,8 @@
-"""Watch supervision: one task for each vertex that has something to watch, while it is in the graph.
+"""Watch supervision: one task for each vertex whose watch has to be waited for, while the vertex is in the graph.
 
 A watch that raises or ends is restarted with growing delays; the vertex does not run until the new watch is armed. Only
-cancellation ends the supervision. If a watch reports events by a callback, as those of paths do, the task ends as soon
-as the watch is armed.
+cancellation ends the supervision. A watch that reports events by a callback, as those of paths do, is supervised only
+from an error until it is armed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
-from holdfast.resources.watches import CallbackWatch, Closable, either, idle
+from holdfast.resources.watches import CallbackWatch, either, idle
 
 ARMING = 60.0
 """Seconds within which a watch must be armed: until then, definition order keeps later vertices from starting."""
@@ -51,8 +51,11 @@ class Watched(Protocol):
         """Return a new watch of a vertex; called for each start and restart."""
         ...
 
-    def armed(self, vertex: Vertex, subscription: Closable | None = None) -> None:
-        """Note that the watch is armed; `subscription`: the supervision ends, and callbacks report events."""
+    def listen(self, vertex: Vertex, watch: CallbackWatch) -> None:
+        """Arm a watch that reports events by a callback. Raises what the watch raises."""
+
+    def armed(self, vertex: Vertex) -> None:
+        """Note that the watch is armed."""
 
     def event(self, vertex: Vertex) -> None:
         """Note an event. Never raises, and defers all work."""
@@ -61,44 +64,43 @@ class Watched(Protocol):
         """Note that the watch is started again after `delay` seconds; `error` is given if it is a bug of the kind."""
 
 
-class WatchCallback:
-    """Passes the callback of a watch to the engine. Each such watch has one; it is smaller than a `partial`."""
+async def supervise(vertex: Vertex, watched: Watched, error: Exception | None = None) -> None:
+    """Watch a vertex until cancelled; a watch with a callback only until it is armed.
 
-    __slots__ = ("_vertex", "_watched")
-
-    def __init__(self, vertex: Vertex, watched: Watched) -> None:
-        self._vertex, self._watched = vertex, watched
-
-    def __call__(self) -> None:
-        """Report that the resource may have changed."""
-        self._watched.event(self._vertex)
-
-
-async def supervise(vertex: Vertex, watched: Watched) -> None:
-    """Watch a vertex until cancelled; a watch with a callback only until it is armed."""
+    `error` is why the watch could not be started without a task; None: that was not tried, or not possible.
+    """
     loop, failures = asyncio.get_running_loop(), 0
     while True:
         began = loop.time()
+        error = error or await _failure(vertex, watched)
+        if error is None:
+            return
+        failures = failures + 1 if loop.time() - began < STEADY else 1
+        delay = backoff(None, failures)
+        expected = isinstance(error, (HoldfastError, OSError, StopAsyncIteration))
+        await watched.failed(vertex, _describe(error), delay, None if expected else error)
+        error = None
+        await asyncio.sleep(delay)
+
+
+async def _failure(vertex: Vertex, watched: Watched) -> Exception | None:
+    """Watch a vertex until the watch fails, and return the error. None: from now on, a callback reports events."""
+    try:
+        watch = watched.open(vertex)
+        if isinstance(watch, CallbackWatch):
+            watched.listen(vertex, watch)
+            return None
         try:
-            watch = watched.open(vertex)
-            if isinstance(watch, CallbackWatch):
-                watched.armed(vertex, watch.listen(WatchCallback(vertex, watched)))
-                return
-            try:
-                async with asyncio.timeout(ARMING):
-                    await anext(watch)
-            except TimeoutError:
-                raise Permanent(f"it was not armed within {ARMING:g} s") from None
-            watched.armed(vertex)
-            async for _ in watch:
-                watched.event(vertex)
-            raise Permanent("the watch ended by itself")  # noqa: TRY301 - it is a failure like any other
-        except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
-            failures = failures + 1 if loop.time() - began < STEADY else 1
-            delay = backoff(None, failures)
-            expected = isinstance(error, (HoldfastError, OSError, StopAsyncIteration))
-            await watched.failed(vertex, _describe(error), delay, None if expected else error)
-            await asyncio.sleep(delay)
+            async with asyncio.timeout(ARMING):
+                await anext(watch)
+        except TimeoutError:
+            raise Permanent(f"it was not armed within {ARMING:g} s") from None
+        watched.armed(vertex)
+        async for _ in watch:
+            watched.event(vertex)
+        return Permanent("the watch ended by itself")
+    except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
+        return error
 
 
 def cause_of(vertex: Vertex) -> Cause:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Callable, Container, Sequence
 from typing import Protocol
 
@@ -14,7 +15,10 @@ from holdfast.agent.engine.watch.retirement import cancel
 from holdfast.agent.engine.watch.supervisor import needs_watch, supervise, watch_of
 from holdfast.resources.context import Watch
 from holdfast.resources.traits import Backed
-from holdfast.resources.watches import Closable, idle
+from holdfast.resources.watches import CallbackWatch, idle
+
+SLICE = 50
+"""Watches that are started in one callback of the loop: about two milliseconds."""
 
 
 class Handler(Protocol):
@@ -22,6 +26,9 @@ class Handler(Protocol):
 
     def armed(self, vertex: Vertex) -> None:
         """Note that the watch is armed, or that the vertex needs none: from now on it may start."""
+
+    def soon(self) -> None:
+        """Start what may start in the next callback of the loop, since watches are armed."""
 
     def reported(self, vertex: Vertex) -> None:
         """Note an event of the watch. Never raises, and defers all work."""
@@ -36,8 +43,25 @@ class Handler(Protocol):
         """Start all vertices that may start: the vertices that a new one replaces have ended."""
 
 
+class WatchCallback:
+    """Passes an event of a path watch to the engine. Each such watch has one; it is smaller than a `partial`."""
+
+    __slots__ = ("_event", "_vertex")
+
+    def __init__(self, event: Callable[[Vertex], None], vertex: Vertex) -> None:
+        self._event, self._vertex = event, vertex
+
+    def __call__(self) -> None:
+        """Report that the resource may have changed."""
+        self._event(self._vertex)
+
+
 class Watches:
-    """The watches of one engine. A one-shot run has only the background tasks that its resources need."""
+    """The watches of one engine. A one-shot run has only the background tasks that its resources need.
+
+    Watches are started in slices, so that the start of many neither blocks the event loop nor needs memory for all at
+    once. Vertices start when all of them are started: the members of a group are armed together.
+    """
 
     def __init__(
         self, policy: Policy, backgrounds: BackgroundTasks, emit: Callable[[Notice], None], handler: Handler
@@ -50,6 +74,8 @@ class Watches:
         """Called for each event of a watch; the handler itself, so that an event costs one call less."""
         self.unwatched: dict[Vertex, str] = {}
         """Vertex whose watch has failed and is not armed again yet -> why it failed."""
+        self._unstarted: deque[Vertex] = deque()
+        """Vertices whose watch is started in one of the next callbacks of the loop, in definition order."""
         self._waiting: set[asyncio.Task[None]] = set()
         """Tasks that start a watch when the vertices that its vertex replaces have ended."""
 
@@ -61,9 +87,36 @@ class Watches:
             self._waiting.add(task)
             task.add_done_callback(self._waiting.discard)
         elif not needs_watch(vertex) or not (self._policy.daemon or isinstance(vertex.resource, Backed)):
-            self.armed(vertex)
+            self._arm(vertex)
         else:
-            vertex.watching.watcher = asyncio.create_task(supervise(vertex, self), name=f"watch {vertex.identity}")
+            self._unstarted.append(vertex)
+            if len(self._unstarted) == 1:
+                asyncio.get_running_loop().call_soon(self._start_slice)
+
+    def _start_slice(self) -> None:
+        """Start the next watches. When all are started, have the scheduler start what may start."""
+        try:
+            for _ in range(min(len(self._unstarted), SLICE)):
+                self._begin(self._unstarted.popleft())
+        finally:  # an exception for one vertex must not keep the others from being watched
+            if self._unstarted:
+                asyncio.get_running_loop().call_soon(self._start_slice)
+            else:
+                self._handler.soon()
+
+    def _begin(self, vertex: Vertex) -> None:
+        """Start the watch of a vertex, unless the vertex has left the graph meanwhile."""
+        if vertex.queue.removed:
+            return
+        error = None
+        try:
+            watch = self.open(vertex)
+            if isinstance(watch, CallbackWatch):
+                self.listen(vertex, watch)
+                return
+        except Exception as caught:  # noqa: BLE001 - the code of a kind may raise anything; the supervision reports it
+            error = caught
+        vertex.watching.watcher = asyncio.create_task(supervise(vertex, self, error), name=f"watch {vertex.identity}")
 
     async def _start_later(self, vertex: Vertex) -> None:
         await asyncio.wait(vertex.watching.predecessors)
@@ -79,6 +132,7 @@ class Watches:
 
     async def stop(self) -> None:
         """Start no further watch."""
+        self._unstarted.clear()
         await cancel(self._waiting)
 
     def open(self, vertex: Vertex) -> Watch:
@@ -87,12 +141,19 @@ class Watches:
             return watch_of(vertex)
         return self._backgrounds.watch(vertex, watch_of if self._policy.daemon else lambda _: idle())
 
-    def armed(self, vertex: Vertex, subscription: Closable | None = None) -> None:
+    def listen(self, vertex: Vertex, watch: CallbackWatch) -> None:
+        """Arm a watch that reports events by a callback, and therefore needs no task."""
+        vertex.watching.watcher = watch.listen(WatchCallback(self.event, vertex))
+        self.armed(vertex)
+
+    def armed(self, vertex: Vertex) -> None:
         """Note that the watch of a vertex is armed."""
-        watching = vertex.watching
-        watching.armed, watching.failed = True, ""
-        if subscription is not None:
-            watching.watcher = subscription
+        self._arm(vertex)
+        if not self._unstarted:
+            self._handler.soon()
+
+    def _arm(self, vertex: Vertex) -> None:
+        vertex.watching.armed, vertex.watching.failed = True, ""
         if self.unwatched.pop(vertex, None) is not None:
             self._emit(Notice("info", "watched-again", vertex.identity, "is watched again"))
         self._handler.armed(vertex)
