@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,6 +66,24 @@ def test_objects_of_a_large_pass_are_frozen_at_once(collector: GcPolicy) -> None
         assert gc.get_freeze_count() == before
         collector.built(5000)
         assert gc.get_freeze_count() >= before + len(tree)
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "malloc_trim"), reason="only glibc can return free memory")
+def test_memory_that_a_large_pass_no_longer_needs_is_returned(collector: GcPolicy) -> None:
+    """Free memory between blocks that are still in use is returned, too."""
+    tables = [bytes(10_000) for _ in range(3000)]
+    kept = tables[::10]
+    del tables
+    before = resident()
+    collector.built(5000)
+    assert resident() < before - 10
+    assert len(kept) == 300
+
+
+def resident() -> float:
+    """Return the resident memory of this process in MiB."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith("VmRSS"))
 
 
 def test_frozen_garbage_is_found_after_enough_replacements(collector: GcPolicy) -> None:
