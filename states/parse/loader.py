@@ -25,7 +25,7 @@ from yaml.events import (
 
 from holdfast.states.errors import CompileError, Problem
 from holdfast.states.parse.line_breaks import yaml_lines
-from holdfast.states.parse.marks import At, Document, Map, Mark, Seq, plain
+from holdfast.states.parse.marks import At, Document, Map, Mark, Seq, packed, plain
 from holdfast.states.parse.scalars import STARTERS, convert, resolve
 from holdfast.states.parse.syntax import syntax, unreadable
 from holdfast.states.source.files import LIMIT
@@ -156,7 +156,8 @@ class _Builder:
         next_event, stack = self.next_event, self.stack
         memo: dict[str, Any] = {}
         container: Any = Seq()
-        in_map, key, key_mark = False, _NONE, None
+        in_map, key = False, _NONE
+        key_mark: Any = None
         while True:
             event: Any = next_event()
             kind = event.__class__
@@ -203,7 +204,7 @@ class _Builder:
                 if key in container:
                     self._repeated(container, key, key_mark)
                 container[key] = value
-                container.marks[key] = key_mark
+                container.marks[key] = packed(key_mark)
                 key = _NONE
 
     def _check_start(self, event: MappingStartEvent | SequenceStartEvent, as_key: bool) -> None:

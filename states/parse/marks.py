@@ -1,7 +1,7 @@
 """Marked data: mappings and lists that know the line of each entry, and the document that contains them.
 
-The data of a state file keeps its marks through all stages, so that all stages can report problems at their lines. A
-mark is libyaml's own object (line and column from 0). Locations are computed only when a problem is shown.
+The data of a state file keeps its marks through all stages, so that all stages can report problems at their lines.
+Locations are computed only when a problem is shown.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from holdfast.resources.numbers import plain_number
 from holdfast.states.errors import Location, Problem
@@ -22,8 +22,8 @@ NEAR = 20
 """Maximum number of lines below a key in which its value is searched for."""
 
 
-class Mark(Protocol):
-    """A position in the text that was parsed, counted from 0."""
+class Position(Protocol):
+    """A position in the text that was parsed, counted from 0; libyaml's own objects are such positions."""
 
     @property
     def line(self) -> int:
@@ -37,10 +37,26 @@ class Mark(Protocol):
 
 
 class At(NamedTuple):
-    """A mark that libyaml did not make."""
+    """A position that libyaml did not make."""
 
     line: int
     column: int = 0
+
+
+Mark: TypeAlias = int | Position
+"""A position, or a packed one: several are kept for each state, and a number takes 32 bytes in place of 80."""
+COLUMN = 24
+"""Bits of the column in a packed position. A line cannot be longer than a file (`source.files.LIMIT`)."""
+
+
+def packed(position: Position) -> int:
+    """Return a position as one number, which is greater than 0."""
+    return (position.line + 1 << COLUMN) + position.column
+
+
+def position_of(mark: Mark) -> Position:
+    """Return the position of a mark."""
+    return At((mark >> COLUMN) - 1, mark & (1 << COLUMN) - 1) if isinstance(mark, int) else mark
 
 
 class Map(dict[Any, Any]):
@@ -104,13 +120,14 @@ class Document:
         """The location of a mark in the source. The column is known only if no template made the line."""
         if mark is None:
             return Location(self.file)
+        position = position_of(mark)
         if self.lines is None:
-            return Location(self.file, mark.line + 1, mark.column + 1)
+            return Location(self.file, position.line + 1, position.column + 1)
         if not self.lines:
             return Location(self.file)
-        file, line = self.lines[min(mark.line, len(self.lines) - 1)]
+        file, line = self.lines[min(position.line, len(self.lines) - 1)]
         source = self.line_text(file, line)
-        return Location(file, line, 0 if "{" in source or mark.column > len(source) else mark.column + 1)
+        return Location(file, line, 0 if "{" in source or position.column > len(source) else position.column + 1)
 
     def beginning(self, data: Any) -> Mark:
         """The first position of data that should be a mapping but is not; approximate for rendered data."""
@@ -191,12 +208,12 @@ class Beside(NamedTuple):
     @property
     def line(self) -> int:
         """The line."""
-        return self.key.line
+        return position_of(self.key).line
 
     @property
     def column(self) -> int:
         """The column."""
-        return self.key.column
+        return position_of(self.key).column
 
     def sought(self) -> Mark:
         """The mark of the value: after the key, or below it with only comments between.
@@ -204,9 +221,9 @@ class Beside(NamedTuple):
         The mark of the key if the value is not found, because a template made it.
         """
         word = rf"[\"']?({re.escape(self.word)})[\"']?"
-        if found := re.compile(rf":\s+{word}").search(self._text(self.key.line), self.key.column):
-            return At(self.key.line, found.start(1))
-        for line in range(self.key.line + 1, self.key.line + NEAR):
+        if found := re.compile(rf":\s+{word}").search(self._text(self.line), self.column):
+            return At(self.line, found.start(1))
+        for line in range(self.line + 1, self.line + NEAR):
             text = self._text(line)
             if found := re.fullmatch(rf"\s*{word}\s*(?:#.*)?", text):
                 return At(line, found.start(1))

@@ -9,7 +9,7 @@ import yaml
 
 from holdfast.states.errors import Problem
 from holdfast.states.parse.line_breaks import yaml_lines
-from holdfast.states.parse.marks import At, Document, Mark
+from holdfast.states.parse.marks import At, Document, Position
 
 KIND = re.compile(r"[A-Za-z_]\w*\.[A-Za-z_]\w*")
 """Pattern of a function of a state."""
@@ -48,16 +48,16 @@ def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Proble
     return document.problem(mark, "yaml-syntax", f"this is not YAML: {said}", hint)
 
 
-def _line_of(mark: Mark | None, lines: Sequence[str]) -> str:
+def _line_of(mark: Position | None, lines: Sequence[str]) -> str:
     return lines[mark.line] if mark is not None and mark.line < len(lines) else ""
 
 
-def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Mark | None:
+def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Position | None:
     """The position to report; for an error at the end of the text, the beginning of the unclosed construct."""
-    mark: Mark | None = error.problem_mark or error.context_mark
+    mark: Position | None = error.problem_mark or error.context_mark
     if mark is None or mark.line < len(lines):
         return mark
-    opened: Mark | None = error.context_mark
+    opened: Position | None = error.context_mark
     if opened is not None and opened.line < len(lines):
         return opened
     return At(len(lines) - 1, max(0, len(lines[-1]) - 1))

@@ -12,6 +12,7 @@ from engine_bench import Bench, compilation, state
 from fake_machine import Machine, Setting
 from holdfast import Context, Watch
 from holdfast.agent.engine.model.events import Notice
+from holdfast.agent.engine.watch.watches import SLICE
 from holdfast.resources.watches import CallbackWatch
 
 OPEN: dict[str, Callable[[], None]] = {}
@@ -78,6 +79,32 @@ async def test_a_callback_is_an_event(bench: Bench, machine: Machine) -> None:
         assert machine.settings["a"] == "right"
         assert machine.log == ["check a", "apply a", "check a"]
     assert OPEN == {}
+
+
+async def test_many_watches_are_started_in_slices(bench: Bench, machine: Machine) -> None:
+    """So many do not block the event loop. Nothing runs until all are armed: members of a group start together."""
+    async with bench.starting(*(called(f"s{number:03}") for number in range(2 * SLICE + 1))) as engine:
+        armed = []
+        while not armed or armed[-1] < len(engine.view.graph):
+            assert machine.log == []
+            await asyncio.sleep(0)
+            armed.append(len(OPEN))
+
+        assert armed == [SLICE, 2 * SLICE, 2 * SLICE + 1]
+        await engine.settle()
+        assert len(machine.log) >= len(engine.view.graph)
+
+
+async def test_a_resource_that_leaves_before_its_watch_is_started_is_not_watched(bench: Bench) -> None:
+    """A second swap may come between two slices."""
+    names = [f"s{number:03}" for number in range(2 * SLICE)]
+    async with bench.starting(*map(called, names)) as engine:
+        await asyncio.sleep(0)
+        assert len(OPEN) == SLICE
+        await engine.swap(compilation(called(names[-1])))
+        await engine.settle()
+
+        assert OPEN.keys() == {names[-1]}
 
 
 async def test_callbacks_of_removed_resources_are_ignored(bench: Bench, machine: Machine) -> None:

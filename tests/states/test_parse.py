@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from effort import effort
 from holdfast.states.errors import CompileError
 from holdfast.states.parse.loader import parse_json, parse_yaml
-from holdfast.states.parse.marks import Document, Map, Seq, descend, plain
+from holdfast.states.parse.marks import At, Document, Map, Seq, descend, packed, plain, position_of
+from holdfast.states.source.files import LIMIT
 
 
 def parse(text: str):
@@ -149,13 +150,21 @@ def test_a_tag_that_does_not_fit_its_value_is_an_error():
     }
 
 
+@given(st.integers(0, LIMIT), st.integers(0, LIMIT))
+def test_a_position_is_the_same_after_packing(line, column):
+    """No text is long enough for a greater line or column; a packed position is never false."""
+    mark = packed(At(line, column))
+    assert mark
+    assert position_of(mark) == At(line, column)
+
+
 def test_every_key_and_item_has_a_location():
     """Lines and columns count from 0, at any depth."""
     data = parse("a:\n  - b: 1\n    c: [x, {y: 2}]\n")
 
     def at(*path):
-        mark = descend(data, path)
-        return (mark.line, mark.column)
+        position = position_of(descend(data, path))
+        return (position.line, position.column)
 
     assert at("a") == (0, 0)
     assert at("a", 0) == (1, 4)
