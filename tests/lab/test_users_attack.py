@@ -504,7 +504,7 @@ KEPT = """\
 def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
     """Huge directories, trees and files, growing files, a tree too deep for any path, and a file system that hangs.
 
-    The agent repairs meanwhile: while the user makes all this, while the agent checks it, and until it is watched.
+    The agent repairs meanwhile: while the user makes all this, and while the agent checks it and arms its watches.
     """
     host = site.host
     host.write("/etc/holdfast/agent.yaml", "durable: false\n")
@@ -545,7 +545,6 @@ def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
             if kernel_watches(host, pid) >= WATCHES:
                 break
             times.append(repaired(host, number))
-        lab.wait_for("the watches of the user's directories", lambda: kernel_watches(host, pid) >= WATCHES, 120)
         watches = kernel_watches(host, pid)
         big = resident(host, pid)
         status = host.run("holdfast", "status", check=False, timeout=20).stdout
