@@ -238,7 +238,7 @@ def _anchored(settings: Settings, base: Path) -> Settings:
 
 
 def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:
-    """The same settings with the directories of the environment, but for those `given` on the command line.
+    """The same settings with the directories of the environment, except those `given` on the command line.
 
     Raises `SettingsError` for an environment that has none.
     """

@@ -53,8 +53,8 @@ class Composite(Refreshable, Resource):
         """Return the parts in the order in which they run. Pure: the result follows from the arguments alone."""
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
-        """Do nothing: the composite runs when all its parts are right."""
-        ctx.report.comment = f"all parts of {self.name} are right"
+        """Do nothing: the composite runs when all its parts are as declared."""
+        ctx.report.comment = f"all parts of {self.name} are as declared"
         return True
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:

@@ -167,8 +167,9 @@ class Resource(BaseModel):
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Probe the thing and, with `apply`, repair it.
 
-        Returns True if all was right, and False if it was not; with `apply` it is right now. Without `apply` nothing is
-        changed. The method converges in one call or raises. It reports in `ctx.report` what was or would be changed.
+        Returns True if the thing was as declared, else False. With `apply`, it is as declared after the call, or an
+        exception is raised; without `apply`, nothing is changed. The method reports in `ctx.report` the changes that it
+        has made or would make.
         """
         delta = await self._difference(ctx)
         if delta is None:

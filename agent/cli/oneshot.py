@@ -144,7 +144,7 @@ class OneShotRun:
         return f"interrupted: {self._so_far(outcomes, ended)}" if record.broken_off else ""
 
     def _print_result(self, outcomes: Sequence[Outcome], incomplete: str) -> None:
-        """Print the last line, and write the HTML page if it was asked for."""
+        """Print the last line, and write the HTML page if it was requested."""
         options = self._options
         said = self._printer.redactor(incomplete or self._summary(outcomes))
         if options.form == "html":

@@ -138,7 +138,7 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
 
 
 def _said(row: Row) -> Iterator[str]:
-    """Further remarks about a resource: problems first; when it was changed, if it is right."""
+    """Further remarks about a resource: problems first; the last change if there are none."""
     # The comment of a running resource is the result of its previous run.
     comment = [] if row["state"] == "running" or row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
     quiet, change = row["state"] in QUIET, row["last_change"]

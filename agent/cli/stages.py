@@ -116,7 +116,7 @@ def _plain_graph(drawing: Drawing) -> dict[str, Any]:
 
 
 def show_pillar(source: ConfigurationSource, form: str, *, secrets: bool) -> None:
-    """Print the pillar, with secrets only if they are asked for."""
+    """Print the pillar; secrets only if they are requested."""
     settings = source.settings()
     data = ConfigurationCompiler().pillar(settings, grains=source.facts(settings))
     _print(data if secrets else Redactor(data).masked(data), form)

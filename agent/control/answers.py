@@ -13,7 +13,7 @@ from holdfast.agent.control.schema import ControlResponse, encode, plain
 from holdfast.resources.secrets import Redactor
 
 ROWS = 10
-"""Rows that are made without a look at the clock."""
+"""Rows that are made between two checks of the time."""
 SLICE = 0.002
 """Seconds after which the making of rows is interrupted, so that other tasks run."""
 PATIENCE = 10.0

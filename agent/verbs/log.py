@@ -96,7 +96,7 @@ def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
 
 
 def show(socket: Path, form: str, request: LogLines) -> None:
-    """Print the lines that a request asks for. Raises `ControlError`."""
+    """Print the lines that match a request. Raises `ControlError`."""
     render = to_json if form == "json" else Console.at(1).render
     found = False
     for message in converse(socket, request, None if request.follow else TIMEOUT):

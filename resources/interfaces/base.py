@@ -115,7 +115,7 @@ class Interface:
     version: ClassVar[int] = 1
     """Providers for this version and the one before are accepted."""
     chosen_by_name: ClassVar[bool] = False
-    """Whether each caller names the tool (`pip`), because several are right on one host."""
+    """Whether each caller names the tool (`pip`), because several may be used on one host."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1, chosen_by_name: bool = False) -> None:
         """Take the name. Raises `DeclarationError` if there is none, or if a function contradicts its declaration."""

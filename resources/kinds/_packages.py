@@ -22,14 +22,14 @@ from holdfast.resources.traits import together
 
 IGNORED = {
     "ignore_epoch": "epochs are part of a version",
-    "ignore_types": "it belongs to other package managers",
+    "ignore_types": "only for other package managers",
     "normalize": "names are taken as the package manager writes them",
     "pkg_verify": "verifying installed files is not part of keeping a package installed",
-    "report_reboot_exit_codes": "it belongs to Windows",
+    "report_reboot_exit_codes": "Windows only",
     "resolve_capabilities": "virtual packages are always resolved",
     "skip_suggestions": "suggestions are only made in error messages",
     "split_arch": "names are taken as the package manager writes them",
-    "watch_flags": "it belongs to Gentoo",
+    "watch_flags": "Gentoo only",
     "cache_valid_time": "lists of packages are fetched when something is not found in them",
 }
 

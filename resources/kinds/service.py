@@ -22,7 +22,7 @@ IGNORED = {
     "sig": "the service manager knows the state of a service; no process is searched for",
     "force": "a reload never becomes a restart; set full_restart",
     "provider": "set providers: {service: ...} in agent.yaml",
-    "win_delayed": "it belongs to Windows",
+    "win_delayed": "Windows only",
     "unmask_runtime": "unmask also removes a mask that lasts until the next boot",
 }
 VERBS: Mapping[str, tuple[EffectVerb, EffectVerb]] = {

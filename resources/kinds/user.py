@@ -34,14 +34,14 @@ LOCAL = {"local": "accounts are always those of the host's own files"}
 IGNORED = {
     **LOCAL,
     "hash_password": "passwords are declared as hashes only",
-    "loginclass": "it belongs to BSD",
+    "loginclass": "BSD only",
     "persist_home": "the content of a home directory is never moved",
     "nologinit": "the databases lastlog and faillog are not managed",
     "usergroup_default": "use usergroup",
-    "win_homedrive": "it belongs to Windows",
-    "win_profile": "it belongs to Windows",
-    "win_logonscript": "it belongs to Windows",
-    "win_description": "it belongs to Windows",
+    "win_homedrive": "Windows only",
+    "win_profile": "Windows only",
+    "win_logonscript": "Windows only",
+    "win_description": "Windows only",
 }
 
 
@@ -185,7 +185,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     @model_validator(mode="after")
     def _lockable(self) -> Self:
         if self.password_lock is not None and (self.empty_password or (self.password or "").startswith("!")):
-            raise ValueError("password_lock goes with a hash that has no '!' before it, and not with empty_password")
+            raise ValueError("password_lock requires a hash without a '!' before it, and excludes empty_password")
         return self
 
     def touches(self) -> tuple[Uid, ...]:

@@ -29,7 +29,7 @@ from holdfast.states.source.files import Tree
 
 IGNORED: Mapping[str, str] = {
     "provider": "the host's own provider is used",
-    "runas_password": "it is for Windows",
+    "runas_password": "Windows only",
 }
 """Arguments that every Salt state accepts and that have no effect here -> the reason."""
 CONDITIONAL = frozenset({"onlyif", "unless", "creates"}.union(kind.name for kind in TABLE if kind.conditional))

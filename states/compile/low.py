@@ -147,7 +147,7 @@ class Made(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     def suits(self, declaration: IdDeclaration, numbered: bool, chain: list[str]) -> bool:
-        """Whether the same input would be used now, apart from the numbers."""
+        """Whether the chunks would be made from the same input now, except for their numbers."""
         return self.declaration is declaration and self.numbered is numbered and self.chain == chain
 
 

@@ -155,7 +155,7 @@ def printed(value: Any) -> Any:
     if isinstance(value, Iterator):
         raise TypeError("an iterator has no text: make a list of it, with the filter 'list'")
     if callable(value) and not isinstance(value, jinja2.Undefined):
-        raise TypeError("a function has no text: call it, with '()' behind its name")
+        raise TypeError("a function has no text: call it, with '()' after its name")
     check_data((value,))
     return readable(value)
 

@@ -456,7 +456,7 @@ async def test_what_lies_in_a_directory_that_he_could_not_enter_is_not_published
 async def test_a_user_s_links_are_not_copied_as_root_s(host, top):
     """They would be believed where they come to lie."""
     his_link(top / "u/l", top / "etc")
-    with pytest.raises(Permanent, match="as a link: it would be root's"):
+    with pytest.raises(Permanent, match="as a link: root would own the link"):
         await run(host, "file.recurse", top / "new", source=str(top / "u"), keep_symlinks=True)
 
 

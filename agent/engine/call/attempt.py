@@ -134,7 +134,7 @@ def rest(meta: Meta, outcome: Outcome, began: float, *, endless: bool) -> Rest |
 
 
 async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
-    """Check or repair, then refresh if that is needed: (was right, the changes are those of the refresh, failure).
+    """Check or repair, then refresh if needed: (was as declared, the changes are those of the refresh, failure).
 
     A failure is returned if the repair failed and a refresh succeeded: the refresh may have fixed the cause.
     """

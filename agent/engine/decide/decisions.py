@@ -55,7 +55,7 @@ class Decisions:
         blamed = owner is not None and owner.last.outcome is not None and vertex.identity in owner.last.outcome.because
         if vertex.links.requisites and (owner is None or (blamed and not vertex.probe.result)):
             own = self._table(vertex, await self._prober.ahead(vertex))
-        # A failed requisite of the vertex itself comes first: two vertices that name each other would wait for ever.
+        # A failed requisite of the vertex itself comes first: two vertices that name each other would wait forever.
         if owner is None or own.reason == "requisite_failed":
             return own
         return Decision(

@@ -130,7 +130,7 @@ class Outcomes:
                 self._marker.mark(successor, "refresh", vertex)
 
     def _wake_below(self, vertex: Vertex, outcome: Outcome, *, recovered: bool) -> None:
-        """Make vertices dirty that failed or were blocked because of this one, if this one is right now.
+        """Make vertices dirty that failed or were blocked because of this one, if this one is now as declared.
 
         `recovered`: it was not right before.
         """

@@ -165,7 +165,7 @@ class Runs:
         elif vertex.refreshable is None:
             comment = f"cannot refresh: {vertex.call.kind} has no refresh action; use require"
             outcome = Outcome.failed(vertex, comment, "refresh")
-            self._deliveries.delivered(seen, outcome)  # otherwise it would fail again and again
+            self._deliveries.delivered(seen, outcome)  # otherwise it would fail repeatedly
         else:
             prepared = self._transfers.prepare(vertex, real=vertex.run.applying)
             if isinstance(prepared, Outcome):

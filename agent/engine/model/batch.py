@@ -69,7 +69,7 @@ class Batch:
                 self._work.add_done_callback(self._repaired)
 
     def _repaired(self, work: asyncio.Task[None]) -> None:
-        """Give a result to each member that has none, however the repair ended: no member waits for ever."""
+        """Give a result to each member that has none, however the repair ended, so that no member waits forever."""
         error = None if work.cancelled() else work.exception()
         for each in self._joined:
             _settle(each, partial(each.result.set_exception, error) if error else each.result.cancel)

@@ -22,7 +22,7 @@ from holdfast.agent.engine.model.events import (
 KEPT = 1000
 """Most outcomes in the record of a pass in the daemon.
 
-The daemon emits each outcome as it comes, so the record need not have all; freeing very many takes long.
+The daemon emits each outcome at once, so the record need not contain all. Freeing very many would take long.
 """
 
 

@@ -6,7 +6,7 @@ settled; definition order permits it (`definition_order.py`); nothing else works
 
 There are three queues: vertices bound by definition order, marked vertices, and vertices due for a routine check (a
 poll, or a recheck, also one that an operator requested). They take turns. The last two are served in the order of
-marking, so that no vertex waits for ever.
+marking, so that no vertex waits forever.
 
 The work depends on the number of unsettled vertices, not on the size of the graph. Heaps delete outdated entries
 lazily. A blocked vertex waits in a list of the vertex that blocks it (`blockers.py`).

@@ -197,7 +197,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         return await content.digest_of(ctx, algorithm, data) == wanted
 
     async def _content(self, ctx: Context, path: str, *, new: bool) -> tuple[bytes | None, str | None]:
-        """Return the wanted content and its URL. None: any content is right, and a new file is empty."""
+        """Return the wanted content and its URL. None: any content is accepted, and a new file is empty."""
         data, url = None, None
         if self.source:
             url, digest, data = await content.fetch(ctx, self.source, trusted=self.template is not None)

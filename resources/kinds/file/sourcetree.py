@@ -121,7 +121,7 @@ def _entry(place: Place, inside: str, keep_links: bool) -> SourceEntry:
             if keep_links:
                 if place.who(seen) or seen.st_uid not in paths.trusted_uids():
                     raise Unsafe(
-                        f"cannot copy {place.path} as a link: it would be root's, "
+                        f"cannot copy {place.path} as a link: root would own the link, "
                         f"and {place.directory.reason or 'it belongs to another user'}"
                     )
                 return SourceEntry(inside, seen.st_mode, place.readlink())
