@@ -309,7 +309,7 @@ async def with_packages(
     async with LocalHost(states=tmp_path, var_dir=tmp_path / "var", durable=False) as host:
         packages = Packages()
         services = Services(packages)
-        host._interfaces.update(pkg=packages, service=services)
+        host.interfaces._bound.update({("pkg", None): packages, ("service", None): services})
         engine = Engine(host, EngineOptions(recheck=0, workers=4), Journal(), lambda _: None)
         await engine.swap(compiled(("pkg.installed", "nginx", {}), ("service.running", service, {})), "start")
         await engine.settle()
