@@ -26,7 +26,11 @@ from holdfast.resources.providers.dpkg_base import DpkgProvider
 from holdfast.resources.providers.pkg_base import Fetched, HoldingProvider, Outcome, Transaction, UnneededProvider
 from holdfast.resources.spelling import nearest
 
-APT_GET = ("apt-get", "--quiet", "--assume-yes")
+NO_CACHE = "--option=Dir::Cache::pkgcache="
+"""Makes apt read dpkg's database itself. Its own copy would be written by commands that only look, and it is outdated
+if the database has changed twice in a second without a change of its size."""
+APT_GET = ("apt-get", "--quiet", "--assume-yes", NO_CACHE)
+APT_CACHE = ("apt-cache", NO_CACHE)
 QUIET = {"DEBIAN_FRONTEND": "noninteractive", "APT_LISTCHANGES_FRONTEND": "none", "UCF_FORCE_CONFFOLD": "1"}
 """Environment in which no package asks a question."""
 SIMULATE = ("--simulate", "--option=Dir::Log::Planner=/dev/null")
@@ -102,7 +106,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         """Return name -> candidate, and all versions, the newest first."""
         if not names:
             return {}
-        done = await self._run("apt-cache", "policy", *names, looks=True)
+        done = await self._run(*APT_CACHE, "policy", *names, looks=True)
         if done.retcode and "E:" in done.stderr:
             raise Permanent(f"cannot ask apt for {', '.join(names)}: {complaint(done)}")
         found = {name: (candidate, versions) for name, candidate, versions in policies(done.stdout)}
@@ -124,7 +128,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         if not names:
             return {}
         to = f"download {', '.join(names)}"
-        found = await self._run("apt-get", "download", "--print-uris", *names, to=to, looks=True)
+        found = await self._run(*APT_GET, "download", "--print-uris", *names, to=to, looks=True)
         archives = f"--option=Dir::Cache::archives={ARCHIVES}"
         await self._run(*APT_GET, *LOCK, archives, *DOWNLOAD, *names, to=to)
         return downloads(found.stdout, names)
@@ -140,7 +144,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         unknown = rest.partition("\n")[0].strip()
         if not found:
             return ""
-        names = (await self._run("apt-cache", "pkgnames", unknown[:2], looks=True)).stdout.split()
+        names = (await self._run(*APT_CACHE, "pkgnames", unknown[:2], looks=True)).stdout.split()
         if near := await self.host.blocking(nearest, unknown, names):
             return f"; did you mean {near}?"
         return "" if self._fetched() else "; the lists of packages were never fetched: set `refresh: true`"
@@ -157,8 +161,8 @@ def downloads(text: str, names: Sequence[str]) -> dict[str, str]:
     found = {}
     for uri, file in re.findall(r"^'([^']*)' (\S+)", text, re.MULTILINE):
         scheme, _, path = uri.partition(":")
-        local = scheme in ("file", "copy")
-        found[file.partition("_")[0]] = os.path.normpath(unquote(path)) if local else str(ARCHIVES / file)
+        path = os.path.normpath(unquote(path)) if scheme == "file" else str(ARCHIVES / file)
+        found[file.partition("_")[0]] = path
     return {name: path for name in names if (path := found.get(re.split("[:=/]", name)[0]))}
 
 

@@ -8,7 +8,7 @@ import queue
 import subprocess
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -69,6 +69,8 @@ class Driver:
     """A session in a host; a context manager."""
 
     host: Host
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """Grains that replace those of the host."""
     log: list[str] = field(default_factory=list)
     """Log messages, and what the script wrote to stderr."""
     events: list[str] = field(default_factory=list)
@@ -82,7 +84,10 @@ class Driver:
         """Start the script in the host."""
         self.host.write(SCRIPT, (Path(__file__).parent / "inside.py").read_text())
         self._process = self.host.spawn(
-            PYTHON, "-W", "error", SCRIPT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+            *(PYTHON, "-W", "error", SCRIPT, json.dumps(dict(self.facts))),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
         )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
@@ -116,7 +121,7 @@ class Driver:
         return Outcome(**self._ask(do="apply", kind=kind, name=name, arguments=arguments, refresh=True))
 
     def call(self, function: str, *positional: Any, **arguments: Any) -> Any:
-        """Call a function of an interface, such as `pkg.list_installed`."""
+        """Call a function of an interface, such as `pkg.list_installed`; arguments are plain JSON."""
         module, _, name = function.partition(".")
         return self._ask(do="call", module=module, function=name, positional=positional, arguments=arguments)
 

@@ -6,15 +6,16 @@ An input line is a request in JSON; an output line is an answer or an event. `dr
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import structlog
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from holdfast.agent import facts
 from holdfast.agent.health import Health
@@ -44,12 +45,25 @@ def log(_: Any, method: str, event: dict[str, Any]) -> Any:
     raise structlog.DropEvent
 
 
+def typed(interface: Any, function: str, positional: list[Any], arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a function by name, from JSON in the types that the interface declares."""
+    promised = interface.functions()[function]
+    given = inspect.signature(promised).bind(None, *positional, **arguments).arguments
+    hints = get_type_hints(promised)
+    types = {
+        name: TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True)) for name in given.keys() & hints
+    }
+    return {name: types[name].validate_python(given[name]) for name in types}
+
+
 async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
     """Perform one request."""
     do, arguments = request["do"], request.get("arguments", {})
     if do == "call":
-        bound = host.interfaces.get(demand(request["module"]))
-        return await getattr(bound, request["function"])(*request["positional"], **arguments)
+        interface = demand(request["module"])
+        function, bound = request["function"], host.interfaces.get(interface)
+        given = typed(interface, function, request["positional"], arguments)
+        return await getattr(bound, function)(**given)
     kind = registry.find(request["kind"])
     if kind is None:
         raise LookupError(request["kind"])
@@ -88,14 +102,13 @@ async def handle(host: LocalHost, watches: dict[str, asyncio.Task[None]], reques
 async def main() -> None:
     """Answer requests until standard input ends."""
     health = Health()
+    known = {**facts.GrainParts(Path("/")).read(), **json.loads(sys.argv[1])}
     health.listen = lambda: tell(health=[condition.code for condition in health.conditions])
     structlog.configure(processors=[log])
     reader = asyncio.StreamReader(limit=1 << 24)
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     with tempfile.TemporaryDirectory() as directory:
-        async with LocalHost(
-            states=Path(directory), var_dir=Path(directory), facts=facts.GrainParts(Path("/")).read(), health=health
-        ) as host:
+        async with LocalHost(states=Path(directory), var_dir=Path(directory), facts=known, health=health) as host:
             watches: dict[str, asyncio.Task[None]] = {}
             tasks = set()
             while line := await reader.readline():

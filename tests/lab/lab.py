@@ -11,10 +11,12 @@ is held by a file lock. The next test process that takes the number removes what
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import itertools
 import json
 import os
 import shlex
+import stat
 import subprocess
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -272,6 +274,11 @@ class Host:
         upper = self._state / "upper"
         return {f"/{path.relative_to(upper)}" for path in upper.rglob("*") if not path.is_dir()}
 
+    def contents(self) -> dict[str, str]:
+        """Return path -> digest of each file and link of `changed`, to be compared with a later call."""
+        upper = self._state / "upper"
+        return {path: digest(Path(f"{upper}{path}")) for path in self.changed()}
+
     # -- the journal -------------------------------------------------------------------------------------------
 
     def journal(self, unit: str | None = None, *, since: float | None = None) -> list[Entry]:
@@ -301,6 +308,15 @@ class Host:
             seen = "\n".join(str(entry.get("MESSAGE")) for entry in self.journal(unit, since=since)[-30:])
             raise TimeoutError(f"{error}; the journal says:\n{seen}") from None
         return entry
+
+
+def digest(path: Path) -> str:
+    """Return a digest of what an entry is: the target of a link, or mode and content of a file."""
+    if path.is_symlink():
+        return f"link to {path.readlink()}"
+    info = path.stat()
+    content = path.read_bytes() if stat.S_ISREG(info.st_mode) else b""
+    return f"{info.st_mode:o} {info.st_uid} {hashlib.sha256(content).hexdigest()}"
 
 
 @contextlib.contextmanager

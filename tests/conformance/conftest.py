@@ -1,0 +1,46 @@
+"""Fixtures of the conformance suites: a fresh host of the lab for each test, with one tool and its provider."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))  # the modules of the suites and of the lab are not packages
+sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
+
+import installed
+import lab
+import outside
+from pkg_sites import SITES, PkgSite
+
+
+@pytest.fixture(scope="session")
+def run() -> Iterator[lab.Run]:
+    """Create the run of this test process, and remove all its guests at the end."""
+    if why := outside.missing():
+        unusable(f"the lab cannot be used: {why}")
+    with lab.running() as run:
+        yield run
+
+
+def unusable(why: str) -> None:
+    """Skip the test with a reason; on CI fail."""
+    (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
+
+
+@pytest.fixture(params=SITES, ids=lambda site: site.tool)
+def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
+    """Return a fresh host with one package manager, its repository, and Holdfast."""
+    kind: type[PkgSite] = request.param
+    if why := kind.missing():
+        unusable(f"{kind.tool} cannot be tested: {why}")
+    host = run.host(layers=[*installed.layers(run), *kind.layers(run)])
+    try:
+        with kind(host) as site:
+            yield site
+    finally:
+        host.down()
