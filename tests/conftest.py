@@ -33,6 +33,7 @@ LONGEST = (
     "tests/engine/test_crashes.py",
     "tests/resources/test_adversary.py",
     "tests/lab/test_users_attack.py",
+    "tests/conformance/test_pkg.py",
     "tests/lab/test_packages.py",
     "tests/lab/test_the_service.py",
     "tests/daemon/test_running_agent.py",
