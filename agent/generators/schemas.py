@@ -50,7 +50,6 @@ def pillar() -> Schema:
     }
     return {
         "$schema": DRAFT,
-        "title": "Pillar file of Holdfast",
         "description": "Data for hosts, by keys of any name.",
         "type": ["object", "null"],
         "properties": {"include": include},
@@ -67,7 +66,6 @@ def top() -> Schema:
     include = {"description": "Top files that count as appended.", "type": "array", "items": NAMES}
     return {
         "$schema": DRAFT,
-        "title": "Top file of Holdfast",
         "description": "Environment -> targets.",
         "type": ["object", "null"],
         "properties": {"include": include},
@@ -78,7 +76,7 @@ def top() -> Schema:
 def agent() -> Schema:
     """Return the schema of agent.yaml."""
     model = build(settings=Settings)
-    schema = object_schema(model.settings, title="Settings of Holdfast", type=["object", "null"])
+    schema = object_schema(model.settings, description="Settings of the agent.", type=["object", "null"])
     return {"$schema": DRAFT, **schema, "definitions": definitions(model.records)}
 
 

@@ -62,7 +62,7 @@ def states_schema(model: Model) -> Schema:
     found["declaration"] = _declaration(model.kinds, families)
     return {
         "$schema": DRAFT,
-        "title": "State file of Holdfast",
+        "description": "The IDs of a state file, each with the states that it declares.",
         "type": ["object", "null"],
         "properties": {
             "include": _references("State files that this file includes", "environment"),
@@ -96,7 +96,8 @@ def _common(model: Model) -> dict[str, Schema]:
 
 
 def _without_effect(why: str) -> Schema:
-    return {"description": f"Accepted without effect: {why}.", "deprecationMessage": f"accepted without effect: {why}"}
+    """Return the schema of an argument that editors do not offer; they would show `deprecationMessage` as an error."""
+    return {"description": f"Accepted without effect: {why}.", "doNotSuggest": True}
 
 
 def _arguments(kind: KindModel, common: Mapping[str, Schema]) -> Schema:
@@ -108,7 +109,8 @@ def _arguments(kind: KindModel, common: Mapping[str, Schema]) -> Schema:
         "items": {"anyOf": [{"type": "string"}, {**LINK, "additionalProperties": _list_of(kind)}]},
     }
     own |= {
-        former: {**own[name], "deprecationMessage": f"former name of {name}"} for former, name in kind.former.items()
+        former: {**own[name], "description": f"Former name of `{name}`.", "doNotSuggest": True}
+        for former, name in kind.former.items()
     }
     own |= {name: _without_effect(why) for name, why in kind.ignored.items() if name not in own}
     own |= {name: _refused(why) for name, why in kind.refused.items()}
@@ -122,7 +124,9 @@ def _arguments(kind: KindModel, common: Mapping[str, Schema]) -> Schema:
 
 
 def _refused(why: str) -> Schema:
-    return {"description": f"Refused: {why}.", "not": {}, "errorMessage": f"refused: {why}", "doNotSuggest": True}
+    """Return the schema of an argument that has no valid value. `errorMessage` is the language server's own keyword."""
+    never = {"type": "null", "not": {"type": "null"}}
+    return {"description": f"Refused: {why}.", **never, "errorMessage": f"refused: {why}", "doNotSuggest": True}
 
 
 def _list_of(kind: KindModel) -> Schema:
@@ -138,7 +142,7 @@ def _rules(kind: KindModel, arguments: Schema) -> Iterator[Schema]:
     """Yield the rules for a list of arguments as a whole: what is required, and which others are accepted."""
     for field in kind.fields:
         if field.required and field.name != "name":
-            yield _contains(field.name, *ELSEWHERE)
+            yield {**_contains(field.name, *ELSEWHERE), "errorMessage": f"{kind.name} needs the argument {field.name}"}
     if kind.variables:
         known = {"properties": dict.fromkeys(arguments["properties"], True), "patternProperties": HIDDEN}
         closed = {"items": {**known, "additionalProperties": False}}
@@ -166,6 +170,7 @@ def _family(kinds: Iterable[KindModel]) -> Schema:
         "type": "array",
         "items": {"anyOf": [*choices, {"type": "object"}]},
         "contains": {"enum": [*functions]},
+        "errorMessage": f"one item must be a function: {', '.join(functions)}",
         "allOf": chosen,
     }
 

@@ -206,8 +206,9 @@ def test_what_is_accepted_without_effect_is_marked_for_editors(states: Draft7Val
     """Editors show the reason: arguments without effect, former names, and refused arguments."""
     known = states.schema["definitions"]["arguments of file.managed"]["properties"]
 
-    assert known["tmp_dir"]["deprecationMessage"].startswith("accepted without effect: the temporary file")
-    assert known["show_diff"]["deprecationMessage"] == "former name of show_changes"
+    assert known["tmp_dir"]["description"].startswith("Accepted without effect: the temporary file")
+    assert known["show_diff"]["description"] == "Former name of `show_changes`."
+    assert known["tmp_dir"]["doNotSuggest"]
     assert known["signature"]["errorMessage"] == "refused: Holdfast does not check signatures; use source_hash"
     assert "```yaml\n/etc/motd:" in states.schema["definitions"]["file.managed"]["description"]
 
