@@ -19,6 +19,7 @@ _KNOWN = frozenset(
     {
         *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
         *("changes", "diff", "details", "because", "undone", "code", "converged", "exception"),
+        *("called", "uid", "pid"),
     }
 )
 """Fields that the sentence contains, or that are shown in a special form."""

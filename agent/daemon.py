@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast import __version__
+from holdfast.agent.agent_calls import AgentCalls
 from holdfast.agent.agent_status import AgentStatus
 from holdfast.agent.connections import Exhaustion
 from holdfast.agent.control.decoding import requests
@@ -154,7 +155,7 @@ class Daemon:
         status = AgentStatus(
             self._settings, engine, host, health=self._health, logs=self._logs, notifier=self._notifier
         )
-        insight = Insight(status.state)
+        insight = Insight(status.state, deprecated_calls=host.interfaces.deprecated_calls)
         self._exporter = Exporter(lambda: insight.text(engine.view), self._health, process.text)
         reloads = Reloads(
             self._source,
@@ -168,6 +169,7 @@ class Daemon:
             collector=self._collector,
         )
         return RunningAgent(
+            calls=AgentCalls(host, engine, insight.history),
             engine=engine,
             insight=insight,
             logs=self._logs,
@@ -195,11 +197,11 @@ class Daemon:
         agent.status.tell(event)
 
     async def _stop_engine(self) -> None:
-        """Let running resources finish for `stop_timeout` seconds, then cancel them."""
+        """Let running resources and calls finish for `stop_timeout` seconds, then cancel them."""
         patience = self._agent.reloads.settings.engine.stop_timeout
         with suppress(TimeoutError):
             async with asyncio.timeout(patience + 0.7):
-                await self._agent.engine.stop(patience)
+                await asyncio.gather(self._agent.calls.stop(patience), self._agent.engine.stop(patience))
 
     def _goes_down(self, down: bool) -> None:
         """React to the start of a shutdown, or to its cancellation."""
@@ -229,6 +231,7 @@ class Daemon:
         elif self._stops == 2:
             log.warning("stopping at once: running resources are cancelled; a third signal kills them")
             self._agent.engine.hurry()
+            self._agent.calls.hurry()
         else:
             log.error("killed: running resources cannot clean up")
             self._logs.close()

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-import signal
 import tempfile
-from collections.abc import AsyncIterator, Callable, Collection, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +19,7 @@ from holdfast.agent.engine.model.events import Event, Notice, PassRecord
 from holdfast.agent.health import Health
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.host.package_changes import PackageChanges
+from holdfast.agent.interruptions import interruptible
 from holdfast.agent.paths import STATE_DIR
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import JOURNAL, LOCK, Lock, LockedError, absorb, open_journal, private_directory
@@ -85,7 +85,7 @@ async def _converge(
             host.blocking.alone = lambda: engine.alone
             if agent:
                 agent.tend(engine)
-            with _interruptible():
+            with interruptible():
                 follower = asyncio.create_task(package_changes.run(), name="package changes")
                 try:
                     async with asyncio.timeout(timeout):
@@ -160,39 +160,6 @@ def _report_pending(journal: Journal, identities: Collection[str], emit: Callabl
             what = "refreshed" if kind in REFRESHING else "run"
             text = f"will be {what}, because {upstream} has {'failed' if kind in ON_FAILURE else 'changed'}"
             emit(Notice("info", "owed", downstream, text))
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Let SIGINT, SIGTERM and SIGHUP (unless `nohup` ignores it) cancel the run, so that it can clean up.
-
-    The signals are raised as `KeyboardInterrupt`.
-    """
-    loop, task = asyncio.get_running_loop(), asyncio.current_task()
-    interrupted = False
-
-    def interrupt() -> None:
-        nonlocal interrupted
-        interrupted = True
-        if task is not None:
-            task.cancel()
-
-    numbers = [
-        number
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        if signal.getsignal(number) is not signal.SIG_IGN
-    ]
-    for number in numbers:
-        loop.add_signal_handler(number, interrupt)
-    try:
-        yield
-    except asyncio.CancelledError:
-        if interrupted:
-            raise KeyboardInterrupt from None
-        raise
-    finally:
-        for number in numbers:
-            loop.remove_signal_handler(number)
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from holdfast.agent.agent_calls import AgentCalls
 from holdfast.agent.agent_status import AgentStatus
 from holdfast.agent.control.journal_session import JournalSessions
 from holdfast.agent.engine.engine import Engine
@@ -17,6 +18,7 @@ from holdfast.agent.triggers import Triggers
 class RunningAgent(NamedTuple):
     """The parts of one agent. The daemon makes them, and passes them to the control socket."""
 
+    calls: AgentCalls
     engine: Engine
     insight: Insight
     logs: Logs

@@ -62,6 +62,26 @@ def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
 
 
 @completer
+def functions(_: ConfigurationSource, incomplete: str) -> Iterator[str]:
+    """Virtual modules with a dot; once the dot is there, their functions."""
+    from holdfast.resources.interfaces import registry
+
+    module, dot = incomplete.partition(".")[:2]
+    if not dot:
+        yield from (f"{name}." for name in registry.names())
+    elif (interface := registry.find(module)) is not None:
+        yield from (f"{module}.{function}" for function in interface.functions())
+
+
+@completer
+def interfaces(_: ConfigurationSource, __: str) -> Iterator[str]:
+    """Virtual modules."""
+    from holdfast.resources.interfaces import registry
+
+    yield from registry.names()
+
+
+@completer
 def sls(source: ConfigurationSource, _: str) -> Iterator[str]:
     """Names of SLS, which apply when there is no top file."""
     from holdfast.states.source.files import Tree

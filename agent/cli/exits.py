@@ -63,5 +63,6 @@ _REFUSED = {
     "no-agent": ExitCode.NO_AGENT,
     "not-permitted": ExitCode.NOT_PERMITTED,
     "not-understood": ExitCode.FOREIGN,
+    "busy": ExitCode.NO_AGENT,
 }
 """Reason why the agent could not be asked -> exit code."""

@@ -34,6 +34,7 @@ JSON_TYPES = {
     "bool": "true/false",
     "None": "null",
     "Sequence[str]": "list of texts",
+    "Mapping[str, Any]": "object",
 }
 """Type of a field of a request -> words for people."""
 FILES = {

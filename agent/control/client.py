@@ -10,23 +10,26 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.agent.control.request import ControlRequest
-from holdfast.agent.control.schema import REFUSALS, ControlError, address, encode, unix_socket
+from holdfast.agent.control.schema import REFUSALS, ControlError, Refusal, address, encode, unix_socket
 from holdfast.resources import paths
 from holdfast.resources.paths.trust import called, trusted_uids
 from holdfast.states.source.hostfiles import absolute
 
+ENDING = 30.0
+"""Seconds to wait for the end of what was asked to stop, or is out of time."""
 TIMEOUT = 30.0
 """Seconds to wait for a response."""
 LONG = 300.0
 """Seconds to wait for a response that needs work: many states, or a slow command."""
 
 
+class NotListening(ControlError):
+    """No agent listens at the socket, so it has not got the request."""
+
+
 def ask(path: Path, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
     """The data of the response to one request. `timeout` is in seconds. Raises `ControlError`."""
-    data = None
-    for message in converse(path, request, timeout):
-        data = message.get("data", data)
-    return data
+    return _last(converse(path, request, timeout))
 
 
 def follow(
@@ -67,6 +70,32 @@ def converse(
                 if message is None:
                     return
                 yield message
+
+
+def ask_until_stopped(path: Path, request: ControlRequest, timeout: float | None) -> Any:
+    """The data of the response to a request that may take any time, at most `timeout` seconds if the agent keeps them.
+
+    After Ctrl-C, the agent is told to stop, and its response is awaited. Raises `ControlError`.
+    """
+    with unix_socket() as connection:
+        connection.settimeout(None if timeout is None else timeout + ENDING)
+        with reached(path) as name:
+            connection.connect(name)
+            connection.sendall(encode(request.message()))
+        with connection.makefile("rb") as stream:
+            try:
+                return _last(_responses(path, stream))
+            except KeyboardInterrupt:
+                connection.settimeout(ENDING)
+                connection.sendall(b"\n")
+                return _last(_responses(path, stream))
+
+
+def _last(responses: Iterator[dict[str, Any]]) -> Any:
+    data = None
+    for message in responses:
+        data = message.get("data", data)
+    return data
 
 
 @contextmanager
@@ -141,7 +170,7 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
 def _why(path: Path, error: OSError) -> ControlError:
     """Why no agent answered, with the likely fix."""
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
-        return ControlError(
+        return NotListening(
             f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?",
             "no-agent",
         )
@@ -150,4 +179,5 @@ def _why(path: Path, error: OSError) -> ControlError:
             f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may",
             "not-permitted",
         )
-    return ControlError(f"cannot ask the agent at {path}: {error.strerror or error}", "no-agent")
+    code: Refusal = "busy" if isinstance(error, BlockingIOError) else "no-agent"  # busy: its backlog is full
+    return ControlError(f"cannot ask the agent at {path}: {error.strerror or error}", code)

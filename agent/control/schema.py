@@ -33,8 +33,11 @@ SOCKET_PATH_LIMIT = 107
 """Most bytes of the address of a unix socket."""
 
 
-Refusal = Literal["", "no-agent", "not-permitted", "not-understood"]
-"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it."""
+Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy"]
+"""Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it.
+
+`busy`: the agent has done nothing, and may accept the same request later.
+"""
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)
 
 

@@ -137,4 +137,4 @@ def _refusal() -> bytes:
     """The message to a client when all slots are taken."""
     advice = "stop some, for example `holdfast log --follow` or `holdfast watch`"
     text = f"cannot serve more than {CLIENTS} clients at once: {advice}"
-    return encode(ControlResponse(ok=False, error=text, code="no-agent"))
+    return encode(ControlResponse(ok=False, error=text, code="busy"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,8 @@ class Interfaces:
     ) -> None:
         self._context, self._overrides, self._strict = context, overrides, strict
         self._bound: dict[Key, Bound] = {}
+        self._deprecated_calls: Counter[tuple[str, str]] = Counter()
+        """Deprecated calls through bindings that were replaced, by module and function."""
         self._users: dict[str, set[Key]] = {}
         """Identity of a resource -> the interfaces that it uses."""
 
@@ -49,6 +52,13 @@ class Interfaces:
         found: Any = self._bound[key]
         return found  # type: ignore[no-any-return]
 
+    def deprecated_calls(self) -> Counter[tuple[str, str]]:
+        """Return the number of deprecated calls so far, by module and function."""
+        found = Counter(self._deprecated_calls)
+        for bound in self:
+            found.update(_deprecated(bound))
+        return found
+
     def __iter__(self) -> Iterator[Bound]:
         """Yield all bound interfaces."""
         return iter(self._bound.values())
@@ -68,15 +78,26 @@ class Interfaces:
             if not interface.chosen_by_name:
                 offer = choose(interface, self._context(f"interface[{key[0]}]"), self._overrides.get(key[0])).offer
                 if offer is None or offer.tool != bound.tool:
-                    del self._bound[key]
+                    self._unbind(key)
                     return True
             bound.decide()
         except HoldfastError:  # the next call of `get` raises the error
-            self._bound.pop(key, None)
+            self._unbind(key)
             return True
         return bound.describe() != before
+
+    def _unbind(self, key: Key) -> None:
+        """Remove a binding; the next call of `get` binds the interface again."""
+        bound = self._bound.pop(key)
+        self._deprecated_calls.update(_deprecated(bound))
 
     def forget_all_but(self, identities: Collection[str]) -> None:
         """Forget which interfaces all other resources use."""
         for gone in self._users.keys() - identities:
             del self._users[gone]
+
+
+def _deprecated(bound: Bound) -> dict[tuple[str, str], int]:
+    """Return the number of deprecated calls through one binding."""
+    module = bound.tool if bound.interface.chosen_by_name else bound.interface.module
+    return {(module, function): number for function, number in bound.deprecated_calls.items()}

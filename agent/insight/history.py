@@ -31,7 +31,7 @@ class HistoryEntry(NamedTuple):
     at: float
     """Unix time at which the last outcome ended."""
     what: str
-    """`repaired`, `created`, `refreshed`, `failed`, `blocked`, `recovered`, `would change`, ..."""
+    """`repaired`, `created`, `refreshed`, `failed`, `blocked`, `recovered`, `would change`, `called`, ..."""
     cause: str
     comment: str
     duration: float
@@ -66,13 +66,21 @@ class History:
         if last and what in LASTING and (last.what, last.comment) == (entry.what, entry.comment):
             entry = entry._replace(times=last.times + 1, first=last.first)
             known = known[:-1]
-        self._entries.pop(outcome.identity, None)
-        self._entries[outcome.identity] = (*known, entry)[-KEPT:]
+        self._keep(outcome.identity, known, entry)
+
+    def add(self, identity: str, entry: HistoryEntry) -> None:
+        """Record something that is not the outcome of a run."""
+        self._keep(identity, self._entries.get(identity, ()), entry)
+
+    def _keep(self, identity: str, known: tuple[HistoryEntry, ...], entry: HistoryEntry) -> None:
+        """Add an entry to those that are `known` of a resource."""
+        self._entries.pop(identity, None)
+        self._entries[identity] = (*known, entry)[-KEPT:]
         if len(self._entries) > self._limit:
             del self._entries[next(iter(self._entries))]
-        if what != "blocked":
-            self.recent.pop((outcome.identity, what), None)
-            self.recent[outcome.identity, what] = entry
+        if entry.what != "blocked":
+            self.recent.pop((identity, entry.what), None)
+            self.recent[identity, entry.what] = entry
             if len(self.recent) > RECENT:
                 del self.recent[next(iter(self.recent))]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError
@@ -25,12 +25,22 @@ EXPLAINED = 20
 
 
 class Insight:
-    """The record of one agent. `status` returns the agent's own state (health, paused, converged) for monitoring."""
+    """The record of one agent.
 
-    def __init__(self, status: Callable[[], dict[str, Any]], clock: Callable[[], float] = time.monotonic) -> None:
+    `status` returns the agent's own state (health, paused, converged) for monitoring, `deprecated_calls` the number of
+    deprecated calls by module and function.
+    """
+
+    def __init__(
+        self,
+        status: Callable[[], dict[str, Any]],
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        deprecated_calls: Callable[[], Mapping[tuple[str, str], int]] = dict,
+    ) -> None:
         self.history = History()
         self.traces = Traces(clock)
-        self.metrics = RunCounters()
+        self.metrics = RunCounters(deprecated_calls)
         self._status = status
         self._clock = clock
         self._running: dict[str, tuple[float, float]] = {}

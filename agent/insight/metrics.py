@@ -1,7 +1,7 @@
 """Metrics in Prometheus' text format, which is simple enough to write without a library.
 
-Only kinds, states and causes are labels. Their number is bounded, and names of resources, which might be secret, do not
-leave the agent.
+Only kinds, states, causes, and functions of interfaces are labels. Their number is bounded, and names of resources,
+which might be secret, do not leave the agent.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import math
 import platform
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast import __version__
@@ -49,9 +49,13 @@ class Histogram:
 
 
 class RunCounters:
-    """Counters since the start of the agent."""
+    """Counters since the start of the agent.
 
-    def __init__(self) -> None:
+    `deprecated_calls` returns the number of deprecated calls by module and function.
+    """
+
+    def __init__(self, deprecated_calls: Callable[[], Mapping[tuple[str, str], int]] = dict) -> None:
+        self._deprecated_calls = deprecated_calls
         self.runs: Counter[str] = Counter()
         self.changes: Counter[str] = Counter()
         self.failures: Counter[str] = Counter()
@@ -113,6 +117,12 @@ class RunCounters:
             ("flaps", "Times a resource began to flap: its repairs are undone repeatedly.", self.flaps),
         ):
             yield family(f"holdfast_{name}_total", "counter", text, _by_kind(counter))
+        calls: list[Sample] = [
+            ("", (("module", module), ("function", function)), number)
+            for (module, function), number in sorted(self._deprecated_calls().items())
+        ]
+        text = "Calls of functions of interfaces by former names, or that an interface does not have."
+        yield family("holdfast_deprecated_calls_total", "counter", text, calls)
         text = "From the event that reported drift to the end of the repair."
         yield family("holdfast_drift_repair_seconds", "histogram", text, self.repairs.samples())
         text = "From the first dirty resource until nothing was dirty or running."

@@ -8,6 +8,7 @@ calls from one to the other.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -86,6 +87,11 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
     return mark
 
 
+def changes(function: Callable[..., Any]) -> bool:
+    """Return whether a function changes something: such a function has the parameter `test`."""
+    return "test" in inspect.signature(function).parameters
+
+
 def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
     """Return whether the host has one of the values of at least one of the grains.
 
@@ -116,6 +122,8 @@ class Interface:
     """Providers for this version and the one before are accepted."""
     chosen_by_name: ClassVar[bool] = False
     """Whether each caller names the tool (`pip`), because several may be used on one host."""
+    thing: ClassVar[str] = ""
+    """First part of the uids of what the functions change (`unit`). Default: the virtual name, or the tool's."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1, chosen_by_name: bool = False) -> None:
         """Take the name. Raises `DeclarationError` if there is none, or if a function contradicts its declaration."""

@@ -82,6 +82,18 @@ class Bound:
         """Return all functions, sorted by name, with what a call does."""
         return tuple(self._entries[name] for name in sorted(self._entries))
 
+    def entry(self, function: str) -> rows.Described | None:
+        """Return what a call of one function does; None if nothing has this name. A former name has no entry."""
+        return self._entries.get(function)
+
+    def declaration(self, function: str) -> Callable[..., Any] | None:
+        """Return the function that declares the parameters, also by a former name; None if there is none.
+
+        It is the interface's, or the provider's own if the interface does not have it.
+        """
+        name = self._former.get(function, function)
+        return self._promised.get(name) or self._provided.public.get(name)
+
     def __dir__(self) -> list[str]:
         """Return the names of the functions that really run."""
         return [name for name in sorted(self._entries) if self.has(name)]

@@ -42,6 +42,10 @@ class InterfaceContradiction(InterfaceError):
     """Interface and provider, or two declarations of the interface, contradict each other."""
 
 
+class ArgumentError(Permanent):
+    """A call has arguments that the function does not take."""
+
+
 class FunctionNotFound(Permanent, AttributeError):
     """Neither the interface nor the provider has a function of this name.
 

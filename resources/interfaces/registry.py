@@ -72,6 +72,34 @@ def demand(name: str) -> type[Interface]:
     return interface
 
 
+def modules() -> list[str]:
+    """Return the names by which functions are called, sorted: virtual modules, and tools that callers name."""
+    found = {name: find(name) for name in names()}
+    return sorted(
+        each
+        for name, interface in found.items()
+        if interface is not None
+        for each in (offers(interface) if interface.chosen_by_name else [name])
+    )
+
+
+def serving(name: str) -> tuple[type[Interface], str | None]:
+    """Return the interface for calls of `name.function`, and the tool that the caller names in this way.
+
+    `name` is a virtual module, or a tool of an interface that is `chosen_by_name`. Raises `Permanent` if it is neither,
+    and for such an interface itself.
+    """
+    interface = find(name)
+    if interface is not None and not interface.chosen_by_name:
+        return interface, None
+    if interface is not None:
+        raise Permanent(f"cannot bind {name} without a tool: call {' or '.join(sorted(offers(interface)))}")
+    for found in map(find, names()):
+        if found is not None and found.chosen_by_name and name in offers(found):
+            return found, name
+    return demand(name), None
+
+
 def choose(
     interface: type[Interface], host: ProviderHost, override: str | None = None, *, strict: bool = True
 ) -> Choice:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import (
     BaseModel,
@@ -21,6 +21,15 @@ LENIENT = "lenient"
 """Key of the context of a validation: a function that is told the name of a missing field, which is then filled."""
 SMALLEST: Mapping[object, object] = {str: "", bool: False, int: 0, float: 0.0}
 """Type of a field -> the value that fills it."""
+
+
+class Secrecy:
+    """Marks a field of a result, or a parameter of a function, whose value is never shown or logged."""
+
+
+SECRET = Secrecy()
+Secret = Annotated[str, SECRET]
+"""Text that is never shown or logged."""
 
 
 class Result(BaseModel):
@@ -161,8 +170,8 @@ class User(Result):
     shell: StrictStr | None = None
     fullname: StrictStr | None = None
     locked: StrictBool | None = None
-    password: StrictStr | None = Field(None, repr=False)
-    """Hash of the password; None if it cannot be read. Must not be logged."""
+    password: Annotated[StrictStr | None, SECRET] = Field(None, repr=False)
+    """Hash of the password; None if it cannot be read."""
 
 
 class Group(Result):

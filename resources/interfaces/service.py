@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import ClassVar
 
 from holdfast.resources.context import Watch
 from holdfast.resources.interfaces.base import Interface, Options, not_applicable, supported
@@ -17,6 +18,8 @@ class ServiceInterface(Interface, name="service"):
     seconds, None: as long as the platform allows). They raise `Permanent` with the last output of the service if the
     change fails. With `test` they change nothing and return what they would change.
     """
+
+    thing: ClassVar[str] = "unit"
 
     async def list(self) -> tuple[str, ...]:
         """Return the names of all known services, sorted."""

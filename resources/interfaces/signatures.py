@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping
 from inspect import Parameter
 from typing import Any, get_type_hints
 
+QUOTED = re.compile(r"(: )'([^']*)'")
+"""An annotation that is kept as text, in the text of a signature."""
 POSITIONAL = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -41,7 +44,8 @@ def parameters(function: Callable[..., Any]) -> Mapping[str, Parameter]:
 
 def text(function: Callable[..., Any]) -> str:
     """Return a signature for a message, without `self`."""
-    return str(inspect.Signature(list(parameters(function).values())))
+    signature = str(inspect.Signature(list(parameters(function).values())))
+    return QUOTED.sub(r"\1\2", signature)
 
 
 def _parameter(want: Parameter, have: Parameter) -> str | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.resources.context import Watch
 from holdfast.resources.interfaces.base import Interface, Options, supported
-from holdfast.resources.interfaces.results import ChangeSet, User
+from holdfast.resources.interfaces.results import ChangeSet, Secret, User
 from holdfast.resources.watches import idle
 
 
@@ -63,7 +63,7 @@ class UserInterface(Interface, name="user"):
         return ChangeSet()
 
     @supported(kernel=("Linux", "FreeBSD", "OpenBSD", "NetBSD", "SunOS"))
-    async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+    async def set_password(self, name: str, value: Secret, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Set the hash of the password; an empty one allows login without a password.
 
         The result never shows the hash.

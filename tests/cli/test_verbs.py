@@ -20,6 +20,12 @@ from holdfast_process import COMMAND, SRC, Agent, Tree, environment, in_process
 
 INTERNAL = {"apply", "plan", "graph", "keeps"}
 """Requests without a verb of a user; `apply` and `plan` begin the session of a one-shot run."""
+NEEDED = {
+    "call": {"function": "pkg.list_installed"},
+    "trigger": {"identity": "a.b[c]"},
+    "why": {"identity": "a.b[c]"},
+}
+"""Verb -> what its request cannot do without."""
 HEAVY = (
     "asyncio",
     "pydantic",
@@ -63,7 +69,7 @@ def test_the_request_of_a_verb_is_in_the_module_of_the_verb() -> None:
 def test_a_request_equals_the_one_read_from_its_message() -> None:
     """Every request is checked; fields with their default are not sent."""
     for verb, request in requests().items():
-        given: dict[str, Any] = {"identity": "a.b[c]"} if verb in ("why", "trigger") else {}
+        given: dict[str, Any] = NEEDED.get(verb, {})
         made = request(**given)
         assert made.message() == {"verb": verb, **given}
         assert decode_request(json.dumps(made.message()).encode()) == made

@@ -1,0 +1,131 @@
+"""Calls of functions through the running agent. The log records each call: caller, time, arguments, result.
+
+A caller that asks to stop (Ctrl-C) ends its call. A caller that vanishes (`kill -9`, a lost connection) ends the call,
+too, unless the call is making a change: an interrupted upgrade of packages does more harm than one without a reader.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+from holdfast.agent.control.connection import ClientConnection, Peer
+from holdfast.agent.control.schema import ControlError
+from holdfast.agent.engine.engine import Engine
+from holdfast.agent.engine.schedule.loans import concerns
+from holdfast.agent.function_calls import CallHost, CallRecord, CallRequest, FunctionCall
+from holdfast.agent.insight.history import COMMENT, History, HistoryEntry
+from holdfast.agent.insight.search import select
+from holdfast.agent.loggers import LazyLogger
+from holdfast.resources.accounts import user_name
+from holdfast.resources.paths import trusted_uids
+
+log = LazyLogger("holdfast")
+
+MOST = 16
+"""Most calls at once; other requests must find a place on the control socket, too."""
+Answer = dict[str, Any]
+
+
+class AgentCalls:
+    """The calls of one agent."""
+
+    def __init__(self, host: CallHost, engine: Engine, history: History) -> None:
+        self._host, self._engine, self._history = host, engine, history
+        self._tasks: set[asyncio.Task[Answer]] = set()
+
+    async def serve(self, request: CallRequest, client: ClientConnection) -> Answer:
+        """Make a call for a client, and return the answer.
+
+        Raises `ControlError` for a client that is neither root nor the agent's own user, and if there are too many
+        calls; `ConnectionResetError` if the client has vanished and the call continues.
+        """
+        if client.peer.uid not in trusted_uids():
+            raise ControlError("cannot call functions: only root may", "not-permitted")
+        caller = await self._host.blocking(_described, client.peer)
+        if len(self._tasks) >= MOST:
+            raise ControlError(f"cannot make more than {MOST} calls at once; try again", "busy")
+        call = FunctionCall(request, self._host, self._engine.turn)
+        task = asyncio.create_task(self._made(call, caller, client.peer), name=f"call of {request.function}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        try:
+            async with client.gone() as gone:
+                await asyncio.wait([task, gone], return_when=asyncio.FIRST_COMPLETED)
+                if not task.done():
+                    if call.changing and not _asks_to_stop(gone):
+                        raise ConnectionResetError
+                    task.cancel()
+        except asyncio.CancelledError:  # the agent stops, or the connection was closed
+            if not call.changing:
+                task.cancel()
+            raise
+        return await asyncio.shield(task)
+
+    async def stop(self, timeout: float) -> None:
+        """Let calls end within `timeout` seconds, then cancel them."""
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=timeout)
+        self.hurry()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def hurry(self) -> None:
+        """Cancel all calls."""
+        for task in self._tasks:
+            task.cancel()
+
+    async def _made(self, call: FunctionCall, caller: str, peer: Peer) -> Answer:
+        """Make a call to its end, and record it. A cancelled call has an answer, too."""
+        began = time.monotonic()
+        try:
+            answer, record = await call.run()
+        except asyncio.CancelledError:
+            answer, record = call.interrupted(time.monotonic() - began)
+        managed_by = await self._managed_by(record)
+        self._note(record, caller, peer, managed_by)
+        return {**answer, "managed_by": managed_by} if managed_by else answer
+
+    async def _managed_by(self, record: CallRecord) -> list[str]:
+        """Return the identities of the resources that manage what a call may have changed."""
+        if not record.changed:
+            return []
+        found = await select(self._engine.view.present, lambda vertex: concerns(vertex, record.changed))
+        return [vertex.identity for vertex in found]
+
+    def _note(self, record: CallRecord, caller: str, peer: Peer, managed_by: list[str]) -> None:
+        """Log a call, and add it to the history of the resources that manage what it may have changed."""
+        said = f": {record.text}" if record.text else ""
+        level = log.info if record.outcome in ("done", "usage") else log.warning
+        level(
+            "called %s (%s)%s",
+            record.call,
+            caller,
+            said,
+            called=record.function,
+            result=record.outcome == "done",
+            cause="command",
+            uid=peer.uid,
+            pid=peer.pid,
+            duration=record.duration,
+            resource=managed_by[0] if len(managed_by) == 1 else None,
+        )
+        now = time.time()
+        comment = f"{record.call} ({caller}){said}"[:COMMENT]
+        for identity in managed_by:
+            self._history.add(identity, HistoryEntry(now, "called", "command", comment, record.duration, first=now))
+
+
+def _asks_to_stop(gone: asyncio.Task[bytes]) -> bool:
+    """Return whether a client has asked to stop its call; False if it has only vanished."""
+    return gone.done() and not gone.cancelled() and gone.exception() is None and bool(gone.result())
+
+
+def _described(peer: Peer) -> str:
+    """Describe a caller for people: user and process."""
+    try:
+        name = Path(f"/proc/{peer.pid}/comm").read_text().strip()
+    except OSError:
+        name = "which has ended"
+    return f"by uid {peer.uid} ({user_name(peer.uid)}), process {peer.pid} ({name})"

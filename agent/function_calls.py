@@ -1,0 +1,216 @@
+"""Calls of functions of interfaces, as `holdfast call` makes them: in the running agent, or in a process of their own.
+
+A call is prepared (provider, arguments), waits for its turn if it changes something, runs, and is recorded. Its answer
+is a mapping ready for JSON with secrets masked: `result`, or `error` with its `code`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
+from functools import partial
+from typing import Any, Literal, NamedTuple, Protocol
+
+from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.interfaces import Interfaces
+from holdfast.resources.contract import Uid
+from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.interfaces import arguments
+from holdfast.resources.interfaces.base import changes
+from holdfast.resources.interfaces.binding import Bound
+from holdfast.resources.interfaces.errors import ArgumentError, FunctionNotFound
+from holdfast.resources.interfaces.registry import serving
+from holdfast.resources.secrets import MASK, Redactor
+
+Code = Literal["usage", "missing", "failed", "timeout", "interrupted", "busy"]
+"""Why a call has no result.
+
+`usage`: function or arguments do not exist; `missing`: the function is not implemented or not supported on this host;
+`busy`: nothing was done, and the same call may succeed later.
+"""
+
+
+class CallRequest(NamedTuple):
+    """What a caller wants."""
+
+    function: str
+    """`pkg.install`."""
+    words: Sequence[str] = ()
+    """Arguments as words: `nginx`, `refresh=true`."""
+    given: Mapping[str, Any] = {}
+    """Arguments from JSON."""
+    test: bool = False
+    """Change nothing, and return what would be changed."""
+    timeout: float | None = None
+    """Seconds."""
+
+
+class CallRecord(NamedTuple):
+    """A call that has ended."""
+
+    call: str
+    """Function and arguments, with secrets masked."""
+    function: str
+    outcome: str
+    """`done`, or the code of the error."""
+    text: str
+    """What was changed or why the call failed, for people; may be empty."""
+    duration: float
+    """Seconds, with the time that the call waited for its turn."""
+    changed: frozenset[Uid]
+    """Uids of what the call may have changed."""
+
+
+class CallHost(Protocol):
+    """What calls need of `LocalHost`."""
+
+    interfaces: Interfaces
+    blocking: Blocking
+
+
+Turn = Callable[[Collection[Uid]], AbstractAsyncContextManager[None]]
+"""Begins when the caller may change these things."""
+
+
+class CallRefused(Exception):
+    """A call without a result."""
+
+    def __init__(self, code: Code, text: str, **fields: str) -> None:
+        super().__init__(text)
+        self.answer: dict[str, Any] = {"error": text, "code": code, **fields}
+
+
+class FunctionCall:
+    """One call."""
+
+    def __init__(self, request: CallRequest, host: CallHost, turn: Turn) -> None:
+        self._request, self._host, self._turn = request, host, turn
+        self.changing = False
+        """Whether the call is at work on a change: it should not be abandoned then."""
+        self._things: frozenset[Uid] = frozenset()
+        self._shown = request.function
+        self._redactor = Redactor()
+
+    async def run(self) -> tuple[dict[str, Any], CallRecord]:
+        """Return the answer and the record. An error is an answer, too; only a cancellation is raised."""
+        began = time.monotonic()
+        try:
+            answer = {"result": await self._result()}
+        except CallRefused as refused:
+            answer = self._redactor(refused.answer)
+        return answer, self._record(answer, time.monotonic() - began)
+
+    def interrupted(self, duration: float) -> tuple[dict[str, Any], CallRecord]:
+        """Return the answer and the record of a call that was cancelled after so many seconds."""
+        answer = {"error": f"{self._request.function} was interrupted", "code": "interrupted"}
+        return answer, self._record(answer, duration)
+
+    def _record(self, answer: Mapping[str, Any], duration: float) -> CallRecord:
+        text = answer.get("error") or summary(answer["result"])
+        return CallRecord(self._shown, self._request.function, answer.get("code", "done"), text, duration, self._things)
+
+    async def _result(self) -> Any:
+        """Return the result with secrets masked. Raises `CallRefused`."""
+        request = self._request
+        bound, call, given = self._prepared()
+        try:
+            async with asyncio.timeout(request.timeout) as limit:
+                async with self._turn(self._things) if self._things else nullcontext():
+                    self.changing = bool(self._things)
+                    result = await self._made(bound, call, given)
+        except CallRefused:
+            raise
+        except TimeoutError as error:
+            if limit.expired():
+                raise CallRefused("timeout", f"{request.function} did not end within {request.timeout:g} s") from None
+            raise CallRefused("failed", str(error) or "timed out") from error
+        except (HoldfastError, OSError) as error:
+            raise CallRefused("failed", str(error)) from error
+        except Exception as error:  # the code of a provider may raise anything
+            text = f"internal error in {bound.tool}: {type(error).__name__}: {error}"
+            raise CallRefused("failed", text) from error
+        finally:
+            self.changing = False
+        return self._redactor.masked(arguments.shown(result))
+
+    async def _made(self, bound: Bound, call: Callable[..., Any], given: Mapping[str, Any]) -> Any:
+        """Make the call. A function that the interface does not declare may block: it runs in a thread."""
+        name = self._request.function.partition(".")[2]
+        declared = name in bound.interface.functions() or inspect.iscoroutinefunction(bound.declaration(name))
+        answer = call(**given) if declared else await self._host.blocking(partial(call, **given))
+        if inspect.isawaitable(answer):
+            return await answer
+        if hasattr(answer, "__aiter__"):
+            raise Permanent(f"cannot call {self._request.function}: it reports events until it is ended")
+        return answer
+
+    def _prepared(self) -> tuple[Bound, Callable[..., Any], dict[str, Any]]:
+        """Return provider, function and arguments. Raises `CallRefused`."""
+        request = self._request
+        module, _, name = request.function.partition(".")
+        if not name:
+            raise CallRefused("usage", f"cannot call {request.function}: write MODULE.FUNCTION, as pkg.list_installed")
+        try:
+            interface, tool = serving(module)
+        except Permanent as error:
+            raise CallRefused("usage", str(error)) from error
+        try:
+            bound: Any = self._host.interfaces.get(interface, tool)
+        except HoldfastError as error:
+            raise CallRefused("missing", str(error)) from error
+        self._demand(bound, name)
+        try:
+            call = getattr(bound, name)
+            declared = bound.declaration(name)
+            signature = arguments.Signature(request.function, declared)
+            given = signature.bind(request.words, request.given)
+            given |= self._test(declared)
+        except (ArgumentError, FunctionNotFound) as error:
+            raise CallRefused("usage", str(error)) from error
+        self._note(signature, given)
+        if changes(declared) and not given.get("test"):
+            self._things = arguments.things(interface, tool, given)
+        return bound, call, given
+
+    def _demand(self, bound: Bound, name: str) -> None:
+        """Raise `CallRefused` for a function that this host lacks, with its state by the table."""
+        entry = bound.entry(name)
+        if entry is not None and entry.row.state in ("not implemented", "not supported"):
+            why = f": {entry.why}" if entry.why else ""
+            text = f"cannot call {self._request.function}: it is {entry.row.state} by {bound.tool}{why}"
+            raise CallRefused("missing", text, state=entry.row.state, why=entry.why, provider=bound.tool)
+
+    def _test(self, declared: Callable[..., Any]) -> dict[str, Any]:
+        """Return the argument `test`. Raises `ArgumentError` if the function changes nothing."""
+        if not self._request.test:
+            return {}
+        if not changes(declared):
+            raise ArgumentError(f"cannot call {self._request.function} with --test: it changes nothing")
+        return {"test": True}
+
+    def _note(self, signature: arguments.Signature, given: Mapping[str, Any]) -> None:
+        """Note what the record shows, and which values no text may contain."""
+        secret = {name: given[name] for name in signature.secret & given.keys()}
+        self._redactor = Redactor({"secrets": {str(number): text for number, text in enumerate(secret.values())}})
+        shown = {name: MASK if name in secret else arguments.brief(value) for name, value in given.items()}
+        words = (f"{name}={_written(value)}" for name, value in Redactor().masked(shown).items())
+        self._shown = " ".join([self._request.function, *words])
+
+
+def summary(result: Any) -> str:
+    """Return in a sentence what a call has changed; empty for a result that is no change set."""
+    if not isinstance(result, Mapping) or not result.keys() >= {"changes", "comment", "reboot_required"}:
+        return ""
+    names = ", ".join(result["changes"])
+    return "; ".join(filter(None, (f"changed {names}" if names else "nothing was changed", result["comment"])))
+
+
+def _written(value: Any) -> str:
+    """Return an argument as one writes it on the command line."""
+    if isinstance(value, list) and all(isinstance(each, str) for each in value):
+        return ",".join(value)
+    return value if isinstance(value, str) else json.dumps(value, default=str)

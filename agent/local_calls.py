@@ -1,0 +1,70 @@
+"""Calls of functions on a host without a running agent: in a process of their own, by root."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+from holdfast.agent import facts
+from holdfast.agent.configuration import ConfigurationCompiler
+from holdfast.agent.function_calls import CallRefused, CallRequest, FunctionCall
+from holdfast.agent.host.host import LocalHost
+from holdfast.agent.interruptions import interruptible
+from holdfast.agent.logs import Logs
+from holdfast.agent.settings import Settings
+from holdfast.agent.statedir import LOCK, Lock, LockedError, private_directory
+from holdfast.resources.contract import Uid
+
+
+def call_here(settings: Settings, request: CallRequest) -> dict[str, Any]:
+    """Make a call and return its answer; `busy` while another process holds the lock that a change needs.
+
+    Raises `CompileError` if the operator's kinds cannot be loaded, and `KeyboardInterrupt` after an interrupted call
+    has ended.
+    """
+    ConfigurationCompiler().load_kinds(settings.resources)
+    with quiet(settings, "warning"):
+        return asyncio.run(_call(settings, request))
+
+
+@contextmanager
+def quiet(settings: Settings, level: Literal["warning", "error"]) -> Iterator[None]:
+    """Log to standard error from this level on."""
+    logs = Logs(settings.log.model_copy(update={"format": "console", "level": level}))
+    try:
+        yield
+    finally:
+        logs.close()
+
+
+def local_host(settings: Settings, grains: Mapping[str, Any] | None = None) -> LocalHost:
+    """Return the services of this host for functions of interfaces; `grains` replace those of the host."""
+    return LocalHost(
+        states=settings.states,
+        var_dir=settings.state_dir,
+        facts=facts.gather(settings) if grains is None else grains,
+        providers=settings.providers,
+        strict=settings.interfaces == "strict",
+        durable=settings.durable,
+    )
+
+
+async def _call(settings: Settings, request: CallRequest) -> dict[str, Any]:
+    async with local_host(settings) as host:
+        with interruptible():
+            answer, _ = await FunctionCall(request, host, partial(_turn, settings.state_dir)).run()
+            return answer
+
+
+@asynccontextmanager
+async def _turn(state_dir: Path, _: Collection[Uid]) -> AsyncIterator[None]:
+    """Hold the lock that excludes an agent and other one-shot runs. Raises `CallRefused` while another holds it."""
+    try:
+        with Lock(private_directory(state_dir) / LOCK, "make a call that changes something"):
+            yield
+    except LockedError as error:
+        raise CallRefused("busy", str(error)) from error

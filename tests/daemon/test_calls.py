@@ -1,0 +1,415 @@
+"""`holdfast call` with a running agent and without one: turns, records, callers that end, many calls at once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent.agent_calls import MOST
+from holdfast.agent.cli.calling import answer
+from holdfast.agent.cli.options import ConfigurationSource
+from holdfast.agent.control.schema import ControlError, encode
+from holdfast.agent.verbs.call import CallFunction
+from holdfast.resources.secrets import MASK
+from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls functions")
+
+THINGS = '''
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from holdfast.resources.contract import Resource
+from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
+from holdfast.resources.interfaces.provider import Provider
+from holdfast.resources.interfaces.results import ChangeSet, Secret
+
+HOST = Path("@HOST@")
+
+
+class Things(Interface, name="zthings"):
+    """Things of the tests."""
+
+    async def read(self, name: str) -> dict[str, str | None]:
+        """Return the content of a thing."""
+        return {}
+
+    @replaces("put")
+    async def write(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Write a thing, as soon as a file `go` exists."""
+        return ChangeSet()
+
+    async def hide(self, name: str, value: Secret, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Fail with the secret in the message."""
+        return ChangeSet()
+
+    async def lacking(self) -> int:
+        """Return what no provider knows."""
+        return 0
+
+    @supported(kernel="Plan9")
+    async def foreign(self) -> int:
+        """Return what other platforms know."""
+        return 0
+
+    @not_applicable(kernel="Linux")
+    async def idle(self, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Do what is not needed here."""
+        return ChangeSet()
+
+    async def wrong(self) -> int:
+        """Return a number."""
+        return 0
+
+
+class Tool(Provider):
+    """Files as things."""
+
+    implements = Things
+    tool = "ztool"
+
+    async def read(self, name: str) -> dict[str, str | None]:
+        path = HOST / name
+        return {name: path.read_text() if path.exists() else None, "password": "hunter22"}
+
+    async def write(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        if not test:
+            with (HOST / "began").open("a") as file:
+                file.write(f"{name}\\n")
+            while not (HOST / "go").exists():
+                await asyncio.sleep(0.01)
+            (HOST / name).write_text(value)
+        return ChangeSet(changes={name: {"old": None, "new": value}})
+
+    async def hide(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        raise RuntimeError(f"the tool said {value}")
+
+    async def wrong(self) -> int:
+        return "text"
+
+    def own(self) -> str:
+        """Return what only this tool has."""
+        return "mine"
+
+
+class Thing(Resource, kind="zthing.present"):
+    """A thing is there."""
+
+    value: str = "right"
+
+    def uids(self):
+        return (("zthings", self.name),)
+
+    async def probe(self, ctx) -> dict[str, Any] | None:
+        path = HOST / self.name
+        return {"value": path.read_text()} if path.exists() else None
+
+    async def apply(self, ctx, delta) -> None:
+        (HOST / "applying").touch()
+        while not (HOST / "apply").exists():
+            await asyncio.sleep(0.01)
+        (HOST / self.name).write_text(self.value)
+
+    async def watch(self, ctx):
+        async for event in ctx.watch_path(str(HOST / self.name)):
+            yield event
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Return a configuration with an interface, a provider and a kind of its own."""
+    tree = Tree(tmp_path)
+    tree.settings("resources: resources\n")
+    (tree.etc / "resources").mkdir(mode=0o755)
+    (tree.etc / "resources/things.py").write_text(THINGS.replace("@HOST@", str(tree.host)))
+    for name in ("go", "apply"):
+        (tree.host / name).touch()
+    return tree
+
+
+@contextlib.contextmanager
+def calling(tree: Tree, *words: str) -> Iterator[subprocess.Popen[str]]:
+    """Yield a process that makes a call; end it at the end."""
+    command = [*COMMAND, "call", *words, "--config", str(tree.config)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, env=environment(), **pipes) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def wait(condition: Callable[[], Any], what: str) -> None:
+    """Wait until a condition holds."""
+    until = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < until, f"waited in vain for {what}"
+        time.sleep(0.01)
+
+
+def began(tree: Tree) -> list[str]:
+    """Return the things that calls have begun to write."""
+    path = tree.host / "began"
+    return path.read_text().split() if path.exists() else []
+
+
+@pytest.fixture(params=[True, False], ids=["agent", "alone"])
+def either(request: pytest.FixtureRequest, tree: Tree) -> Iterator[Tree]:
+    """Yield the configuration with a running agent, and without one."""
+    with Agent(tree) if request.param else contextlib.nullcontext():
+        yield tree
+
+
+def test_a_call_prints_its_result(either: Tree) -> None:
+    """Text for people and JSON; arguments are words or JSON on standard input; `holdfast` itself is a process."""
+    assert either("call", "zthings.write", "a", "value=new", check=0).stdout == "a: none -> new\n"
+    assert either("call", "zthings.read", "a", check=0).stdout == f"a: new\npassword: {MASK}\n"
+    assert either.json("call", "zthings.read", "-", input='{"name": "a"}') == {"a": "new", "password": MASK}
+    assert either("call", "zthings.write", "a", "x", "--test", check=0).stdout == "would change a: none -> x\n"
+    assert (either.host / "a").read_text() == "new"
+    assert holdfast("call", "zthings.read", "b", "--config", either.config, check=0).stdout.startswith("b: none\n")
+
+
+def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
+    """The word of the table, the reason, and an exit code."""
+    for function, code, said in (
+        ("zthings.lacking", 1, "cannot call zthings.lacking: it is not implemented by ztool"),
+        ("zthings.foreign", 1, "it is not supported by ztool: kernel is Linux, declared for Plan9"),
+        ("zthings.wrong", 1, "its result is not what the interface promises"),
+        ("zthings.reed", 64, "there is no such function, did you mean read?"),
+        ("zthing.read", 64, "did you mean zthings?"),
+        ("zthings", 64, "write MODULE.FUNCTION"),
+        ("zthings.read", 64, "it needs 'name'"),
+    ):
+        done = either("call", function, check=code)
+        assert said in done.stderr
+        assert done.stdout == ""
+    assert either("call", "zthings.idle", check=0).stdout == "nothing was changed\n"
+    assert either("call", "zthings.own", check=0).stdout == "mine\n"
+    assert either("call", "zthings.put", "old", "name", check=0).stdout == "old: none -> name\n"
+    assert "it changes nothing" in either("call", "zthings.read", "a", "--test", check=64).stderr
+    answer = json.loads(either("call", "zthings.foreign", "--format", "json", check=1).stdout)
+    assert answer["code"] == "missing"
+    assert answer["state"] == "not supported"
+    assert answer["provider"] == "ztool"
+    assert "not JSON" in either("call", "zthings.read", "-", input="{", check=64).stderr
+    assert "must be a JSON mapping" in either("call", "zthings.read", "-", input="[]", check=64).stderr
+
+
+def test_a_secret_argument_appears_nowhere(tree: Tree) -> None:
+    """Neither in the error that contains it nor in the log."""
+    with Agent(tree) as agent:
+        done = tree("call", "zthings.hide", "a", "-", input='{"value": "swordfish"}', check=1)
+        agent.wait_log("called zthings.hide")
+
+        assert f"the tool said {MASK}" in done.stderr
+        assert f"called zthings.hide value={MASK} name=a (by uid 0 (root), process " in agent.log
+        assert "swordfish" not in agent.log + done.stderr
+
+
+def test_a_call_waits_for_the_run_of_the_resource(tree: Tree) -> None:
+    """It is recorded with its caller, in the log and in the history of the resource, which repairs what it declares."""
+    (tree.host / "apply").unlink()
+    (tree.host / "a").write_text("right")
+    tree.sls("a", "a:\n  zthing.present: []\n")
+    with Agent(tree) as agent:
+        (tree.host / "a").write_text("drifted")
+        agent.wait((tree.host / "applying").exists, "the repair")
+        with (
+            calling(tree, "zthings.write", "a", "called") as process,
+            calling(tree, "zthings.write", "b", "x") as other,
+        ):
+            assert other.wait(20) == 0
+            assert began(tree) == ["b"]
+            (tree.host / "apply").touch()
+            out, err = process.communicate(timeout=20)
+        assert out == "a: none -> called\n"
+        assert "managed by zthing.present[a]: the agent restores what is declared" in err
+        agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair after the call")
+        line = next(line for line in tree("log").stdout.splitlines() if "called zthings.write name=a" in line)
+        assert f"by uid 0 (root), process {process.pid} (" in line
+        assert line.endswith("changed a")
+        history = tree.json("why", "a")["history"]
+
+    called = next(entry for entry in history if entry["what"] == "called")
+    assert called["comment"].startswith("zthings.write name=a value=called (by uid 0 (root), process ")
+
+
+def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:
+    """Other resources do not wait."""
+    tree.sls("a", "a:\n  zthing.present: []\nb:\n  zthing.present: []\n")
+    with Agent(tree) as agent:
+        (tree.host / "go").unlink()
+        with calling(tree, "zthings.write", "a", "called") as process:
+            agent.wait(lambda: began(tree) == ["a"], "the call")
+            for name in ("a", "b"):
+                (tree.host / name).write_text("drifted")
+            agent.wait(lambda: (tree.host / "b").read_text() == "right", "the repair of b")
+            assert [wait["code"] for wait in tree.json("why", "a")["waits"]] == ["call"]
+            assert (tree.host / "a").read_text() == "drifted"
+            (tree.host / "go").touch()
+            assert process.wait(20) == 0
+        agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair of a")
+
+
+def test_a_change_continues_when_its_caller_is_killed(tree: Tree) -> None:
+    """A call that only waits for its turn ends with its caller."""
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        with calling(tree, "zthings.write", "a", "first") as first:
+            agent.wait(lambda: began(tree) == ["a"], "the first call")
+            with socket.socket(socket.AF_UNIX) as second:
+                second.connect(str(ConfigurationSource(tree.config).socket()))
+                second.sendall(encode(CallFunction("zthings.write", ["a", "second"]).message()))
+            first.kill()
+        agent.wait_log("value=second (by uid 0 (root), process ")
+        agent.wait_log("zthings.write was interrupted")
+        (tree.host / "go").touch()
+        agent.wait_log("called zthings.write name=a value=first")
+
+        assert "value=first (by uid 0 (root), process " in agent.log
+        assert (tree.host / "a").read_text() == "first"
+        assert began(tree) == ["a"]
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "--timeout"])
+def test_a_call_can_be_ended(either: Tree, way: str) -> None:
+    """With Ctrl-C or after its time, also in the middle of a change; the next call has its turn at once."""
+    (either.host / "go").unlink()
+    options = ["--timeout", "1"] if way == "--timeout" else []
+    with calling(either, "zthings.write", "a", "x", *options) as process:
+        wait(lambda: began(either) == ["a"], "the call")
+        if way == "Ctrl-C":
+            process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == (130 if way == "Ctrl-C" else 4)
+    if way == "--timeout":
+        assert "zthings.write did not end within 1 s" in err
+    (either.host / "go").touch()
+    assert not (either.host / "a").exists()
+    either("call", "zthings.write", "a", "y", check=0)
+
+
+def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:
+    """Meanwhile, other requests are answered: calls do not take all places of the control socket."""
+    program = (
+        "import sys, threading\n"
+        "from pathlib import Path\n"
+        "from holdfast.agent.cli.calling import answer\n"
+        "from holdfast.agent.cli.options import ConfigurationSource\n"
+        "from holdfast.agent.verbs.call import CallFunction\n"
+        "source = ConfigurationSource(Path(sys.argv[1]))\n"
+        "found = []\n"
+        "def call(number):\n"
+        "    request = CallFunction('zthings.write', ['a', str(number)])\n"
+        "    found.append(answer(source, request, None, None))\n"
+        "threads = [threading.Thread(target=call, args=[number]) for number in range(200)]\n"
+        "for thread in threads: thread.start()\n"
+        "for thread in threads: thread.join()\n"
+        "print(sum(each.get('result', {}).get('changes', {}).keys() == {'a'} for each in found))\n"
+    )
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        command = [COMMAND[0], "-c", program, str(tree.config)]
+        with subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, text=True) as process:
+            agent.wait(lambda: began(tree), "the first call")
+            agent.wait(lambda: tree("status").returncode == 0, "an answer to `status`")
+            assert began(tree) == ["a"]
+            (tree.host / "go").touch()
+            out, _ = process.communicate(timeout=100)
+        assert out == "200\n"
+        assert len(began(tree)) == 200
+        assert MOST < 200
+
+
+def test_calls_without_an_agent_exclude_each_other(tree: Tree) -> None:
+    """A change waits for the lock of the state directory, and says for which process it waits; reading does not."""
+    (tree.host / "go").unlink()
+    with calling(tree, "zthings.write", "a", "x") as first:
+        wait(lambda: began(tree) == ["a"], "the first call")
+        with calling(tree, "zthings.write", "b", "y") as second:
+            assert second.stderr is not None
+            said = second.stderr.readline()
+            tree("call", "zthings.read", "a", check=0)
+            assert f"waiting: cannot make a call that changes something: process {first.pid} holds" in said
+            assert began(tree) == ["a"]
+            late = tree("call", "zthings.write", "c", "z", "--timeout", "0.5", check=4)
+            (tree.host / "go").touch()
+            assert (first.wait(20), second.wait(20)) == (0, 0)
+    assert f"process {first.pid} holds" in late.stderr
+    assert began(tree) == ["a", "b"]
+
+
+def test_the_agent_lets_calls_end_before_it_stops(tree: Tree) -> None:
+    """A change is not broken off; the caller learns that the agent has stopped."""
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent, calling(tree, "zthings.write", "a", "x") as process:
+        agent.wait(lambda: began(tree) == ["a"], "the call")
+        agent.signal(signal.SIGTERM)
+        agent.wait_log("stopping")
+        _, err = process.communicate(timeout=20)
+        (tree.host / "go").touch()
+        assert agent.process.wait(20) == 0
+        assert "has stopped" in err
+        assert process.returncode == 69
+        assert (tree.host / "a").read_text() == "x"
+
+
+def as_a_user(action: Callable[[], object]) -> str:
+    """Return the error that an action raises for a user without rights."""
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.setuid(12345)
+            action()
+        except ControlError as error:
+            os.write(there, f"{error.code}: {error}".encode())
+        finally:
+            os._exit(0)
+    os.close(there)
+    os.waitpid(child, 0)
+    with os.fdopen(here) as pipe:
+        return pipe.read()
+
+
+def test_only_root_calls(tree: Tree) -> None:
+    """Other users are refused, by the agent (even if they can reach its socket) and without one."""
+    source, request = ConfigurationSource(tree.config), CallFunction("zthings.read", ["a"])
+    for directory in [tree.root / "state", *list(tree.root.parents)[:3]]:
+        directory.mkdir(exist_ok=True)
+        directory.chmod(directory.stat().st_mode | 0o011)
+
+    assert as_a_user(lambda: answer(source, request, None, request.here)) == (
+        "not-permitted: cannot call functions without a running agent: only root may"
+    )
+    with Agent(tree):
+        assert "not-permitted: cannot ask the agent" in as_a_user(lambda: answer(source, request, None, request.here))
+        source.socket().chmod(0o666)
+        assert as_a_user(lambda: answer(source, request, None, request.here)).startswith(
+            "not-permitted: cannot serve uid 12345: only root"
+        )
+
+
+def test_deprecated_calls_are_counted(tree: Tree) -> None:
+    """By module and function, since the start of the agent."""
+    with Agent(tree):
+        for _ in range(2):
+            tree("call", "zthings.put", "a", "x", check=0)
+        tree("call", "zthings.own", check=0)
+        text = tree("metrics").stdout
+
+    assert '\nholdfast_deprecated_calls_total{module="zthings",function="put"} 2\n' in text
+    assert '\nholdfast_deprecated_calls_total{module="zthings",function="own"} 1\n' in text
