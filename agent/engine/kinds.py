@@ -7,8 +7,11 @@ background tasks. In each of these modules, an exception of a kind ends as a res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
-from typing import TypeVar
+from collections.abc import Callable, Collection, Hashable, Mapping
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.dependencies import Dependency
@@ -16,6 +19,8 @@ from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Edgeable, Groupable, Reactive
 
 Answer = TypeVar("Answer")
+FAILED = "kind_failed"
+"""Type of the error of a kind whose validator raised something else than a `ValueError`."""
 
 
 def _ask(question: Callable[[], Answer], plain: Answer) -> Answer:
@@ -75,3 +80,27 @@ def offers(resource: Resource) -> tuple[tuple[str, str], ...]:
 def dependencies(resource: Resource) -> tuple[Dependency, ...]:
     """Return the things that must exist for the resource to work."""
     return _ask(resource.dependencies, ()) if isinstance(resource, Edgeable) else ()
+
+
+def declare(cls: type[Resource], arguments: Mapping[str, Any]) -> Resource:
+    """Return the resource of a kind with these arguments.
+
+    Raises pydantic's `ValidationError`, also if a validator of the kind raises something else.
+    """
+    try:
+        return cls.model_validate(arguments)
+    except ValidationError:
+        raise
+    except Exception as error:
+        wrong = PydanticCustomError(FAILED, "a validator of the kind failed: {why}", {"why": repr(error)})
+        details = [InitErrorDetails(type=wrong, loc=(), input=None)]
+        raise ValidationError.from_exception_data(cls.__name__, details) from error
+
+
+def fields(resource: Resource, without: Collection[str]) -> str:
+    """Return the fields of a resource as JSON; as Python writes them if the kind cannot convert them."""
+    excluded = set(without)
+    try:
+        return resource.model_dump_json(exclude=excluded)
+    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+        return repr({name: value for name, value in resource.__dict__.items() if name not in excluded})

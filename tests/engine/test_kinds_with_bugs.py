@@ -7,6 +7,7 @@ from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
 import pytest
+from pydantic import ValidationError, field_serializer, field_validator
 
 from engine_bench import Bench, compilation, state
 from fake_machine import Bundled, Machine, Placed, Setting
@@ -116,3 +117,32 @@ def test_a_reactive_kind_that_raises_is_watched() -> None:
         reacts = err
 
     assert kinds.reacts(Deaf())
+
+
+class Invalid(Setting, kind="zinvalid.present"):
+    """Raises in a validator, and when its fields are converted to JSON."""
+
+    @field_validator("value")
+    @classmethod
+    def _value(cls, value: str) -> str:
+        if value == "bad":
+            raise KeyError(value)
+        return value
+
+    @field_serializer("value")
+    def _json(self, value: str) -> str:
+        raise RuntimeError(value)
+
+
+def test_a_validator_that_raises_anything_refuses_the_arguments() -> None:
+    """Arguments that were recorded by an earlier version, or that another resource sends, end in one error."""
+    with pytest.raises(ValidationError, match=r"a validator of the kind failed: KeyError\('bad'\)"):
+        kinds.declare(Invalid, {"name": "x", "value": "bad"})
+
+
+def test_fields_that_a_kind_cannot_convert_are_still_told_apart() -> None:
+    """The digest of an action must change with its declaration."""
+    one, other = (kinds.fields(Invalid.declare("x", value=value), without=()) for value in ("one", "two"))
+
+    assert one != other
+    assert "value" not in kinds.fields(Invalid.declare("x", value="one"), without={"value"})

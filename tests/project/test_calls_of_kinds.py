@@ -9,7 +9,9 @@ from pathlib import Path
 import pytest
 
 ENGINE = Path(__file__).parents[2] / "agent/engine"
-QUESTIONS = ("uids", "touches", "action", "reacts", "cmp", "group", "offers", "dependencies")
+QUESTIONS = (
+    "uids", "touches", "action", "reacts", "cmp", "group", "offers", "dependencies", "model_validate", "model_dump_json",
+)  # fmt: skip
 COROUTINES = {
     "check_apply": "call/attempt.py",
     "refresh": "call/attempt.py",

@@ -136,9 +136,7 @@ def digest(vertex: Vertex) -> str:
     resource = vertex.resource
     declared = type(resource).model_fields
     excluded = {name for name in resource.later if getattr(resource, name) == declared[name].default}
-    fields = resource.model_dump_json(
-        exclude=excluded.union(resource.reaction if isinstance(resource, Reactive) else ())
-    )
+    fields = kinds.fields(resource, excluded.union(resource.reaction if isinstance(resource, Reactive) else ()))
     sequence = f" {vertex.call.superseded.version}" if vertex.call.superseded else ""
     return hashlib.sha256(
         f"{vertex.call.kind} {fields}{recv}{vertex.ctx.source_version()}{sequence}".encode()

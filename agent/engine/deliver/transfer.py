@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from holdfast.agent.engine import kinds
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.model.events import Outcome
 from holdfast.agent.engine.model.vertex import Vertex
@@ -142,11 +143,15 @@ def applied(call: Call, values: Values) -> Call:
     known = set(names(cls))
     arguments = {key: value for key, value in call.low.items() if key in known}
     try:
-        resource = cls.model_validate({**arguments, **{argument: got.value for argument, got in values.items()}})
+        resource = kinds.declare(cls, {**arguments, **{argument: got.value for argument, got in values.items()}})
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)[0]
         where = wrong["loc"][0] if wrong["loc"] else "arguments"
-        why = "the value is invalid; the reason would reveal it" if wrong["type"] in OWN_CHECKS else wrong["msg"]
+        why = (
+            "the value is invalid; the reason would reveal it"
+            if wrong["type"] in {*OWN_CHECKS, kinds.FAILED}
+            else wrong["msg"]
+        )
         raise ValueError(f"cannot use the value received as {where}: {why}") from None
     return replace(call, resource=resource)
 

@@ -158,7 +158,7 @@ class Reversals:
         cls = registry.find(kind)
         try:
             if cls is not None:
-                return cls.model_validate(arguments)
+                return kinds.declare(cls, arguments)
             why = f"there is no longer a kind {kind}"
         except ValidationError as error:
             why = "; ".join(f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
