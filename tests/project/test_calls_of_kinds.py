@@ -10,7 +10,8 @@ import pytest
 
 ENGINE = Path(__file__).parents[2] / "agent/engine"
 QUESTIONS = (
-    "uids", "touches", "action", "reacts", "cmp", "group", "offers", "dependencies", "model_validate", "model_dump_json",
+    "uids", "touches", "action", "reacts", "cmp", "group", "offers", "dependencies",
+    "model_validate", "model_dump_json",
 )  # fmt: skip
 COROUTINES = {
     "check_apply": "call/attempt.py",
