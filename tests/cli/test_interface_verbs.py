@@ -1,0 +1,234 @@
+"""`describe`, `interface propose` and `interface check`: interfaces and providers shown to people and programs."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.resources.interfaces import registry, signatures
+from holdfast.resources.interfaces.base import Interface
+from holdfast_process import Tree, holdfast, in_process
+
+GRAINS = "{id: there, os: Debian, os_family: Debian, kernel: Linux, init: systemd, osarch: amd64}\n"
+EXAMPLE = '''
+"""
+Support for knots
+
+.. versionadded:: 3000
+"""
+import does_not_exist
+
+__virtualname__ = "knots"
+__func_alias__ = {"list_": "list"}
+
+
+def __virtual__():
+    return True
+
+
+def list_(pattern="*", limit=-1, tags=[], deep=False, **kwargs):
+    """
+    .. versionadded:: 3001
+
+    List knots that match "a \\\\ pattern"
+
+    CLI Example:
+
+    .. code-block:: bash
+
+        salt '*' knots.list
+    """
+
+
+if does_not_exist.here:
+
+    def tie(name: str, size: int = 3, hints: dict = {}, *ropes, test=False):
+        return {}
+
+
+def untie(name, width=does_not_exist.width):
+    if __opts__["test"]:
+        return {}
+
+
+def _private():
+    pass
+
+
+async def count() -> int:
+    """Return the number of knots."""
+'''
+PROVIDER = '''
+from holdfast.resources.interfaces.provider import Provider
+from holdfast.resources.interfaces.user import UserInterface
+from holdfast.resources.interfaces.results import ChangeSet, User
+
+
+class Mine(Provider):
+    """A provider with gaps."""
+
+    implements = UserInterface
+
+    def __init__(self, host):
+        raise AssertionError("check makes no provider")
+
+    async def list(self) -> tuple[str, ...]:
+        return ()
+
+    async def info(self, names) -> dict[str, User | None]:
+        return {}
+
+    async def rename(self, name: str, to: str, *, test: bool = False, options=None) -> ChangeSet:
+        return ChangeSet()
+
+    async def more(self) -> int:
+        return 0
+'''
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    """Return a configuration with the grains of a Debian host."""
+    tree = Tree(tmp_path)
+    (tree.root / "grains.yaml").write_text(GRAINS)
+    return tree
+
+
+def described(tree: Tree, *words: str, check: int = 0) -> Any:
+    """Return what `describe` says about the host with these grains."""
+    done = tree("describe", *words, "--grains", tree.root / "grains.yaml", "--format", "json", check=check)
+    return json.loads(done.stdout)
+
+
+def test_describe_lists_all_interfaces(tree: Tree) -> None:
+    """Each with its provider here, and why; or with the reason why there is none."""
+    tree.settings("providers: {user: shadow}\n")
+    found = {each["module"]: each for each in described(tree)}
+    text = tree("describe", check=0).stdout
+
+    assert list(found) == registry.modules()
+    assert found["user"]["provider"] == "shadow"
+    assert found["user"]["why"] == "`providers: {user: shadow}` chooses it"
+    assert "user     shadow: `providers: {user: shadow}` chooses it\n" in text
+    assert holdfast("describe", "--config", tree.config, check=0).stdout == text
+
+
+def test_describe_says_what_each_function_does_here(tree: Tree) -> None:
+    """State and row of the table, the reason, the signature; whether it changes something."""
+    functions = {each["function"]: each for each in described(tree, "user")["functions"]}
+    text = tree("describe", "user", check=0).stdout
+
+    assert functions["set_login_class"]["state"] == "not supported"
+    assert functions["set_login_class"]["row"] == 6
+    assert functions["set_login_class"]["why"] == "kernel is Linux, declared for FreeBSD, OpenBSD, NetBSD"
+    assert functions["rename"]["signature"].startswith("(name: str, new_name: str, *, test: bool = False")
+    assert (functions["rename"]["changes"], functions["info"]["changes"]) == (True, False)
+    assert "provider shadow: " in text
+    assert "\nrename*(name: str, new_name: str)\n    provided. Rename an account.\n" in text
+    assert "\n    not supported, kernel is Linux, declared for FreeBSD, OpenBSD, NetBSD. Set the login class." in text
+    assert "'" not in functions["list"]["signature"]
+
+
+def test_describe_says_why_no_provider_works(tree: Tree) -> None:
+    """The reasons of each; the functions are listed without a state; exit code 1."""
+    (tree.root / "grains.yaml").write_text("{id: there, os_family: Other, kernel: Other}\n")
+    found = described(tree, "pkg", check=1)
+
+    assert found["provider"] is None
+    assert "cannot manage pkg: no provider works on this host (" in found["error"]
+    assert found["refused"]["apt"] == ["os_family is Other, not Debian"]
+    assert {each["state"] for each in found["functions"]} == {"unknown"}
+    shown = tree("describe", "pkg", "--grains", tree.root / "grains.yaml", check=1).stdout
+    assert "\nnot apt: os_family is Other, not Debian\n" in shown
+    assert "did you mean pkg?" in tree("describe", "pgk", check=64).stderr
+
+
+def test_propose_prints_a_module_that_declares_the_interface(tmp_path: Path) -> None:
+    """From the source alone: aliases, conditions and Salt's habits are understood; nothing is run."""
+    example, proposed = tmp_path / "rope.py", tmp_path / "proposed.py"
+    example.write_text(EXAMPLE)
+    text = holdfast("interface", "propose", example, check=0).stdout
+    proposed.write_text(text)
+    spec = importlib.util.spec_from_file_location("proposed", proposed)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    interface: type[Interface] = module.KnotsInterface
+
+    assert interface.module == "knots"
+    assert {name: signatures.text(function) for name, function in interface.functions().items()} == {
+        "count": "()",
+        "list": "(pattern: str = '*', limit: int = -1, tags: Any = None, deep: bool = False, *, "
+        "options: Options = None)",
+        "tie": "(name: str, size: int = 3, hints: dict | None = None, ropes: tuple[Any, ...] = (), *, "
+        "test: bool = False, options: Options = None)",
+        "untie": "(name: Any, width: Any = None, *, test: bool = False, options: Options = None)",
+    }
+    assert interface.functions()["list"].__doc__ == 'List knots that match "a \\ pattern".'
+    assert interface.__doc__ == "Support for knots."
+    assert max(map(len, text.splitlines())) <= 120
+
+
+def test_propose_refuses_what_is_no_module(tmp_path: Path) -> None:
+    """With the place of the mistake."""
+    (tmp_path / "broken.py").write_text("def f(:\n")
+
+    done = in_process("interface", "propose", tmp_path / "broken.py", check=64)
+    assert "is not a Python module" in done.stderr
+
+
+def test_check_shows_each_function_beside_the_interface(tree: Tree) -> None:
+    """Rows of the table, both signatures where they differ, what is missing, and what a strict binding refuses."""
+    (tree.root / "mine.py").write_text(PROVIDER)
+    words = ("interface", "check", tree.root / "mine.py", "user", "--grains", tree.root / "grains.yaml")
+    text = tree(*words, check=1).stdout
+    found = json.loads(tree(*words, "--format", "json", check=1).stdout)
+
+    functions = {each["function"]: each for each in found["functions"]}
+    assert found["tool"] == "mine"
+    assert {name: functions[name]["row"] for name in ("list", "rename", "more", "set_login_class", "set_lock")} == {
+        "list": 1,
+        "rename": 17,
+        "more": 3,
+        "set_login_class": 6,
+        "set_lock": 5,
+    }
+    assert functions["rename"]["why"] == "its positional parameters are (name, to), not (name, new_name)"
+    assert found["refused"] == ["rename: its positional parameters are (name, to), not (name, new_name)"]
+    assert "add" in found["missing"]
+    assert "\nrow 17 not implemented rename: its positional parameters are (name, to), not (name, new_name)\n" in text
+    assert "\n    provider   (name: str, to: str, *, test: bool = False, options=None)" in text
+    assert "\nmissing: add, " in text
+
+
+def test_check_accepts_a_provider_that_follows_its_interface(tree: Tree) -> None:
+    """Also the providers of Holdfast itself, which are declared already."""
+    providers = Path(registry.__file__).parents[1] / "providers"
+    words = ("--grains", tree.root / "grains.yaml")
+
+    assert tree("interface", "check", providers / "shadow.py", "user", *words, check=0).stdout.endswith("\naccepted\n")
+    assert holdfast(
+        "interface", "check", providers / "shadow.py", "group", *words, "--config", tree.config, check=0
+    ).stdout.endswith("\naccepted\n")
+
+
+def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
+    """A strict agent wants it to say which interface it serves."""
+    path = tree.root / "plain.py"
+    path.write_text("async def list() -> tuple[str, ...]:\n    return ()\n")
+    words = ("interface", "check", path, "user", "--grains", tree.root / "grains.yaml")
+
+    assert "\nrefused: it does not declare `__interface__ = UserInterface`\n" in tree(*words, check=1).stdout
+    declared = "from holdfast.resources.interfaces.user import UserInterface\n__interface__ = UserInterface\n"
+    path.write_text(declared + path.read_text())
+    assert tree(*words, check=0).stdout.endswith("\naccepted\n")
+    path.write_text(f"__version__ = 7\n{path.read_text()}")
+    assert "\nrefused: it was written for version 7, the interface is at " in tree(*words, check=1).stdout
+    path.write_text("import does_not_exist\n")
+    assert "cannot import" in tree(*words, check=64).stderr
+    assert "did you mean user?" in tree("interface", "check", path, "usr", check=64).stderr
