@@ -90,6 +90,8 @@ def listed(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
 
 def describe(kind: KindModel, paper: Paper) -> str:
     """The reference page of one kind."""
+    from holdfast.agent.generators.markdown import abilities
+
     lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:", *_arguments(kind.fields, paper)]
     former = {name: f"former name of {present}" for name, present in kind.former.items()}
     for title, items in (
@@ -103,28 +105,6 @@ def describe(kind: KindModel, paper: Paper) -> str:
             lines += [line for name, text in items.items() for line in flow(f"  {name}: {text}", paper.width)]
     more = f"Every state also takes requisites (require, watch, ...) and what `holdfast doc {ALL}` lists."
     return "\n".join([*lines, "", *flow(more, paper.width)])
-
-
-def abilities(kind: KindModel) -> dict[str, str]:
-    """What a kind does besides its arguments: word -> text."""
-    from holdfast.agent.model.types import words
-    from holdfast.states.requisite_kinds import RECV
-
-    sends = ", ".join(f"{key} ({words(type_)})" for key, type_ in kind.sends.items())
-    powers = {
-        "reverse": kind.reversible and "restores what was there before",
-        RECV: kind.receives and "receives arguments from other states",
-        "autogroup": kind.grouped and "is repaired together with others of its kind",
-        "autoedge": kind.automatic_edges and "is ordered by what it offers and needs",
-    }
-    found = {
-        "effects": ", ".join(kind.effects),
-        "events": kind.watch,
-        "refresh": kind.refresh,
-        "sends": sends,
-        **{word: text or "" for word, text in powers.items()},
-    }
-    return {word: text for word, text in found.items() if text}
 
 
 def _meta(model: Model, paper: Paper) -> Iterator[str]:

@@ -1,0 +1,35 @@
+"""The pages of docs/kinds and docs/interfaces are those that the classes give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.generators import pages
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def test_the_pages_are_fresh() -> None:
+    """No page differs from what `scripts/reference` writes, and there are no others."""
+    fresh = pages.pages()
+    committed = {
+        str(path.relative_to(DOCS)): path.read_text(encoding="utf-8")
+        for folder in ("kinds", "interfaces")
+        for path in (DOCS / folder).iterdir()
+    }
+
+    stale = sorted(name for name in {*fresh, *committed} if fresh.get(name) != committed.get(name))
+    assert not stale, "run scripts/reference, and commit what it writes"
+
+
+def test_pages_of_what_does_not_exist_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`write` removes the page of a family that does not exist, and writes those that do."""
+    monkeypatch.setattr(pages, "pages", lambda: {"kinds/file.md": "new\n"})
+    (tmp_path / "kinds").mkdir()
+    (tmp_path / "kinds/lamp.md").write_text("old\n")
+
+    pages.write(tmp_path)
+
+    assert {path.name: path.read_text() for path in (tmp_path / "kinds").iterdir()} == {"file.md": "new\n"}
