@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import Any, get_type_hints
 
 import yaml
-from pydantic import ConfigDict, TypeAdapter
+from pydantic import TypeAdapter
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
@@ -48,8 +48,6 @@ from holdfast.resources.interfaces.results import Result
 from holdfast.resources.testing import CaseFailed, SilentLog, expect, make, placed, seen_as
 from holdfast.resources.watches import idle
 
-ANY = ConfigDict(arbitrary_types_allowed=True)
-"""Lets pydantic accept `Collection`."""
 TIMEOUT = 10.0
 """Seconds that a case may take; without a limit, a case that waits for a missing signal would never end."""
 SHARED = "host.yaml"
@@ -227,7 +225,7 @@ async def _compare_result(
     ((function, given),) = case["call"].items()
     hints = get_type_hints(bound.interface.functions()[function])
     arguments = {
-        name: TypeAdapter(hints[name], config=ANY).validate_python(value) if name in hints else value
+        name: TypeAdapter(hints[name]).validate_python(value) if name in hints else value
         for name, value in (given or {}).items()
     }
     try:

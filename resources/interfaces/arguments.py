@@ -24,7 +24,7 @@ from holdfast.resources.interfaces.signatures import POSITIONAL, parameters
 from holdfast.resources.secrets import MASK
 from holdfast.resources.spelling import nearest
 
-MANY = (collections.abc.Sequence, collections.abc.Collection, list, tuple, set, frozenset)
+MANY = (collections.abc.Sequence, collections.abc.Set, list, tuple, set, frozenset)
 """Types of parameters that take several values."""
 ABSENT = ("null", "none")
 """Words for no value, for parameters that take none and no text."""
@@ -127,9 +127,10 @@ class Signature:
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise self._wrong(f"{name!r} is wrong: {first['msg']}") from None
-        for each in found if item is not None else (found,):
-            if isinstance(each, Result) and (unknown := sorted(each.extra.keys())):
-                near = nearest(unknown[0], type(each).model_fields)
+        for each, given in zip(found, value, strict=True) if item is not None else ((found, value),):
+            fields = type(each).model_fields if isinstance(each, Result) else {}
+            if isinstance(each, Result) and isinstance(given, Mapping) and (unknown := sorted(given.keys() - fields)):
+                near = nearest(unknown[0], fields)
                 raise self._wrong(
                     f"{name!r} has no field {unknown[0]!r}" + (f", did you mean {near!r}?" if near else "")
                 )

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Literal
 
 from holdfast.resources.context import Watch
 from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
-from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, Patch, Pkg, PkgInfo, PkgSpec
+from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, Patch, Pkg, PkgInfo, PkgSpec, Repo
 from holdfast.resources.watches import idle
 
 HOLDERS = ("Debian", "RedHat", "Suse", "FreeBSD")
+REPOSITORIES = ("Debian", "RedHat", "Suse")
+"""Families whose repositories can be listed and changed one by one."""
 COMMON = ("Debian", "RedHat", "Suse", "Arch", "Alpine")
 WITHOUT_RESIDUES = ("RedHat", "Suse", "Arch", "Alpine")
 """Families whose package managers know nothing about what a removed package has left."""
@@ -100,6 +103,28 @@ class PkgInterface(Interface, name="pkg"):
         """Return the removed packages whose configuration files are still there."""
         return []
 
+    @replaces("list_repos")
+    @supported(os_family=REPOSITORIES)
+    async def repos(self) -> dict[str, Repo]:
+        """Return the configured repositories by id, also those that are not enabled."""
+        return {}
+
+    @replaces("mod_repo")
+    @supported(os_family=REPOSITORIES)
+    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Add a repository, or change the one with this id so that it is exactly as described.
+
+        The changes are `id` -> {old, new}, each the repository as a mapping, None if there is none. The lists of
+        packages are not fetched.
+        """
+        return ChangeSet()
+
+    @replaces("del_repo")
+    @supported(os_family=REPOSITORIES)
+    async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove a repository; an unknown id changes nothing."""
+        return ChangeSet()
+
     @supported(os_family=COMMON)
     async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Return the installed package that ships a path, by path; None if none does.
@@ -157,7 +182,7 @@ class PkgInterface(Interface, name="pkg"):
         return {}
 
     @supported(os_family=("Debian",))
-    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+    async def owners(self, names: Sequence[str], paths: AbstractSet[str]) -> dict[str, list[str]]:
         """Return which of these packages ship which of these paths: path -> packages.
 
         Only installed packages are known.
@@ -176,7 +201,7 @@ class PkgInterface(Interface, name="pkg"):
         return ""
 
     @supported(os_family=("Debian",))
-    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+    async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:
         """Return whether those programs change, or have changed, one of these packages or the package of a path."""
         return False
 

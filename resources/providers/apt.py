@@ -9,6 +9,7 @@ from __future__ import annotations
 import os.path
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -16,9 +17,12 @@ from urllib.parse import unquote
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
-from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
+from holdfast.resources.interfaces.results import ChangeSet, PkgSpec, Repo
 from holdfast.resources.package_locks import PACKAGES
+from holdfast.resources.providers._apt_repos import remove_repo, set_repo
+from holdfast.resources.providers._apt_sources import ETC, MAIN, PARTS, described, read_sources
 from holdfast.resources.providers._complaints import KILLED, complaint
 from holdfast.resources.providers._dpkg import LISTS, planned, policies
 from holdfast.resources.providers._pkg_database import Changes
@@ -62,12 +66,17 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     )
     lists = (LISTS,)
     fetched = (LISTS / "partial",)
+    sources = (ETC / MAIN, ETC / PARTS)
     locks = (*PACKAGES, LISTS / "lock", ARCHIVES / "lock")
     busy = ("Could not get lock",)
     killed = KILLED
     missing = ("Unable to locate package", "has no installation candidate", "was not found", "Failed to fetch", "404")
     environment = QUIET
     full_upgrade = Transaction("upgrade", options={"dist_upgrade": True})
+
+    def __init__(self, host: ProviderHost) -> None:
+        super().__init__(host)
+        self._etc = host.system_path(ETC)
 
     # -- the core ------------------------------------------------------------------------------------------------
 
@@ -133,6 +142,30 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         await self._run(*APT_GET, *LOCK, archives, *DOWNLOAD, *names, to=to)
         return downloads(found.stdout, names)
 
+    # -- repositories --------------------------------------------------------------------------------------------
+
+    async def repos(self) -> dict[str, Repo]:
+        """Read sources.list and sources.list.d.
+
+        The id is the name of the file without its ending; the second entry of a file is `NAME:2`. Extra: `types`,
+        `suites`, `components`, `architectures`, `signed_by`, `options` (further fields of sources.list(5)) and `file`.
+        """
+        sources = await self.host.blocking(read_sources, self._etc)
+        return {name: described(name, file.path, entry.fields) for name, (file, entry) in sources.items()}
+
+    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Change the entry of the repository, or write a new file in sources.list.d.
+
+        Extra as in `repos`; `suites` is required. Options: `key` is the key of the repository in ASCII armor, which is
+        stored in /etc/apt/keyrings; `one_line` writes a new file in the older format.
+        """
+        change = partial(set_repo, self._etc, repo, options or {}, test=test)
+        return ChangeSet(changes=await self.host.blocking(change))
+
+    async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove the entry, and its key if no other repository uses it."""
+        return ChangeSet(changes=await self.host.blocking(partial(remove_repo, self._etc, id, test=test)))
+
     # -- failures ------------------------------------------------------------------------------------------------
 
     def _reason(self, done: Completed) -> str:
@@ -147,7 +180,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         names = (await self._run(*APT_CACHE, "pkgnames", unknown[:2], looks=True)).stdout.split()
         if near := await self.host.blocking(nearest, unknown, names):
             return f"; did you mean {near}?"
-        return "" if self._fetched() else "; the lists of packages were never fetched: set `refresh: true`"
+        return "" if self._fetched() else "; the lists of packages were not fetched yet: set `refresh: true`"
 
 
 def _repositories(text: str) -> dict[str, Outcome]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, Literal
 
 from holdfast.resources.interfaces.host import ProviderHost
@@ -101,7 +102,7 @@ class DpkgProvider(PkgProvider, abstract=True):
         left = (await self._cache.read()).residual
         return [name for name in names if name in left]
 
-    async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
+    async def owners(self, names: Sequence[str], paths: AbstractSet[str]) -> dict[str, list[str]]:
         """Search dpkg's lists of files; each is read again only after a change or for new paths."""
         found: dict[str, list[str]] = await self.host.blocking(self._files.owners, names, frozenset(paths))
         return found
@@ -112,7 +113,7 @@ class DpkgProvider(PkgProvider, abstract=True):
         """Return the process that holds dpkg's lock or the lock of its frontends."""
         return self._others.at_work()
 
-    async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
+    async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:
         """Use dpkg's states of packages and its lists of files."""
         return await self._others.have(frozenset(names), frozenset(paths))
 

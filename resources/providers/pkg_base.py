@@ -81,6 +81,8 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     """Paths of the lists of packages, which `watch` watches with `catalogue`."""
     fetched: ClassVar[tuple[Path, ...]] = ()
     """Paths whose time of change is that of the last refresh. Default: `lists`."""
+    sources: ClassVar[tuple[Path, ...]] = ()
+    """Paths of the lists of repositories: lists of packages that are older than a change of them are not fresh."""
     missing: ClassVar[tuple[str, ...]] = ()
     """Messages of the tool if it cannot find a package because its lists are outdated."""
     full_upgrade: ClassVar[Transaction] = Transaction("upgrade")
@@ -235,12 +237,19 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         return dict(repositories)
 
     def _fetched(self) -> float:
-        """Return the Unix time of the last refresh by any program; 0 for never."""
-        times, paths = [], self.fetched or self.lists
-        for path in paths:
+        """Return the Unix time of the last refresh; 0 for never, or if repositories have changed since."""
+        paths = self.fetched or self.lists
+        times = self._times(paths)
+        last = max([*times, self._refreshed]) if times or not paths else 0.0
+        return last if last >= max(self._times(self.sources), default=0.0) else 0.0
+
+    def _times(self, files: Sequence[Path]) -> list[float]:
+        """Return the times of change of those files that exist."""
+        times = []
+        for file in files:
             with suppress(OSError):
-                times.append(self.host.system_path(path).stat().st_mtime)
-        return max([*times, self._refreshed]) if times or not paths else 0.0
+                times.append(self.host.system_path(file).stat().st_mtime)
+        return times
 
     async def _change(self, transaction: Transaction, *, test: bool, again: bool = False) -> ChangeSet:
         """Make a transaction and return what it changed.

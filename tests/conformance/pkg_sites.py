@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType, TracebackType
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import image
 import lab
@@ -87,6 +87,13 @@ class PkgSite(ABC):
     def publish(self, name: str) -> None:
         """Add a package to the repository, of which the lists of the host know nothing yet."""
 
+    def second_repository(self) -> dict[str, Any]:
+        """Build another repository with a package `elsewhere`; return its description as `repo_set` takes it.
+
+        Needed unless the tool lacks `repo_set`. The repository is not configured yet.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     def break_repositories(self, *, all_of_them: bool) -> None:
         """Configure a repository named `gone` that cannot be reached, besides the others or as the only one."""
@@ -121,7 +128,7 @@ class AptSite(PkgSite):
 
     tool = "apt"
     versions = ("1.0", "2.0")
-    lacks = frozenset({"groups", "patches", "repos"})
+    lacks = frozenset({"groups", "patches"})
 
     def __init__(self, host: lab.Host) -> None:
         super().__init__(host)
@@ -147,16 +154,22 @@ class AptSite(PkgSite):
         """Return the path in the archive."""
         return f"{image.ARCHIVE}/{name}_{version}_all.deb"
 
-    def publish(self, name: str) -> None:
-        """Build a package in the guest, and add it to the index."""
+    def publish(self, name: str, archive: str = image.ARCHIVE) -> None:
+        """Build a package in the guest, and add it to the index of a directory."""
         head = f"Package: {name}\nVersion: 1.0\nArchitecture: all\nMaintainer: L <l@example.org>\nDescription: new\n"
         self.host.write(f"/root/{name}/DEBIAN/control", head)
-        deb = self.file(name, "1.0")
+        deb = f"{archive}/{name}_1.0_all.deb"
         self.host.sh(f"""
             dpkg-deb --root-owner-group --build /root/{name} {deb} >/dev/null
             {{ echo; dpkg-deb --field {deb}; echo "Filename: ./$(basename {deb})"; echo "Size: $(stat -c %s {deb})"
-               echo "SHA256: $(sha256sum {deb} | cut -d' ' -f1)"; }} >>{image.ARCHIVE}/Packages
+               echo "SHA256: $(sha256sum {deb} | cut -d' ' -f1)"; }} >>{archive}/Packages
         """)
+
+    def second_repository(self) -> dict[str, Any]:
+        """Build it in another directory."""
+        self.host.sh("mkdir /srv/second")
+        self.publish("elsewhere", "/srv/second")
+        return {"id": "second", "uris": ["copy:/srv/second"], "gpgcheck": False, "extra": {"suites": ["./"]}}
 
     def break_repositories(self, *, all_of_them: bool) -> None:
         """Add one behind a closed port."""

@@ -269,6 +269,38 @@ def test_packages_are_downloaded(site: PkgSite):
     assert caught.value.kind == "Permanent"
 
 
+def test_repositories_are_added_changed_and_removed(site: PkgSite):
+    """By what the tool itself then offers. The lists of packages are not fetched by the change."""
+    if lacks(site, "repo_set", {"id": "second", "uris": ["file:/srv/second"]}):
+        assert {"repos", "repo_remove"} <= site.lacks
+        return
+    call = site.driver.call
+    before = call("pkg.repos")
+    repo = site.second_repository()
+    assert any(known["enabled"] for known in before.values())
+    assert "second" not in before
+
+    assert call("pkg.repo_set", repo, test=True)["changes"]["second"]["old"] is None
+    assert call("pkg.repos") == before
+    assert call("pkg.repo_set", repo)["changes"]["second"]["old"] is None
+    assert call("pkg.repo_set", repo)["changes"] == {}
+    known = call("pkg.repos")["second"]
+    assert (known["uris"], known["enabled"], known["gpgcheck"]) == (repo["uris"], True, False)
+    assert call("pkg.refresh") != {}, "lists that are older than the repositories are not fresh"
+    assert call("pkg.latest", ["elsewhere"])["elsewhere"] is not None
+
+    changed = call("pkg.repo_set", {**repo, "enabled": False})["changes"]["second"]
+    assert (changed["old"]["enabled"], changed["new"]["enabled"]) == (True, False)
+    assert call("pkg.repos")["second"]["enabled"] is False
+    call("pkg.refresh", force=True)
+    assert call("pkg.latest", ["elsewhere"]) == {"elsewhere": None}
+    removed = call("pkg.repo_remove", "second", test=True)
+    assert removed["changes"]["second"]["new"] is None
+    assert call("pkg.repo_remove", "second") == removed
+    assert call("pkg.repo_remove", "second")["changes"] == {}
+    assert call("pkg.repos") == before
+
+
 def test_versions_are_compared_by_the_rules_of_the_tool(site: PkgSite):
     """The rules that all of them have."""
     old, new = site.versions
@@ -331,6 +363,9 @@ def test_a_plan_changes_nothing(site: PkgSite):
     for function in ("hold", "unhold", "autoremove"):
         if function not in site.lacks:
             call(f"pkg.{function}", ["tiny"], test=True)
+    if "repo_set" not in site.lacks:
+        call("pkg.repo_set", {"id": "new", "uris": ["http://127.0.0.1:9/"], "extra": {"suites": ["x"]}}, test=True)
+        call("pkg.repo_remove", next(iter(call("pkg.repos"))), test=True)
     for function in ("verify", "groups", "patches", "holds", "repos"):
         if function not in site.lacks:
             call(f"pkg.{function}")

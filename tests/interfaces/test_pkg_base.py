@@ -24,6 +24,7 @@ class Toy(HoldingProvider, abstract=True):
     tool = "toy"
     database = (Path("/toy/db"),)
     lists = (Path("/toy/lists"),)
+    sources = (Path("/toy/repositories"),)
     missing = ("not in the lists",)
     busy = ("toy is locked",)
 
@@ -154,6 +155,16 @@ async def test_fresh_lists_are_kept(toy, host):
     toy._refreshed = 0.0
     (host.root / "toy/lists").touch()
     assert await toy.refresh() == {}
+
+
+async def test_lists_that_are_older_than_the_repositories_are_not_fresh(toy, host):
+    """A repository that was added since is not in them."""
+    (host.root / "toy/lists").touch()
+    assert await toy.refresh() == {}
+    soon = time.time() + 60
+    (host.root / "toy/repositories").touch()
+    os.utime(host.root / "toy/repositories", (soon, soon))
+    assert await toy.refresh() == {"main": "updated"}
 
 
 async def test_one_broken_repository_is_a_warning_and_all_are_an_error(toy, host):

@@ -12,10 +12,10 @@ import sys
 import tempfile
 import traceback
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import structlog
-from pydantic import BaseModel, ConfigDict, TypeAdapter
+from pydantic import BaseModel
 
 from holdfast.agent import facts
 from holdfast.agent.health import Health
@@ -23,6 +23,7 @@ from holdfast.agent.host.host import LocalHost
 from holdfast.resources import registry
 from holdfast.resources.context import Assignment
 from holdfast.resources.errors import HoldfastError
+from holdfast.resources.interfaces.arguments import Signature
 from holdfast.resources.interfaces.registry import demand
 
 
@@ -49,11 +50,7 @@ def typed(interface: Any, function: str, positional: list[Any], arguments: dict[
     """Return the arguments of a function by name, from JSON in the types that the interface declares."""
     promised = interface.functions()[function]
     given = inspect.signature(promised).bind(None, *positional, **arguments).arguments
-    hints = get_type_hints(promised)
-    types = {
-        name: TypeAdapter(hints[name], config=ConfigDict(arbitrary_types_allowed=True)) for name in given.keys() & hints
-    }
-    return {name: types[name].validate_python(given[name]) for name in types}
+    return Signature(function, promised).bind((), {name: value for name, value in given.items() if name != "self"})
 
 
 async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:

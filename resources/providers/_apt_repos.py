@@ -1,0 +1,93 @@
+"""Changes of apt's repositories and of their keys. All functions block.
+
+A new repository gets a file of its own, in the format of deb822; one that exists is changed where it is, and everything
+else in its file stays as it is. The key of a repository is in a file of its own, which only this repository trusts
+(`Signed-By`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.results import Repo
+from holdfast.resources.providers._apt_sources import (
+    ETC,
+    ID,
+    MAIN,
+    PARTS,
+    SourceFile,
+    described,
+    fields_of,
+    one_line,
+    paragraph,
+    read_sources,
+)
+from holdfast.resources.providers._config_files import read_config, remove_config, write_config
+
+KEYRINGS = "keyrings"
+ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
+RepoChanges = dict[str, dict[str, Any]]
+"""Id of a repository, or path of a key -> {old, new}; None means that there is none."""
+
+
+def set_repo(etc: Path, repo: Repo, options: Mapping[str, Any], *, test: bool) -> RepoChanges:
+    """Add a repository or change it, with its key; return what differs.
+
+    Raises `Permanent` for a value that the file could not hold, and for a file that other users could have written.
+    """
+    if unknown := options.keys() - {"key", "one_line"}:
+        raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(unknown))}")
+    known = read_sources(etc).get(repo.id)
+    if known is None and not ID.fullmatch(repo.id):
+        raise Permanent(f"cannot set repository {repo.id!r}: its name has letters, digits and ._- only")
+    key, keyring = options.get("key"), Path(KEYRINGS, f"{repo.id.replace(':', '-')}.asc")
+    if key is not None:
+        if not str(key).lstrip().startswith(ARMOR):
+            raise Permanent(f"cannot set repository {repo.id}: its key does not begin with {ARMOR}")
+        repo = repo.model_copy(update={"extra": {**repo.extra, "signed_by": str(ETC / keyring)}})
+    fields = fields_of(repo)
+    ending = ".list" if options.get("one_line") else ".sources"
+    file, entry = known or (SourceFile(Path(PARTS, f"{repo.id}{ending}")), None)
+    text = paragraph(fields) if file.is_deb822 else one_line(repo, fields)
+    old = _shown(described(repo.id, file.path, entry.fields)) if entry else None
+    new = _shown(described(repo.id, file.path, fields))
+    changes: RepoChanges = {repo.id: {"old": old, "new": new}} if old != new else {}
+    before = read_config(etc / keyring) if key is not None else None
+    if key is not None and before != key:
+        changes[str(ETC / keyring)] = {"old": None if before is None else "another key", "new": "key"}
+        if not test:
+            write_config(etc / keyring, str(key))
+    if old != new and not test:
+        write_config(etc / file.path, file.replaced(entry, text) if entry else text)
+    return changes
+
+
+def remove_repo(etc: Path, name: str, *, test: bool) -> RepoChanges:
+    """Remove a repository, its file if nothing else is in it, and its key if no other repository uses it."""
+    known = read_sources(etc)
+    if name not in known:
+        return {}
+    file, entry = known[name]
+    changes: RepoChanges = {name: {"old": _shown(described(name, file.path, entry.fields)), "new": None}}
+    keyring = Path(KEYRINGS, f"{name.replace(':', '-')}.asc")
+    users = [other for other, (_, each) in known.items() if str(ETC / keyring) in each.fields.get("Signed-By", "")]
+    if users == [name] and read_config(etc / keyring) is not None:
+        changes[str(ETC / keyring)] = {"old": "key", "new": None}
+    if not test:
+        rest = file.replaced(entry, "")
+        empty = all(line.lstrip().startswith("#") for line in rest.splitlines() if line.strip())
+        if empty and file.path.name != MAIN:
+            remove_config(etc / file.path)
+        else:
+            write_config(etc / file.path, rest)
+        if len(changes) > 1:
+            remove_config(etc / keyring)
+    return changes
+
+
+def _shown(repo: Repo) -> dict[str, Any]:
+    """Return the fields of a repository for a change."""
+    return repo.model_dump(mode="json", exclude={"id"}, exclude_none=True)
