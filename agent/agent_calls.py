@@ -9,18 +9,20 @@ from __future__ import annotations
 import asyncio
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.control.connection import ClientConnection, Peer
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.schedule.loans import concerns
-from holdfast.agent.function_calls import CallHost, CallRecord, CallRequest, FunctionCall
 from holdfast.agent.insight.history import COMMENT, History, HistoryEntry
 from holdfast.agent.insight.search import select
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trusted_uids
+
+if TYPE_CHECKING:
+    from holdfast.agent.function_calls import CallHost, CallRecord, CallRequest, FunctionCall
 
 log = LazyLogger("holdfast")
 
@@ -44,10 +46,10 @@ class AgentCalls:
         """
         if client.peer.uid not in trusted_uids():
             raise ControlError("cannot call functions: only root may", "not-permitted")
-        caller = await self._host.blocking(_described, client.peer)
+        make, caller = await self._host.blocking(_prepared, client.peer)
         if len(self._tasks) >= MOST:
             raise ControlError(f"cannot make more than {MOST} calls at once; try again", "busy")
-        call = FunctionCall(request, self._host, self._engine.turn)
+        call = make(request, self._host, self._engine.turn)
         task = asyncio.create_task(self._made(call, caller, client.peer), name=f"call of {request.function}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -120,6 +122,13 @@ class AgentCalls:
 def _asks_to_stop(gone: asyncio.Task[bytes]) -> bool:
     """Return whether a client has asked to stop its call; False if it has only vanished."""
     return gone.done() and not gone.cancelled() and gone.exception() is None and bool(gone.result())
+
+
+def _prepared(peer: Peer) -> tuple[type[FunctionCall], str]:
+    """Return the class of calls, which is imported for the first call, and the description of a caller. Blocks."""
+    from holdfast.agent.function_calls import FunctionCall  # noqa: PLC0415 - most agents are never asked to call
+
+    return FunctionCall, _described(peer)
 
 
 def _described(peer: Peer) -> str:

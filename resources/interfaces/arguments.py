@@ -11,7 +11,7 @@ import collections.abc
 import inspect
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import Parameter
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
@@ -28,6 +28,8 @@ MANY = (collections.abc.Sequence, collections.abc.Set, list, tuple, set, frozens
 """Types of parameters that take several values."""
 ABSENT = ("null", "none")
 """Words for no value, for parameters that take none and no text."""
+NAMING = ("name", "names", "new_name", "pkgs")
+"""Parameters that name what a function changes."""
 ANY = "*"
 """Name of all things of a kind, as in `engine/schedule/loans.py`."""
 
@@ -111,30 +113,31 @@ class Signature:
             return [each for each in text.split(",") if each]
         try:
             return json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             return text
 
     def _typed(self, name: str, value: Any) -> Any:
         """Return a value with the declared type. Raises `ArgumentError`."""
         hint = self._hints.get(name, Any) if name in self._parameters else Any
-        item = _item(hint)
-        if item is not None:
-            value = [_record(each, item) for each in ([value] if isinstance(value, (str, Mapping)) else value or ())]
-        else:
-            value = _record(value, hint)
+        value = _records(value, hint)
         try:
             found = TypeAdapter(hint).validate_python(value)
         except ValidationError as error:
             first = error.errors(include_url=False, include_input=False)[0]
             raise self._wrong(f"{name!r} is wrong: {first['msg']}") from None
-        for each, given in zip(found, value, strict=True) if item is not None else ((found, value),):
-            fields = type(each).model_fields if isinstance(each, Result) else {}
-            if isinstance(each, Result) and isinstance(given, Mapping) and (unknown := sorted(given.keys() - fields)):
-                near = nearest(unknown[0], fields)
-                raise self._wrong(
-                    f"{name!r} has no field {unknown[0]!r}" + (f", did you mean {near!r}?" if near else "")
-                )
+        several = _item(hint) is not None
+        for each, written in zip(found, value, strict=True) if several else ((found, value),):
+            self._demand_fields(name, each, written)
         return found
+
+    def _demand_fields(self, name: str, record: Any, written: Any) -> None:
+        """Refuse fields that a record does not have: as a result, it would take them as `extra`."""
+        if isinstance(record, Result) and isinstance(written, Mapping):
+            fields = type(record).model_fields
+            if unknown := sorted(map(str, written.keys() - fields)):
+                near = nearest(unknown[0], fields)
+                hint = f", did you mean {near!r}?" if near else ""
+                raise self._wrong(f"{name!r} has no field {unknown[0]!r}{hint}")
 
     def _wrong(self, why: str) -> ArgumentError:
         return ArgumentError(f"cannot call {self._name}: {why}")
@@ -175,15 +178,14 @@ def brief(value: Any) -> Any:
 def things(interface: type[Interface], tool: str | None, arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
     """Return the uids of what a call changes; if it names nothing, all things of the kind (`ANY`)."""
     kind = interface.thing or tool or interface.module
-    values = [arguments[name] for name in ("name", "names", "new_name", "pkgs") if name in arguments]
-    named = {name for value in values for name in _names(value)} or {ANY}
+    named = {name for parameter in NAMING for name in _names(arguments.get(parameter, ()))} or {ANY}
     services = {f"{name}.service" for name in named} if kind == "unit" else set()
     return frozenset((kind, name) for name in named | services)
 
 
-def _names(value: Any) -> Iterable[str]:
+def _names(value: Any) -> list[str]:
     items = value if isinstance(value, (list, tuple, set, frozenset)) else [value]
-    return (str(getattr(item, "name", item)) for item in items)
+    return [str(getattr(item, "name", item)) for item in items]
 
 
 def _collects(parameter: Parameter) -> bool:
@@ -207,6 +209,16 @@ def _is_json(text: str) -> bool:
     return text.startswith(("[", "{"))
 
 
+def _records(value: Any, hint: Any) -> Any:
+    """Return a value in the form that its type expects: one value for several, a name for a record with that name."""
+    item = _item(hint)
+    if item is None:
+        return _record(value, hint)
+    if isinstance(value, (str, Mapping)):
+        value = [value]
+    return [_record(each, item) for each in value] if isinstance(value, (list, tuple)) else value
+
+
 def _record(value: Any, item: Any) -> Any:
     """Return a value for a record; a name alone is a record with this name."""
     if not (inspect.isclass(item) and issubclass(item, Result)) or not isinstance(value, str):
@@ -215,5 +227,5 @@ def _record(value: Any, item: Any) -> Any:
         return {"name": value}
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value

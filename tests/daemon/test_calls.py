@@ -27,6 +27,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls funct
 
 THINGS = '''
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,24 @@ class Tool(Provider):
     def own(self) -> str:
         """Return what only this tool has."""
         return "mine"
+
+
+class Named(Interface, name="znamed", chosen_by_name=True):
+    """Things that each caller asks a tool for."""
+
+    async def all(self, names: Sequence[str] = ()) -> list[str]:
+        """Return the names."""
+        return []
+
+
+class Named1(Provider):
+    """The only tool."""
+
+    implements = Named
+    tool = "ztool1"
+
+    async def all(self, names: Sequence[str] = ()) -> list[str]:
+        return list(names)
 
 
 class Thing(Resource, kind="zthing.present"):
@@ -206,6 +225,23 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
     assert answer["provider"] == "ztool"
     assert "not JSON" in either("call", "zthings.read", "-", input="{", check=64).stderr
     assert "must be a JSON mapping" in either("call", "zthings.read", "-", input="[]", check=64).stderr
+
+
+def test_the_tool_is_the_module_of_an_interface_that_callers_choose(either: Tree) -> None:
+    """As `pip` is of language packages; the interface itself cannot be called."""
+    assert either("call", "ztool1.all", "a", "b", check=0).stdout == "a\nb\n"
+    assert either("call", "ztool1.all", check=0).stdout == "nothing\n"
+    assert "cannot bind znamed without a tool: call ztool1" in either("call", "znamed.all", check=64).stderr
+    assert "provider ztool1: callers choose it by its name\n" in either("describe", "ztool1", check=0).stdout
+    assert "\nztool1   ztool1: callers choose it by its name\n" in either("describe", check=0).stdout
+
+
+def test_arguments_must_be_utf_8(either: Tree) -> None:
+    """They are sent as JSON."""
+    assert (
+        r"'\udcff' is not UTF-8"
+        in either("call", "zthings.read", b"\xff".decode(errors="surrogateescape"), check=64).stderr
+    )
 
 
 def test_a_secret_argument_appears_nowhere(tree: Tree) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 from collections.abc import Sequence
 from typing import Any, Literal
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.resources.interfaces.arguments import Signature, brief, shown, things
 from holdfast.resources.interfaces.base import Interface, Options
@@ -124,6 +128,22 @@ def test_an_argument_that_is_given_both_ways_is_refused() -> None:
     """As a word and in JSON."""
     with pytest.raises(ArgumentError, match="'name' is given twice"):
         bound(one, "name=a", name="b")
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NAMES = st.sampled_from(["name", "names", "pkgs", "pkg", "number", "ages", "first", "deep"])
+WORDS = st.text(max_size=12) | st.builds("{}={}".format, NAMES, st.text(max_size=12)) | JSON_VALUES.map(json.dumps)
+
+
+@given(st.sampled_from([one, many, records, record, fields]), st.lists(WORDS), st.dictionaries(NAMES, JSON_VALUES))
+def test_any_arguments_are_bound_or_refused(function: Any, words: list[str], values: dict[str, Any]) -> None:
+    """There is no other error."""
+    with contextlib.suppress(ArgumentError):
+        Signature("mod.f", function).bind(words, values)
 
 
 def test_secret_parameters_are_known() -> None:
