@@ -20,6 +20,7 @@ from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
 from holdfast.agent.control.schema import ControlError, encode
 from holdfast.agent.verbs.call import CallFunction
+from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.secrets import MASK
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
 
@@ -144,6 +145,12 @@ class Thing(Resource, kind="zthing.present"):
         async for event in ctx.watch_path(str(HOST / self.name)):
             yield event
 '''
+
+
+@pytest.fixture(autouse=True)
+def providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let verbs that run in this process register their providers for one test only."""
+    monkeypatch.setattr(Provider, "registered", [*Provider.registered])
 
 
 @pytest.fixture
