@@ -20,6 +20,7 @@ from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
 from holdfast.agent.control.schema import ControlError, encode
 from holdfast.agent.verbs.call import CallFunction
+from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.secrets import MASK
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
@@ -149,7 +150,9 @@ class Thing(Resource, kind="zthing.present"):
 
 @pytest.fixture(autouse=True)
 def providers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let verbs that run in this process register their providers for one test only."""
+    """Let verbs that run in this process register the providers of a test for this test only."""
+    for name in registry.names():
+        registry.offers(registry.demand(name))
     monkeypatch.setattr(Provider, "registered", [*Provider.registered])
 
 
