@@ -128,7 +128,10 @@ class FunctionCall:
             if limit.expired():
                 raise CallRefused("timeout", f"{request.function} did not end within {request.timeout:g} s") from None
             raise CallRefused("failed", str(error) or "timed out") from error
-        except (HoldfastError, OSError) as error:
+        except HoldfastError as error:
+            made = f"; changed before: {', '.join(error.changes)}" if error.changes else ""
+            raise CallRefused("failed", f"{error}{made}") from error
+        except OSError as error:
             raise CallRefused("failed", str(error)) from error
         except Exception as error:  # the code of a provider may raise anything
             text = f"internal error in {bound.tool}: {type(error).__name__}: {error}"

@@ -7,6 +7,9 @@ turns either of them into an `Outcome` and uses nothing else of the exception.
 from __future__ import annotations
 
 import errno
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
 
 TRANSIENT = frozenset(
     {
@@ -26,6 +29,9 @@ TRANSIENT = frozenset(
 
 class HoldfastError(Exception):
     """Base of all errors that Holdfast raises on purpose. The text is meant for users."""
+
+    changes: Mapping[str, Any] = MappingProxyType({})
+    """What a function of an interface had changed before it failed, as in a `ChangeSet`."""
 
 
 class Permanent(HoldfastError):

@@ -24,7 +24,7 @@ class PkgInterface(Interface, name="pkg"):
 
     Functions that change something return what they changed, including dependencies; with `test` they change nothing
     and return what they would change. They wait for other programs that use the package database, and raise `Permanent`
-    if the package manager refuses.
+    if the package manager refuses; `changes` of the error has what was changed before.
     """
 
     @replaces("list_pkgs")

@@ -14,7 +14,6 @@ from typing import Any
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Repo
 from holdfast.resources.providers._apt_sources import (
-    ETC,
     ID,
     MAIN,
     PARTS,
@@ -26,11 +25,17 @@ from holdfast.resources.providers._apt_sources import (
     read_sources,
 )
 from holdfast.resources.providers._config_files import read_config, remove_config, write_config
+from holdfast.resources.providers._dpkg import ETC
 
 KEYRINGS = "keyrings"
 ARMOR = "-----BEGIN PGP PUBLIC KEY BLOCK-----"
 RepoChanges = dict[str, dict[str, Any]]
 """Id of a repository, or path of a key -> {old, new}; None means that there is none."""
+
+
+def known_repos(etc: Path) -> dict[str, Repo]:
+    """Return the repositories by id. Raises `Permanent` for a file that other users could have written."""
+    return {name: described(name, file.path, entry.fields) for name, (file, entry) in read_sources(etc).items()}
 
 
 def set_repo(etc: Path, repo: Repo, options: Mapping[str, Any], *, test: bool) -> RepoChanges:

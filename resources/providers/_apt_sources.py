@@ -15,8 +15,8 @@ from typing import Any
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import Repo
 from holdfast.resources.providers._config_files import list_config, read_config
+from holdfast.resources.providers._dpkg import ETC
 
-ETC = Path("/etc/apt")
 MAIN = "sources.list"
 PARTS = "sources.list.d"
 ENDINGS = (".list", ".sources")

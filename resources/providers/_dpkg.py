@@ -12,6 +12,7 @@ from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
 
 ADMIN = Path("/var/lib/dpkg")
 LISTS = Path("/var/lib/apt/lists")
+ETC = Path("/etc/apt")
 FORMAT = "${Package}\t${Architecture}\t${db:Status-Abbrev}\t${Version}\t${Provides}\n"
 
 

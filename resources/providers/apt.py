@@ -21,10 +21,8 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec, Repo
 from holdfast.resources.package_locks import PACKAGES
-from holdfast.resources.providers._apt_repos import remove_repo, set_repo
-from holdfast.resources.providers._apt_sources import ETC, MAIN, PARTS, described, read_sources
 from holdfast.resources.providers._complaints import KILLED, complaint
-from holdfast.resources.providers._dpkg import LISTS, planned, policies
+from holdfast.resources.providers._dpkg import ETC, LISTS, planned, policies
 from holdfast.resources.providers._pkg_database import Changes
 from holdfast.resources.providers.dpkg_base import DpkgProvider
 from holdfast.resources.providers.pkg_base import Fetched, HoldingProvider, Outcome, Transaction, UnneededProvider
@@ -66,7 +64,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     )
     lists = (LISTS,)
     fetched = (LISTS / "partial",)
-    sources = (ETC / MAIN, ETC / PARTS)
+    sources = (ETC / "sources.list", ETC / "sources.list.d")
     locks = (*PACKAGES, LISTS / "lock", ARCHIVES / "lock")
     busy = ("Could not get lock",)
     killed = KILLED
@@ -150,8 +148,9 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         The id is the name of the file without its ending; the second entry of a file is `NAME:2`. Extra: `types`,
         `suites`, `components`, `architectures`, `signed_by`, `options` (further fields of sources.list(5)) and `file`.
         """
-        sources = await self.host.blocking(read_sources, self._etc)
-        return {name: described(name, file.path, entry.fields) for name, (file, entry) in sources.items()}
+        from holdfast.resources.providers import _apt_repos  # noqa: PLC0415 - few hosts use it
+
+        return dict(await self.host.blocking(_apt_repos.known_repos, self._etc))
 
     async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Change the entry of the repository, or write a new file in sources.list.d.
@@ -159,12 +158,16 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         Extra as in `repos`; `suites` is required. Options: `key` is the key of the repository in ASCII armor, which is
         stored in /etc/apt/keyrings; `one_line` writes a new file in the older format.
         """
-        change = partial(set_repo, self._etc, repo, options or {}, test=test)
+        from holdfast.resources.providers import _apt_repos  # noqa: PLC0415 - few hosts use it
+
+        change = partial(_apt_repos.set_repo, self._etc, repo, options or {}, test=test)
         return ChangeSet(changes=await self.host.blocking(change))
 
     async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove the entry, and its key if no other repository uses it."""
-        return ChangeSet(changes=await self.host.blocking(partial(remove_repo, self._etc, id, test=test)))
+        from holdfast.resources.providers import _apt_repos  # noqa: PLC0415 - few hosts use it
+
+        return ChangeSet(changes=await self.host.blocking(partial(_apt_repos.remove_repo, self._etc, id, test=test)))
 
     # -- failures ------------------------------------------------------------------------------------------------
 

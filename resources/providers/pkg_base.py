@@ -252,7 +252,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         return times
 
     async def _change(self, transaction: Transaction, *, test: bool, again: bool = False) -> ChangeSet:
-        """Make a transaction and return what it changed.
+        """Make a transaction and return what it changed; an error has the changes that were made before it.
 
         `again`: refresh and try once more if the tool cannot find something.
         """
@@ -264,9 +264,10 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
             await self._recover(before)
             try:
                 await self._transact_twice(transaction) if again else await self._transact(transaction)
-            except HoldfastError:
+            except HoldfastError as error:
                 # If the packages are as declared, no later run would finish it.
                 await self._recover(await self._cache.read(), failed=True)
+                error.changes = differences(before, await self._cache.read())
                 raise
             return ChangeSet(changes=differences(before, await self._cache.read()))
 

@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Literal
 
 import pytest
 
+from holdfast.agent.function_calls import CallRequest, FunctionCall
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.interfaces.binding import Bound
+from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.provider import Confine, Offer
 from holdfast.resources.interfaces.results import Pkg, PkgSpec
 from holdfast.resources.providers import _shared_tool
 from holdfast.resources.providers._pkg_database import Changes, PackageDatabase, by_name
@@ -143,6 +149,29 @@ async def test_lists_are_fetched_if_a_package_is_not_found(toy, refresh, done):
     with pytest.raises(Permanent, match="cannot install c: c is not in the lists"):
         await toy.install([PkgSpec(name="c")], refresh=False)
     assert toy.done[-2:] == ["install b", "install c"]
+
+
+async def test_an_error_has_the_changes_that_were_made_before_it(toy):
+    """The first package was installed, the second one is unknown."""
+    with pytest.raises(Permanent) as caught:
+        await toy.install([PkgSpec(name="a"), PkgSpec(name="c")], refresh=False)
+    assert caught.value.changes == {"a": {"old": "1", "new": "2"}}
+    with pytest.raises(Permanent) as caught:
+        await toy.install([PkgSpec(name="c")], refresh=False)
+    assert caught.value.changes == {}
+
+
+async def test_a_call_names_the_changes_that_were_made_before_it_failed(toy):
+    """Its answer is the error with the names of these packages."""
+    bound = Bound(Offer(PkgInterface, "toy", Confine(), 0, 1, Toy), toy.host)
+    bound.provider = toy
+    bound.decide()
+    host = SimpleNamespace(interfaces=SimpleNamespace(get=lambda *_: bound), blocking=None)
+
+    request = CallRequest("pkg.install", ["a", "c"], {"refresh": False}, False, None)
+    answer, _ = await FunctionCall(request, host, lambda _: nullcontext()).run()
+
+    assert answer["error"] == "cannot install c: c is not in the lists; changed before: a"
 
 
 async def test_fresh_lists_are_kept(toy, host):
