@@ -12,6 +12,8 @@ Schema = dict[str, Any]
 DRAFT = "http://json-schema.org/draft-07/schema#"
 BOUNDS = {"minimum": "minimum", "maximum": "maximum", "above": "exclusiveMinimum", "below": "exclusiveMaximum"}
 """Bound of a type -> keyword."""
+BOOLEANS = "^(?:[Tt]rue|TRUE|[Ff]alse|FALSE|[Yy]es|YES|[Nn]o|NO|[Oo]n|ON|[Oo]ff|OFF)$"
+"""Pattern of a boolean that is written as text."""
 
 
 def schema_of(type_: Type) -> Schema:
@@ -23,9 +25,18 @@ def _plain(word: str) -> Callable[[Type], Schema]:
     return lambda _: {"type": word} if word else {}
 
 
+def _boolean(_: Type) -> Schema:
+    """Return the schema of a boolean: also in quotes, and the words of YAML 1.1, which YAML 1.2 reads as text."""
+    said = "write true or false"
+    return {"type": ["boolean", "string"], "pattern": BOOLEANS, "patternErrorMessage": said, "errorMessage": said}
+
+
 def _number(type_: Type) -> Schema:
+    """Return the schema of a number, which may be in quotes; then its bounds are not checked."""
+    said, pattern = "write a number", "^-?[0-9]+$" if type_.type == "integer" else "^-?[0-9]+([.][0-9]+)?$"
     bounds = {keyword: getattr(type_, name) for name, keyword in BOUNDS.items() if getattr(type_, name) is not None}
-    return {"type": type_.type, **bounds}
+    more = {"pattern": pattern, "patternErrorMessage": said, "errorMessage": said}
+    return {"type": [type_.type, "string"], **bounds, **more}
 
 
 def _text(type_: Type) -> Schema:
@@ -47,7 +58,7 @@ def _items(type_: Type) -> Schema:
 FORMS: Mapping[str, Callable[[Type], Schema]] = {
     "any": _plain(""),
     "none": _plain("null"),
-    "boolean": _plain("boolean"),
+    "boolean": _boolean,
     "integer": _number,
     "number": _number,
     "text": _text,

@@ -9,7 +9,9 @@ import secrets
 import shlex
 from collections.abc import Mapping
 from signal import Signals
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from holdfast.resources import paths
 from holdfast.resources.accepts import ITEM, VALUE, accepts
@@ -24,9 +26,11 @@ SHOWN = 80
 
 EnvironmentValue = str | float | bool | None
 """The value of a variable in a state file."""
+Assignment = Annotated[str, Field(pattern=r"^[^=]+=")]
+"""A variable with its value, as `NAME=VALUE`."""
 
 
-@accepts(dict[str, EnvironmentValue], list[str | dict[str, EnvironmentValue]], str)
+@accepts(dict[str, EnvironmentValue], list[Assignment | dict[str, EnvironmentValue]], Assignment)
 def parse_env(value: object) -> object:
     """Return `env` as one mapping, from a mapping, a list of mappings, or a list of `NAME=VALUE`.
 
@@ -52,7 +56,7 @@ def _variable(name: str, value: object) -> str:
     return "" if value is None or value is False else str(parse_text(value))
 
 
-@accepts(VALUE, ITEM, list[str], str, None)
+@accepts(VALUE, ITEM, list[str], str, None, pattern=r"-?[0-9]{1,3}")
 def parse_statuses(value: object) -> object:
     """Return exit statuses as a tuple of numbers; a single number stands for a list with one item."""
     found = []

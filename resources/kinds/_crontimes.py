@@ -21,7 +21,7 @@ PART = re.compile(r"(?P<low>\*|\w+)?(?:(?P<range>[-~])(?P<high>\w+)?)?(?:/(?P<st
 """
 
 
-@accepts(str, numbers=True)
+@accepts(str, numbers=True, pattern=r"[\w:*/,~-]+")
 def parse_time(value: object) -> object:
     """Return a field of time as text in lower case. `1:30`, which YAML reads as the number 90, stays as written."""
     if isinstance(value, bool) or not isinstance(value, (int, str)):

@@ -58,7 +58,7 @@ def test_mistakes_are_reported_at_their_lines(server: Client) -> None:
     assert sorted(server.problems("file:///x/wrong.sls", text)) == [
         (1, "Property file.manged is not allowed."),
         (4, "Property moode is not allowed."),
-        (5, 'Incorrect type. Expected "boolean".'),
+        (5, "write true or false"),
         (8, "file.symlink needs the argument target"),
         (11, "refused: Holdfast does not check signatures; use source_hash"),
         (15, 'Value is not accepted. Valid values: "ensure", "insert", "replace", "delete".'),
@@ -73,6 +73,7 @@ def test_kinds_arguments_and_values_are_completed(server: Client) -> None:
         ("functions", "a:\n  file:\n    - man\n", 2, 9),
         ("arguments", "a:\n  file.managed:\n    - con\n", 2, 9),
         ("values", "a:\n  file.line:\n    - mode: \n", 2, 12),
+        ("booleans", "a:\n  file.managed:\n    - makedirs: \n", 2, 16),
     ):
         server.problems(f"file:///x/{name}.sls", text)
         offered[name] = set(server.completions(f"file:///x/{name}.sls", line, column))
@@ -81,6 +82,7 @@ def test_kinds_arguments_and_values_are_completed(server: Client) -> None:
     assert "managed" in offered["functions"]
     assert {"contents", "mode", "require", "onlyif"} <= offered["arguments"]
     assert not {"tmp_dir", "show_diff", "signature"} & offered["arguments"]
+    assert offered["booleans"] == {"true", "false"}
     assert offered["values"] == {"ensure", "insert", "replace", "delete"}
 
 

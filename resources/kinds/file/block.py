@@ -19,7 +19,7 @@ from holdfast.resources.kinds.file.sources import Sourced
 Marker = Annotated[str, AfterValidator(one_line)]
 
 
-@accepts(str, list[str], None, numbers=True)
+@accepts(str, list[str | list[str]], None, numbers=True)
 def parse_block(value: object) -> object:
     """Return the content as text, from text, a number, or a list of lines; nothing is empty text."""
     return parse_contents(value) or ""

@@ -6,7 +6,9 @@ import hashlib
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import Field
 
 from holdfast.resources.accepts import accepts
 from holdfast.resources.context import Context
@@ -18,13 +20,15 @@ from holdfast.resources.lookup import lookup_value
 Sources = tuple[tuple[str, str | None], ...]
 """URLs, each with its hash or None."""
 SCHEMES = ("salt://", "tree://", "file://", "http://", "https://", "/")
+Source = Annotated[str, Field(pattern=r"^($|salt://|tree://|file://|https?://|/)")]
+"""A URL, or an absolute path; an empty text is no source."""
 REMOTE = ("http://", "https://")
 ALGORITHMS = {32: "md5", 40: "sha1", 56: "sha224", 64: "sha256", 96: "sha384", 128: "sha512"}
 """Length of a digest in hex digits -> algorithm."""
 DIGEST = re.compile(r"(?:(md5|sha1|sha224|sha256|sha384|sha512)[:=])?([0-9A-Fa-f]{32,128})")
 
 
-@accepts(str, dict[str, str], list[str | dict[str, str]], None)
+@accepts(Source, dict[Source, str], list[Source | dict[Source, str]], None)
 def parse_sources(value: object) -> object:
     """Return `source` as a tuple of (URL, hash or None), from one URL, a list of URLs or `{URL: hash}`."""
     items = value if isinstance(value, (list, tuple)) else () if value is None or value == "" else (value,)
@@ -43,7 +47,7 @@ def _source(item: object) -> tuple[str, str | None]:
     return url, None if digest is None else str(digest)
 
 
-@accepts(str, list[str], None, numbers=True)
+@accepts(str, list[str | list[str]], None, numbers=True)
 def parse_contents(value: object) -> object:
     """Return `contents` as text, from text, a number, or a list of these, one line each. Raises `ValueError`."""
     if value is None or isinstance(value, str):
