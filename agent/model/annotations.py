@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from pathlib import Path
 from types import NoneType, UnionType
@@ -36,7 +37,7 @@ PLAIN: Mapping[Any, Type] = {
     None: NONE,
     NoneType: NONE,
 }
-LISTS = (list, tuple, set, frozenset, Sequence, Collection, Iterable)
+LISTS = (list, tuple, set, frozenset, Sequence, AbstractSet, Collection, Iterable)
 MAPPINGS = (dict, Mapping)
 BOUNDS: Mapping[type, tuple[str, str]] = {
     Ge: ("minimum", "ge"),

@@ -31,6 +31,8 @@ from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
 from holdfast.resources.interfaces import base, provider
 from holdfast.resources.interfaces import registry as interfaces
+from holdfast.resources.interfaces.arguments import is_secret
+from holdfast.resources.interfaces.results import SECRET
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.meta import Meta
 from holdfast.states.requisite_kinds import TABLE, RequisiteKind
@@ -96,7 +98,7 @@ class _ModelBuilder:
             required=info.is_required(),
             default=_default(info),
             unit=marks.get("unit", ""),
-            secret=marks.get("secret", False),
+            secret=marks.get("secret", False) or SECRET in info.metadata,
         )
 
     # -- kinds -------------------------------------------------------------------------------------------------
@@ -157,8 +159,9 @@ class _ModelBuilder:
 
     def parameter(self, each: Parameter, hints: Mapping[str, Any]) -> Field:
         type_ = self.types.read(hints.get(each.name, object))
-        required = each.default is Parameter.empty
-        return Field(each.name, type_, required=required, default=ABSENT if required else _plain(each.default))
+        default = ABSENT if (required := each.default is Parameter.empty) else _plain(each.default)
+        secret = is_secret(hints.get(each.name))
+        return Field(each.name, type_, required=required, default=default, secret=secret)
 
     def provider(self, offer: provider.Offer) -> ProviderModel:
         promised = offer.interface.functions()

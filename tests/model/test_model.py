@@ -165,6 +165,12 @@ def test_an_interface_says_what_is_promised_and_who_provides_it(model: Model) ->
     assert (hold.parameters[0].required, hold.parameters[1].default) == (True, False)
     assert (hold.returns, hold.changes) == (Type("record", record="ChangeSet"), True)
     assert "Debian" in hold.supported["os_family"]
+    user = next(each for each in model.interfaces if each.name == "user")
+    value = next(each for each in user.functions if each.name == "set_password").parameters[1]
+    password = next(each for each in model.records["User"].fields if each.name == "password")
+
+    assert value.secret
+    assert password.secret
     assert "reboot_required" in {each.name for each in model.records["ChangeSet"].fields}
     assert apt.commands or apt.grains
     assert "hold" in {each.name for each in apt.functions}
