@@ -44,9 +44,9 @@ KIND_MODULES: Mapping[str, str] = {
 INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "service", "user": "user"}
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
-    "group": ("shadow",),
+    "group": ("shadow", "busybox"),
     "pkg": ("apt",),
     "service": ("systemd",),
-    "user": ("shadow",),
+    "user": ("shadow", "busybox"),
 }
 """Virtual module -> modules in `resources/providers/` with providers of it, imported when it is first bound."""

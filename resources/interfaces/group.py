@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from holdfast.resources.context import Watch
-from holdfast.resources.interfaces.base import Interface, Options
+from holdfast.resources.interfaces.base import Interface, Options, replaces
 from holdfast.resources.interfaces.results import ChangeSet, Group
 from holdfast.resources.watches import idle
 
@@ -34,10 +34,12 @@ class GroupInterface(Interface, name="group"):
         """Add a group. Without `unique`, another group may have the gid."""
         return ChangeSet()
 
+    @replaces("delete")
     async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a group. Raises `Permanent` if it is a user's primary group."""
         return ChangeSet()
 
+    @replaces("chgid")
     async def modify(
         self, name: str, gid: int, *, unique: bool = True, test: bool = False, options: Options = None
     ) -> ChangeSet:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from holdfast.resources.context import Watch
-from holdfast.resources.interfaces.base import Interface, Options, supported
+from holdfast.resources.interfaces.base import Interface, Options, replaces, supported
 from holdfast.resources.interfaces.results import ChangeSet, Secret, User
 from holdfast.resources.watches import idle
 
@@ -19,6 +19,7 @@ class UserInterface(Interface, name="user"):
     `test` nothing is changed; the result says what would be.
     """
 
+    @replaces("list_users")
     async def list(self) -> tuple[str, ...]:
         """Return the names of all accounts, sorted."""
         return ()
@@ -46,6 +47,7 @@ class UserInterface(Interface, name="user"):
         """
         return ChangeSet()
 
+    @replaces("delete")
     async def remove(
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
@@ -88,6 +90,7 @@ class UserInterface(Interface, name="user"):
         """
         return ChangeSet()
 
+    @replaces("chloginclass")
     @supported(kernel=("FreeBSD", "OpenBSD", "NetBSD"))
     async def set_login_class(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Set the login class."""

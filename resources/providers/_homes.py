@@ -19,17 +19,15 @@ Locate = Callable[[Path], Path]
 """`ProviderHost.system_path`."""
 DEFAULTS = Path("/etc/default/useradd")
 HOME, SKELETON = "/home", "/etc/skel"
-"""Directories that useradd uses if its configuration names none."""
+"""Directories that the tools use if no configuration names others."""
 
 
-def demand_new(locate: Locate, what: str, name: str, home: str | None) -> None:
-    """Raise `Unsafe` if useradd must not create a home, or if untrusted users could write the files that it copies.
+def demand_new(locate: Locate, what: str, home: str, skeleton: str) -> None:
+    """Raise `Unsafe` if no tool must create this home, or if untrusted users could write the files that it copies.
 
-    `home` None means useradd's default. Raises `OSError`.
+    `skeleton` is the directory of these files. Raises `OSError`.
     """
-    home = home or f"{default(locate, 'HOME', HOME)}/{name}"
     _demand(what, home, _replaceable(str(locate(Path(home)))))
-    skeleton = default(locate, "SKEL", SKELETON)
     try:
         _demand_trusted(paths.at(str(locate(Path(skeleton))), follow=True))
     except FileNotFoundError:

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.providers import _homes, shadow
+from holdfast.resources.providers import _homes, account_base, shadow
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="giving files away needs root")
 
@@ -24,7 +24,7 @@ def users(host, tmp_path, monkeypatch):
     lines = [f"app:x:{OWN}:{OWN}::{tmp_path}/users/app:/bin/sh\n", f"own:x:{OWN}:{OWN}::{tmp_path}/home/own:/bin/sh\n"]
     (tmp_path / "etc/passwd").write_text("".join(lines))
     (tmp_path / "etc/group").write_text("")
-    monkeypatch.setattr(shadow, "ETC", tmp_path / "etc")
+    monkeypatch.setattr(account_base, "ETC", tmp_path / "etc")
     for name, uid in (("users", UID), ("home", 0), ("skel", 0), ("home/own", OWN), ("users/app", OWN)):
         (tmp_path / name).mkdir()
         os.chown(tmp_path / name, uid, -1)
@@ -116,6 +116,6 @@ async def test_the_content_of_an_unsafe_home_is_not_given_away(host, users, tmp_
             await users.modify("app", **changed)
     assert host.ran == []
 
-    await users.modify("app", home=f"{tmp_path}/users/app")
+    await users.modify("app", home=f"{tmp_path}/users/other")
     await users.modify("own", uid=5)
     assert len(host.ran) == 2

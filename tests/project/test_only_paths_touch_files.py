@@ -97,6 +97,7 @@ EXCEPTIONS = {
     "resources/package_locks.py:holder": DATABASE,
     "resources/package_locks.py:described": "/proc",
     "resources/package_locks.py:is_ours": "/proc",
+    "resources/providers/_processes.py:process_of": "/proc",
     "resources/providers/_dpkg.py:shipped": DATABASE,
     "resources/providers/_dpkg.py:shippers": DATABASE,
     "resources/providers/dpkg_base.py:_was_interrupted": DATABASE,

@@ -1,0 +1,50 @@
+"""Fields of accounts: how a wanted value is compared with the present one, and what no account file can have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.results import User
+from holdfast.resources.providers._etc import GECOS
+
+FIELDS = frozenset({"uid", "gid", "groups", "home", "shell", *GECOS})
+"""Fields of `add` and `modify`."""
+NOT_IN_NAMES = re.compile(r"^-|[\s:,/\x00-\x1f\x7f]|^$")
+"""What would end the field of an account file, or make an option of a name."""
+
+
+def known(user: User, field: str, wanted: Any = None) -> Any:
+    """Return the present value of a field; of `gid` the name of the group if the wanted value is a name."""
+    if field == "gid" and isinstance(wanted, str):
+        return user.primary_group
+    return user.extra.get(field) if field in GECOS[1:] else getattr(user, field)
+
+
+def plain(value: Any) -> Any:
+    """Return a value of a field as `known` returns it: groups sorted, and None for an empty text."""
+    return (value or None) if isinstance(value, str) else value if isinstance(value, int) else tuple(sorted(value))
+
+
+def comment(fields: Mapping[str, Any], user: User | None = None) -> str:
+    """Return the comment field of passwd; parts that `fields` does not have stay as they are."""
+    parts = [str(fields.get(part, known(user, part) if user else None) or "") for part in GECOS]
+    return ",".join(parts).rstrip(",")
+
+
+def demand_name(what: str, kind: str, name: str) -> None:
+    """Raise `Permanent` for a name that no account file can have, or that a tool would take for an option."""
+    if NOT_IN_NAMES.search(name):
+        raise Permanent(f"cannot {what}: invalid {kind} name {name!r}")
+
+
+def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
+    """Raise `Permanent` for a field that does not exist, or whose text would end the field of the account file."""
+    if unknown := sorted(fields.keys() - FIELDS):
+        raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}")
+    for field, value in fields.items():
+        ends = ":\n," if field in GECOS[:-1] else ":\n"
+        if isinstance(value, str) and (found := [sign for sign in value if sign in ends]):
+            raise Permanent(f"cannot {what}: the {field} cannot have {found[0]!r} in it")
