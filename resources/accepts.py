@@ -41,7 +41,7 @@ def accepts(
     return mark
 
 
-def accepted(function: object) -> Accepted:
-    """Return the values that a validator accepts. Default: the values of the argument's type."""
-    found: Accepted = getattr(function, "_accepted", Accepted((VALUE,)))
+def accepted(function: object) -> Accepted | None:
+    """Return the values that a validator accepts; None if it does not say it."""
+    found: Accepted | None = getattr(function, "_accepted", None)
     return found

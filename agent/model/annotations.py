@@ -10,7 +10,7 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from annotated_types import Ge, Gt, Le, Lt, MinLen
-from pydantic import AfterValidator, BaseModel, BeforeValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, PlainValidator, WrapValidator
 from pydantic.fields import FieldInfo
 
 from holdfast.agent.model.types import (
@@ -39,6 +39,9 @@ PLAIN: Mapping[Any, Type] = {
 }
 LISTS = (list, tuple, set, frozenset, Sequence, AbstractSet, Collection, Iterable)
 MAPPINGS = (dict, Mapping)
+CONVERTERS = (BeforeValidator, PlainValidator, WrapValidator)
+"""Validators that may accept values of other types than the annotation."""
+UNCHANGED = Accepted((VALUE,))
 BOUNDS: Mapping[type, tuple[str, str]] = {
     Ge: ("minimum", "ge"),
     Le: ("maximum", "le"),
@@ -89,8 +92,10 @@ class AnnotationReader:
         for item in metadata:
             if isinstance(item, FieldInfo):
                 type_ = self._restrict(type_, item.metadata)
-            elif isinstance(item, (BeforeValidator, AfterValidator)):
-                type_ = self._validated(type_, accepted(item.func))
+            elif isinstance(item, CONVERTERS):
+                type_ = self._converted(type_, accepted(item.func))
+            elif isinstance(item, AfterValidator):
+                type_ = self._converted(type_, accepted(item.func) or UNCHANGED)
             elif isinstance(item, MinLen):
                 type_ = restricted(type_, pattern=rf"[\s\S]{{{item.min_length},}}")
             elif type(item) in BOUNDS:
@@ -99,7 +104,10 @@ class AnnotationReader:
                 type_ = restricted(type_, pattern=rf"[\s\S]*(?:{pattern})[\s\S]*")
         return type_
 
-    def _validated(self, type_: Type, rule: Accepted) -> Type:
+    def _converted(self, type_: Type, rule: Accepted | None) -> Type:
+        """Return the values that a validator accepts: anything, if it converts values and does not say which."""
+        if rule is None:
+            return ANY
         known = {VALUE: type_, ITEM: next((each.items for each in (type_.members or (type_,)) if each.items), ANY)}
         taken = union(known[each] if isinstance(each, str) else self.read(each) for each in rule.types)
         taken = restricted(taken, pattern=rule.pattern, choices=rule.choices)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Annotated, ClassVar, Literal
 
 import pytest
-from pydantic import BaseModel, BeforeValidator
+from pydantic import AfterValidator, BaseModel, BeforeValidator
 
 from holdfast.agent.model import docstrings
 from holdfast.agent.model.annotations import AnnotationReader
@@ -221,13 +221,18 @@ def test_marks_of_an_interface_and_of_a_provider_are_in_the_model() -> None:
 
 
 def test_the_type_of_a_field_is_what_a_state_may_give() -> None:
-    """Conversions, patterns and bounds are part of the type."""
+    """Conversions, patterns and bounds are part of the type; one that a validator does not declare is anything."""
 
     @accepts(VALUE, ITEM, int)
     def wide(value: object) -> object:
         return value
 
+    def convert(value: object) -> object:
+        return value
+
     class Sample(BaseModel):
+        unsaid: Annotated[int, BeforeValidator(convert)]
+        checked: Annotated[int, AfterValidator(convert)]
         mode: Mode
         texts: Texts
         several: Annotated[tuple[bool, ...], BeforeValidator(wide)]
@@ -240,6 +245,7 @@ def test_the_type_of_a_field_is_what_a_state_may_give() -> None:
     read, fields = AnnotationReader(), Sample.model_fields
     found = {name: read.of_field(info) for name, info in fields.items()}
 
+    assert (found["unsaid"], found["checked"]) == (Type("any"), INTEGER)
     assert found["mode"].numbers
     assert found["mode"].patterns
     assert words(found["texts"]) == "text or list"

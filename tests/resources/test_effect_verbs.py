@@ -1,0 +1,59 @@
+"""Kinds declare the verbs of their effects; the data cases check the kinds that they run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.resources import registry
+from holdfast.resources.contract import Resource
+from holdfast.resources.delta import State, compare
+from holdfast.resources.effects import FORMS
+from holdfast.resources.testing import CaseFailed, run_case
+
+ARGUMENTS: dict[str, dict[str, Any]] = {
+    "service.running": {"enable": True},
+    "service.dead": {"enable": False},
+    "user.present": {"uid": 5, "shell": "/bin/sh"},
+    "group.present": {"gid": 5},
+}
+"""Kind -> arguments by which several of its fields differ."""
+
+
+@pytest.mark.parametrize("family", ["service", "user", "group"])
+def test_repairs_report_only_declared_verbs(family: str) -> None:
+    """Whatever differs, alone or together with everything else, has an effect with declared verbs."""
+    for function in registry.functions(family):
+        cls = registry.find(f"{family}.{function}")
+        assert cls is not None
+        resource = cls.declare("x", **ARGUMENTS.get(cls.kind, {}))
+        wanted = resource.desired()
+        states: list[State] = [{"name": "x"}] if wanted is None else [{key: object() for key in wanted}]
+        states += [{**(wanted or {}), key: object()} for key in wanted or ()]
+        states += [] if family == "service" or wanted is None else [None]
+
+        for before in states:
+            delta = compare(before, wanted)
+            assert delta is not None
+            assert {*resource.effect(delta).verbs} <= {*cls.effect_verbs}, (cls.kind, before)
+
+
+def test_all_declared_verbs_are_verbs_of_effects() -> None:
+    """A kind cannot declare another verb."""
+    assert {verb for cls in registry.kinds() for verb in cls.effect_verbs} <= FORMS.keys()
+
+
+def test_a_case_fails_if_the_kind_reports_another_verb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The verbs that a case reports must be declared."""
+    touch: type[Resource] | None = registry.find("file.touch")
+    assert touch is not None
+    monkeypatch.setattr(touch, "effect_verbs", ("remove",))
+    case = tmp_path / "file.touch/new.yaml"
+    case.parent.mkdir()
+    case.write_text('why: x\ndeclared: {name: "{tmp}/f"}\nwanted: {result: changed}\n')
+    (tmp_path / "host").mkdir()
+
+    with pytest.raises(CaseFailed, match=r"verbs that the kind does not declare: wanted set\(\), got \{'create'\}"):
+        run_case(case, tmp_path / "host")
