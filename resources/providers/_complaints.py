@@ -36,6 +36,12 @@ def complaint(done: Completed) -> str:
     return shown(lines) or f"{done.argv[0]} ended with status {done.retcode}"
 
 
+def messages(done: Completed) -> str:
+    """Return the errors and the warnings of apt itself: a warning may say why a repository is refused."""
+    said = [line for line in _lines(done.stderr) if line.startswith(("E:", "W:"))]
+    return shown([line[2:].strip() for line in said]) or complaint(done)
+
+
 def shown(lines: Sequence[str]) -> str:
     """Join the first and the last lines, without repetitions, to one line of bounded length."""
     different = [line if len(line) <= LONGEST else f"{line[:LONGEST]}..." for line in dict.fromkeys(lines)]

@@ -21,7 +21,7 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec, Repo
 from holdfast.resources.package_locks import PACKAGES
-from holdfast.resources.providers._complaints import KILLED, complaint
+from holdfast.resources.providers._complaints import KILLED, complaint, messages
 from holdfast.resources.providers._dpkg import ETC, LISTS, planned, policies
 from holdfast.resources.providers._pkg_database import Changes
 from holdfast.resources.providers.dpkg_base import DpkgProvider
@@ -49,7 +49,8 @@ SWITCHES = {
 DOWNLOAD = ("install", "--download-only", "--reinstall", "--allow-downgrades", "--allow-change-held-packages")
 ARCHIVES = Path("/var/cache/apt/archives")
 """Directory of fetched packages."""
-UPDATED: Mapping[str, Outcome] = {"Get": "updated", "Hit": "unchanged", "Err": "failed"}
+OUTCOMES: Mapping[str, Outcome] = {"Hit": "unchanged", "Get": "updated", "Err": "failed"}
+"""Words of `apt-get update`, the ones that decide about a repository last."""
 
 
 class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
@@ -91,7 +92,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     async def _fetch_lists(self) -> Fetched:
         done = await self._run(*APT_GET, *LOCK, "update")
         result = _repositories(done.stdout)
-        return Fetched(result, complaint(done) if done.retcode or "failed" in result.values() else "")
+        return Fetched(result, messages(done) if done.retcode or "failed" in result.values() else "")
 
     # -- what only apt has ---------------------------------------------------------------------------------------
 
@@ -187,9 +188,14 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
 
 
 def _repositories(text: str) -> dict[str, Outcome]:
-    """Parse the output of `apt-get update`: repository -> result."""
-    lines = [line.split(maxsplit=1) for line in text.splitlines() if line[:3] in UPDATED]
-    return {rest[0]: UPDATED[word[:3]] for word, *rest in lines if rest}
+    """Parse the output of `apt-get update`, which has lines for each file of a repository: URI and suite -> outcome.
+
+    A repository has failed if one of its files has, and is updated if one of its files is new.
+    """
+    words: dict[str, set[str]] = {}
+    for word, uri, suite in re.findall(r"^(Get|Hit|Err):\d+ (\S+) (\./|[^\s/]+)", text, re.MULTILINE):
+        words.setdefault(f"{uri} {suite}", set()).add(word)
+    return {name: [outcome for word, outcome in OUTCOMES.items() if word in seen][-1] for name, seen in words.items()}
 
 
 def downloads(text: str, names: Sequence[str]) -> dict[str, str]:
