@@ -45,7 +45,7 @@ INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "ser
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
-    "pkg": ("apt",),
+    "pkg": ("apt", "pacman"),
     "service": ("systemd",),
     "user": ("shadow", "busybox"),
 }

@@ -15,7 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 import installed
 import lab
 import outside
-from pkg_sites import SITES, PkgSite
+from pkg_sites import PkgSite
+from sites import PACKAGE_MANAGERS
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +33,7 @@ def unusable(why: str) -> None:
     (pytest.fail if os.environ.get("CI") else pytest.skip)(why)
 
 
-@pytest.fixture(params=SITES, ids=lambda site: site.tool)
+@pytest.fixture(params=PACKAGE_MANAGERS, ids=lambda site: site.tool)
 def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
     """Return a fresh host with one package manager, its repository, and Holdfast."""
     kind: type[PkgSite] = request.param

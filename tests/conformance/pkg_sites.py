@@ -1,7 +1,7 @@
 """The hosts on which `test_pkg.py` runs: one class for each package manager.
 
-To add one, derive a class from `PkgSite` in a module of its own, and put it into `SITES`. Its repository is a directory
-on the host and offers these packages:
+To add one, derive a class from `PkgSite` in a module of its own, and name it in `sites.py`. Its repository is a
+directory on the host and offers these packages:
 
 - `tiny` in two versions (`PkgSite.versions`), with the command `/usr/bin/tiny`, which prints the version, and the
   configuration file `/etc/tiny.conf`,
@@ -180,6 +180,3 @@ class AptSite(PkgSite):
     def lock(self) -> Iterator[None]:
         """Hold the lock of dpkg's frontends."""
         return holding(self.host, "/var/lib/dpkg/lock-frontend")
-
-
-SITES: tuple[type[PkgSite], ...] = (AptSite,)

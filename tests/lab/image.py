@@ -29,8 +29,19 @@ PACKAGES = (
     "python3-venv", "cron", "iproute2", "iputils-ping", "nftables", "procps", "ca-certificates", "adduser", "login",
     "passwd", "sudo", "curl",
 )  # fmt: skip
-OFFERED = ("nginx-light",)
-"""Packages that are not installed, but are in the guest's repository with all dependencies."""
+OFFERED = (
+    "nginx-light",
+    "runit",
+    "openrc sysvinit-core",
+    "sysv-rc sysvinit-core",
+    "dnf dnf-plugins-core rpm createrepo-c",
+    "zypper rpm createrepo-c",
+    "pacman-package-manager makepkg libarchive-tools",
+)
+"""Packages that are not installed, but are in the guest's repository with all dependencies.
+
+Packages that one host has together are one entry.
+"""
 ARCHIVE = "/srv/apt"
 """The path of the repository in the guest."""
 TUNE = f"""set -e; cd "$1"
@@ -39,7 +50,9 @@ for unit in apt-daily.timer apt-daily-upgrade.timer dev-hugepages.mount sys-fs-f
   ln -sf /dev/null etc/systemd/system/$unit
 done
 printf '[Journal]\\nStorage=persistent\\nSystemMaxUse=64M\\nRateLimitBurst=0\\n' >etc/systemd/journald.conf.d/lab.conf
-chroot . apt-get -qq --download-only -o Dir::Cache::archives={ARCHIVE} install {" ".join(OFFERED)}
+for packages in {" ".join(f"'{packages}'" for packages in OFFERED)}; do
+  chroot . apt-get -qq --download-only -o Dir::Cache::archives={ARCHIVE} install $packages
+done
 rm -rf .{ARCHIVE}/partial .{ARCHIVE}/lock
 """
 
