@@ -25,6 +25,7 @@ MODULES: Mapping[str, str] = {
     "file.replace": "comment replace uncomment",
     "file.symlink": "symlink",
     "group": "absent present",
+    "module": "run wait",
     "pkg": "held installed latest purged removed",
     "service": "dead disabled enabled masked running unmasked",
     "sysctl": "present",

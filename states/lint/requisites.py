@@ -23,10 +23,17 @@ QUIET = frozenset(
         "test.check_pillar",
     }
 )
-QUIET |= {"file.exists", "file.missing", "cmd.wait"}
+QUIET |= {"file.exists", "file.missing", "cmd.wait", "module.wait"}
 """Kinds that never report a change, unless they are refreshed."""
 STURDY = frozenset(
-    {"test.nop", "test.succeed_without_changes", "test.succeed_with_changes", "test.show_notification", "cmd.wait"}
+    {
+        "test.nop",
+        "test.succeed_without_changes",
+        "test.succeed_with_changes",
+        "test.show_notification",
+        "cmd.wait",
+        "module.wait",
+    }
 )
 """Kinds that never fail by themselves."""
 AS_TOLD = "test.configurable_test_state"

@@ -37,6 +37,9 @@ ANYTHING = {
     "options": "each provider documents its own",
     "extra": "values that only one platform has",
     "changes": "old and new value of anything",
+    "calls": "arguments of any function",
+    "runas": "module.run passes it to a function",
+    "umask": "module.run passes it to a function",
 }
 """Field, parameter or member of a result whose type has a part that can be anything -> the reason."""
 

@@ -221,12 +221,13 @@ def alone(code, *args):
 def test_the_table_of_calls_is_complete():
     """The table has each name with its module, so that hints, lint and `in` import no module."""
     code = (
-        "import importlib, json; from holdfast.states.helpers.table import HOMES, MODULES, TABLE\n"
+        "import importlib, json; from holdfast.states.helpers.table import TABLE\n"
+        "from holdfast.resources.execution.template_functions import MODULES, NAMES\n"
         "found = {}\n"
         "for module in MODULES:\n"
         "    importlib.import_module(f'holdfast.states.helpers.{module}')\n"
         "    found |= {name: module for name in TABLE.entered if name not in found}\n"
-        "print(json.dumps([found, HOMES]))"
+        "print(json.dumps([found, NAMES]))"
     )
     entered, known = json.loads(alone(code))
 

@@ -1,0 +1,1 @@
+"""Salt's execution functions, expressed by the functions of interfaces."""

@@ -1,0 +1,42 @@
+"""Execution functions of Salt that Holdfast does not have, and what to use in their place."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+COMPOSE = "run `docker compose` by cmd.run"
+SWARM = "run `docker swarm`, `docker node` or `docker service` by cmd.run"
+
+REFUSED: Mapping[str, str] = {
+    "archive": "run tar or unzip by cmd.run with creates",
+    "cloud": "there is no master that creates hosts",
+    "cp": "use file.managed or file.recurse; there is no master to send files to",
+    "docker": "run docker by cmd.run",
+    "dockercompose": COMPOSE,
+    "event": "there is no event bus",
+    "file.append": "use the state file.append",
+    "file.chown": "use the state file.managed or file.directory with user and group",
+    "file.copy": "use the state file.copy",
+    "file.mkdir": "use the state file.directory",
+    "file.remove": "use the state file.absent",
+    "file.replace": "use the state file.replace",
+    "file.set_mode": "use the state file.managed or file.directory with mode",
+    "file.symlink": "use the state file.symlink",
+    "file.touch": "use the state file.touch",
+    "git": "run git by cmd.run with creates or unless",
+    "http": "run curl by cmd.run",
+    "kmod": "run modprobe by cmd.run with unless",
+    "mine": "there is no master with the data of other hosts: put them into the pillar",
+    "pkg.del_repo": "use file.absent for the file of the repository",
+    "pkg.get_repo": "read the file of the repository by file.read",
+    "pkg.list_repos": "read the files of the repositories by file.find and file.read",
+    "pkg.mod_repo": "use file.managed for the file of the repository",
+    "saltutil": "there is nothing to synchronise or to refresh: grains, pillar and kinds are read at each change",
+    "sdb": "there is no sdb: put the value into the pillar",
+    "state": "states are applied from state files alone: use include",
+    "swarm": SWARM,
+    "system": "run shutdown or systemctl by cmd.run",
+    "vault": "there is no vault: put the value into the pillar",
+    "virt": "run virsh by cmd.run",
+}
+"""ExecutionFunction, or module of which no function exists -> what to use in its place."""
