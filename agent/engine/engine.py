@@ -145,7 +145,7 @@ class Engine:
         """Wait until the present runs of these vertices have ended."""
         runs = [
             vertex.run.task
-            for vertex in self._scheduler.unsettled
+            for vertex in (*self._scheduler.unsettled, *self._swaps.retirement)
             if vertex.run.task and vertex.run.rest is None and meant(vertex)
         ]
         if runs:

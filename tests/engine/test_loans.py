@@ -130,6 +130,22 @@ async def test_a_resource_that_joins_the_graph_during_a_call_waits(bench: Bench,
         assert machine.settings["new"] == "right"
 
 
+async def test_a_call_waits_for_a_run_that_has_left_the_graph(bench: Bench, machine: Machine) -> None:
+    """The resource is no longer declared, but its run has not ended."""
+    async with calls(bench, "a", "b") as (engine, beside):
+        machine.hold("apply a")
+        machine.drift("a")
+        await bench.elapse()
+        await engine.swap(compilation(state("b")))
+        await beside.begin("call", "a")
+        assert beside.begun == []
+
+        machine.free()
+        await bench.elapse()
+        assert beside.begun == ["call"]
+        await beside.end("call")
+
+
 async def test_a_cancelled_call_gives_up_its_turn(bench: Bench, machine: Machine) -> None:
     """So does a call that is cancelled while it waits for its turn."""
     async with calls(bench, "a") as (_, beside):

@@ -38,6 +38,7 @@ from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule import limits
 from holdfast.agent.engine.schedule.blockers import Blockers
 from holdfast.agent.engine.schedule.definition_order import DefinitionOrder
+from holdfast.agent.engine.schedule.loans import Loans
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -186,6 +187,8 @@ SABOTAGE = [
     ("is not undone", Runs, "start", undone_before_it_runs),
     ("is asked again what was before", Reversals, "wanted", lambda _, vertex: vertex.call.meta.reverse),
     ("which begins a sequence", Sequences, "blocker", never(None)),
+    ("starts while a call changes", Loans, "covers", never(False)),
+    ("begins to change its setting", Engine, "_runs_end", nothing),
     ("is overdue", Done, "until_rerun", never(1e6)),
     ("again for no reason", Journal, "done_at", never(None)),
     ("and counted as", Census, "note", never(None)),

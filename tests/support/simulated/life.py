@@ -51,6 +51,10 @@ def digest(seed: int) -> str:
     return hashlib.sha256("\n".join(life.trace()).encode()).hexdigest()
 
 
+CALL = 1.5
+"""Seconds that a call takes."""
+
+
 class Life(Bench):
     """One life. Its public methods with a short name are the troubles that a plan can have."""
 
@@ -66,6 +70,7 @@ class Life(Bench):
         """The states that hold now."""
         self._swaps: list[asyncio.Task[None]] = []
         self._fights: list[asyncio.Task[None]] = []
+        self._calls: list[asyncio.Task[None]] = []
 
     def run(self) -> list[str]:
         """Simulate the life; return what went wrong."""
@@ -134,15 +139,15 @@ class Life(Bench):
 
     async def _end(self, hurry: tuple[float, ...]) -> None:
         """Stop the engine in any state; check that it ends in time and leaves nothing behind."""
-        for fight in self._fights:
-            fight.cancel()
+        for task in (*self._fights, *self._calls):
+            task.cancel()
         began, patience = self.loop.time(), self._engine.options.stop_timeout
         stop = asyncio.create_task(self._stop())
         for seconds in hurry:
             await asyncio.sleep(seconds)
             self._engine.hurry()
         await stop
-        await asyncio.gather(*self._swaps, *self._fights, return_exceptions=True)
+        await asyncio.gather(*self._swaps, *self._fights, *self._calls, return_exceptions=True)
         self._steps = self.loop.steps
         self.loop.after_step = None
         # A running swap may have just started to wait for removed vertices, which have their time to end, too.
@@ -163,6 +168,7 @@ class Life(Bench):
         self.free()
         self.resume()
         self.noop(on=False)
+        await asyncio.gather(*self._calls)
         await asyncio.sleep(HEALING)
         for vertex in () if self.plan.recheck else self._engine.view.graph:
             if vertex.failed and vertex.last.outcome and (vertex.last.outcome.ran or not vertex.last.outcome.because):
@@ -298,6 +304,18 @@ class Life(Bench):
         for _ in range(times):
             self.drift(name, "fought over")
             await asyncio.sleep(0.5)
+
+    def call(self, name: str) -> None:
+        """Call a function that changes a setting, for a while."""
+        self._calls.append(asyncio.create_task(self._call(name)))
+
+    async def _call(self, name: str) -> None:
+        self._rules.called.waits(name)
+        async with self._engine.turn([("setting", name)]):
+            self._rules.called.begins(name)
+            await asyncio.sleep(CALL)
+            self.drift(name, "called")
+            self._rules.call_ends(name)
 
     # -- events ------------------------------------------------------------------------------------------------
 

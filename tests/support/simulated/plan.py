@@ -273,6 +273,8 @@ def random_troubles(chance: random.Random, states: list[State]) -> Iterator[Trou
                 yield wait, chance.choice(("trigger", "cancel")), name
             case 14 if chance.random() < 0.3:
                 yield wait, "fight", name, chance.choice((3, 12, 40))
+            case 14:
+                yield wait, "call", name
             case 15 | 16:
                 senders = [one[0] for one in states if one[1] in SENDERS]
                 yield wait, "say", chance.choice(senders or [name]), chance.choice(("this", "that"))

@@ -18,6 +18,7 @@ from holdfast.agent.engine.schedule.definition_order import PATIENCE
 from holdfast.agent.engine.schedule.workers import LONG
 from holdfast.states.requisite_kinds import EARLIER
 from simulated.active import Active
+from simulated.called import Called
 from simulated.counts import miscounted
 from simulated.deeds import Deeds
 from simulated.values import Values
@@ -54,6 +55,7 @@ class Rules:
         """Loop time at which others first waited for it by definition order."""
         self.paused = self.stopped = False
         """What operators have asked for."""
+        self.called = Called(self._wrong, self._active)
         self.values = Values(engine, machine, self._wrong)
         self.deeds = Deeds(engine, machine, self._wrong)
         self._read, self._overlapped = len(machine.log), len(machine.overlaps)
@@ -122,6 +124,7 @@ class Rules:
             yield f"starts with the line {vertex.ctx.background}, but there is {self._machine.line}"
         yield from (f"starts before {up.identity} is settled" for up in self._above(vertex) if not up.settled)
         yield from self._out_of_sequence(vertex)
+        yield from self.called.against(vertex)
         forward = meta.aggregate and vertex.queue.batch is not None
         if vertex.queue.new and options.ordering == "definition" and not vertex.queue.listening and not forward:
             for up in engine.view.graph.vertices[: vertex.position]:
@@ -140,6 +143,11 @@ class Rules:
             and _alone(vertex)
         ):
             yield from self._too_often(vertex, now)
+
+    def call_ends(self, name: str) -> None:
+        """Note the end of a call: resources that have waited for it do not hold back others."""
+        self.called.ends(name)
+        self._ran.update(vertex for vertex in self._engine.view.graph if vertex.resource.name == name)
 
     def _out_of_sequence(self, vertex: Vertex) -> Iterator[str]:
         """Yield each first state of a sequence for which the vertex does not wait, unless it is retried without end."""
@@ -164,7 +172,12 @@ class Rules:
         waiting = [vertex]
         seen = {vertex}
         for one in waiting:  # grows: two owners of prereqs may wait for each other
-            if one in self._ran or one.run.obstacle or now - self._since.setdefault(one, now) >= PATIENCE:
+            if (
+                one in self._ran
+                or one.run.obstacle
+                or one in self.called
+                or now - self._since.setdefault(one, now) >= PATIENCE
+            ):
                 return True
             if not one.queue.new:
                 new = self._above(one).union(self._begin(one), *map(self._above, _wanted(one))) - seen
