@@ -55,7 +55,8 @@ def states_schema(model: Model) -> Schema:
     for kind in model.kinds:
         arguments = _arguments(kind, common)
         found[f"arguments of {kind.name}"] = arguments
-        found[f"rules of {kind.name}"] = {"allOf": [{}, *_rules(kind, arguments)]}
+        rules = [*_rules(kind, arguments)]
+        found[f"rules of {kind.name}"] = {"allOf": rules} if rules else {}
         found[kind.name] = {"description": _description(kind), **_list_of(kind), "allOf": [_rules_of(kind)]}
         families.setdefault(kind.name.partition(".")[0], []).append(kind)
     found |= {f"family {name}": _family(kinds) for name, kinds in families.items()}

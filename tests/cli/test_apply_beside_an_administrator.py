@@ -102,7 +102,7 @@ def test_apply_repairs_a_file_once_apt_no_longer_changes_its_package(
     assert (tree.host / "theirs").read_text() == "x\n"
     waits, warning = told.err.splitlines()
     assert re.fullmatch(
-        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \(\w+\) is changing its "
+        rf"waiting: file\.managed\[{tree.host}/theirs\]: left alone for now: process \d+ \([\w.]+\) is changing its "
         r"package",
         waits,
     )
