@@ -345,6 +345,10 @@ class Held(Packages, kind="pkg.held"):
         return f"{', '.join(self.wanted)} {'is' if len(self.wanted) == 1 else 'are'} on hold already"
 
 
+ENDINGS = (".rpm", ".apk", ".zst", ".xz")
+"""Endings that a fetched package file keeps, because its package manager tells files from names by them."""
+
+
 async def fetch(ctx: Context, name: str, url: str) -> str:
     """Return the path of a package file, which is fetched to the resource's own directory if it is remote.
 
@@ -353,7 +357,8 @@ async def fetch(ctx: Context, name: str, url: str) -> str:
     if url.startswith("/"):
         await ctx.blocking(demand_trusted_file, url)
         return url
-    path = ctx.var_dir / f"{name}.deb"
+    ending = next((ending for ending in ENDINGS if url.partition("?")[0].endswith(ending)), ".deb")
+    path = ctx.var_dir / f"{name}{ending}"
     data = await ctx.source(url, trusted=True)
     await ctx.write_file(str(path), data, mode=0o600, touches=False)
     return str(path)

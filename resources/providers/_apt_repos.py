@@ -22,6 +22,7 @@ from holdfast.resources.providers._apt_sources import (
     fields_of,
     one_line,
     paragraph,
+    parse_file,
     read_sources,
 )
 from holdfast.resources.providers._config_files import read_config, remove_config, write_config
@@ -45,29 +46,49 @@ def set_repo(etc: Path, repo: Repo, options: Mapping[str, Any], *, test: bool) -
     """
     if unknown := options.keys() - {"key", "one_line"}:
         raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(unknown))}")
-    known = read_sources(etc).get(repo.id)
-    if known is None and not ID.fullmatch(repo.id):
-        raise Permanent(f"cannot set repository {repo.id!r}: its name has letters, digits and ._- only")
-    key, keyring = options.get("key"), Path(KEYRINGS, f"{repo.id.replace(':', '-')}.asc")
+    file, entry = read_sources(etc).get(repo.id) or (_new_file(repo, options), None)
+    key = options.get("key")
     if key is not None:
-        if not str(key).lstrip().startswith(ARMOR):
-            raise Permanent(f"cannot set repository {repo.id}: its key does not begin with {ARMOR}")
-        repo = repo.model_copy(update={"extra": {**repo.extra, "signed_by": str(ETC / keyring)}})
+        repo = _trusting(repo, key)
     fields = fields_of(repo)
-    ending = ".list" if options.get("one_line") else ".sources"
-    file, entry = known or (SourceFile(Path(PARTS, f"{repo.id}{ending}")), None)
     text = paragraph(fields) if file.is_deb822 else one_line(repo, fields)
     old = _shown(described(repo.id, file.path, entry.fields)) if entry else None
     new = _shown(described(repo.id, file.path, fields))
     changes: RepoChanges = {repo.id: {"old": old, "new": new}} if old != new else {}
-    before = read_config(etc / keyring) if key is not None else None
-    if key is not None and before != key:
-        changes[str(ETC / keyring)] = {"old": None if before is None else "another key", "new": "key"}
-        if not test:
-            write_config(etc / keyring, str(key))
+    if key is not None:
+        changes |= _set_key(etc, _keyring(repo.id), key, test=test)
     if old != new and not test:
         write_config(etc / file.path, file.replaced(entry, text) if entry else text)
     return changes
+
+
+def _new_file(repo: Repo, options: Mapping[str, Any]) -> SourceFile:
+    """Return the file of a new repository. Raises `Permanent` if its id is no name of a file."""
+    if not ID.fullmatch(repo.id):
+        raise Permanent(f"cannot set repository {repo.id!r}: its name has letters, digits and ._- only")
+    return SourceFile(Path(PARTS, f"{repo.id}{'.list' if options.get('one_line') else '.sources'}"))
+
+
+def _keyring(name: str) -> Path:
+    """Return the file of a repository's key, below /etc/apt."""
+    return Path(KEYRINGS, f"{name.replace(':', '-')}.asc")
+
+
+def _trusting(repo: Repo, key: object) -> Repo:
+    """Return a repository that trusts only its own key. Raises `Permanent` for what is not a key in ASCII armor."""
+    if not str(key).lstrip().startswith(ARMOR):
+        raise Permanent(f"cannot set repository {repo.id}: its key does not begin with {ARMOR}")
+    return repo.model_copy(update={"extra": {**repo.extra, "signed_by": str(ETC / _keyring(repo.id))}})
+
+
+def _set_key(etc: Path, keyring: Path, key: str, *, test: bool) -> RepoChanges:
+    """Write a key, and return what differs."""
+    before = read_config(etc / keyring)
+    if before == key:
+        return {}
+    if not test:
+        write_config(etc / keyring, key)
+    return {str(ETC / keyring): {"old": None if before is None else "another key", "new": "key"}}
 
 
 def remove_repo(etc: Path, name: str, *, test: bool) -> RepoChanges:
@@ -77,18 +98,18 @@ def remove_repo(etc: Path, name: str, *, test: bool) -> RepoChanges:
         return {}
     file, entry = known[name]
     changes: RepoChanges = {name: {"old": _shown(described(name, file.path, entry.fields)), "new": None}}
-    keyring = Path(KEYRINGS, f"{name.replace(':', '-')}.asc")
+    keyring = _keyring(name)
     users = [other for other, (_, each) in known.items() if str(ETC / keyring) in each.fields.get("Signed-By", "")]
-    if users == [name] and read_config(etc / keyring) is not None:
+    has_key = users == [name] and read_config(etc / keyring) is not None
+    if has_key:
         changes[str(ETC / keyring)] = {"old": "key", "new": None}
     if not test:
         rest = file.replaced(entry, "")
-        empty = all(line.lstrip().startswith("#") for line in rest.splitlines() if line.strip())
-        if empty and file.path.name != MAIN:
-            remove_config(etc / file.path)
-        else:
+        if file.path.name == MAIN or parse_file(file.path, rest).entries:
             write_config(etc / file.path, rest)
-        if len(changes) > 1:
+        else:
+            remove_config(etc / file.path)
+        if has_key:
             remove_config(etc / keyring)
     return changes
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from holdfast.resources.context import Completed
-from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.package_locks import lock_holder
 
@@ -85,11 +85,15 @@ class SharedTool:
                 raise Temporary(f"cannot use {self.tool}: other programs took its lock first for {LOCK_TIMEOUT:.0f} s")
             await asyncio.sleep(LOCK_INTERVAL)
         if to and done.retcode not in accept:
-            text = f"cannot {to}: {self._reason(done)}"
-            if done.retcode < 0 or any(words in done.stderr for words in self.killed):
-                raise Temporary(text)
-            raise Permanent(text + await self._hint(done))
+            raise await self._failure(to, done)
         return done
+
+    async def _failure(self, to: str, done: Completed) -> HoldfastError:
+        """Return the error of a failed command; `to` is what it was for."""
+        text = f"cannot {to}: {self._reason(done)}"
+        if done.retcode < 0 or any(words in done.stderr for words in self.killed):
+            return Temporary(text)
+        return Permanent(text + await self._hint(done))
 
     async def _wait(self, seconds: float | None = None) -> None:
         """Wait until no other program uses the tool, and log the name of the program.

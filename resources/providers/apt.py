@@ -11,7 +11,6 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
 from urllib.parse import unquote
 
 from holdfast.resources.context import Completed
@@ -217,19 +216,24 @@ def _arguments(transaction: Transaction) -> list[str]:
         return ["install", "--only-upgrade", *transaction.names]
     if transaction.verb == "upgrade":
         return ["dist-upgrade" if options.get("dist_upgrade") else "upgrade"]
-    switches = _install_switches(options)
-    if any(pkg.version or pkg.source for pkg in pkgs):
-        switches.append("--allow-downgrades")
-    if any(pkg.reinstall for pkg in pkgs):
-        switches.append("--reinstall")
-    return ["install", *switches, *[pkg.source or "=".join(filter(None, (pkg.name, pkg.version))) for pkg in pkgs]]
+    return ["install", *_install_switches(transaction), *map(_wanted, pkgs)]
 
 
-def _install_switches(options: Mapping[str, Any]) -> list[str]:
-    """Return the switches of apt-get for the options of `install`."""
+def _wanted(pkg: PkgSpec) -> str:
+    """Return how apt-get names a package to install."""
+    return pkg.source or (f"{pkg.name}={pkg.version}" if pkg.version else pkg.name)
+
+
+def _install_switches(transaction: Transaction) -> list[str]:
+    """Return the switches of apt-get for an installation."""
+    options, pkgs = transaction.options, transaction.pkgs
     switches = [switch for option, switch in SWITCHES.items() if options.get(option)]
     if options.get("fromrepo"):
         switches.append(f"--target-release={options['fromrepo']}")
     if options.get("install_recommends") is not None:
         switches.append("--install-recommends" if options["install_recommends"] else "--no-install-recommends")
+    if any(pkg.version or pkg.source for pkg in pkgs):
+        switches.append("--allow-downgrades")
+    if any(pkg.reinstall for pkg in pkgs):
+        switches.append("--reinstall")
     return switches

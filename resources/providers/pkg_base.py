@@ -201,8 +201,8 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     ) -> ChangeSet:
         """Remove in one transaction; names that are not installed are left out."""
         database = await self._cache.read()
-        left = [name for name in names if purge and name in database.residual]
-        there = [name for name in names if database.named(name) or name in database.unfinished or name in left]
+        left = [name for name in names if name in database.residual] if purge else []
+        there = [name for name in names if database.named(name) or name in database.unfinished.union(left)]
         if not there:
             return ChangeSet()
         pkgs = tuple([PkgSpec(name=name) for name in there])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,6 +13,7 @@ from holdfast.resources import registry
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.results import ChangeSet, Group, Pkg, ServiceStatus, User
+from holdfast.resources.kinds.pkg import fetch
 from holdfast.resources.testing import FakeContext
 
 
@@ -149,6 +151,18 @@ async def test_package_lists_are_fetched_only_for_a_repair(tmp_path):
     assert pkg.calls == []
     await declare("pkg.latest").check_apply(context(tmp_path, pkg=pkg), True)
     assert pkg.calls[0] == "refresh"
+
+
+@pytest.mark.parametrize(
+    ("url", "ending"),
+    [("salt://it.rpm", ".rpm"), ("https://host/a.pkg.tar.zst?x=1", ".zst"), ("https://host/get?id=it.rpm", ".deb")],
+)
+async def test_a_fetched_package_file_keeps_its_ending(tmp_path, url, ending):
+    """By its ending dnf knows a package file; a file without a known ending is taken for one of Debian's."""
+    path = await fetch(FakeContext(tmp_path, sources={url: "content"}), "it", url)
+
+    assert path == str(tmp_path / f"it{ending}")
+    assert Path(path).read_text() == "content"
 
 
 @pytest.mark.parametrize(
