@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from holdfast.agent.cli.terminal import one_line
 
+TIMES = ("since", "installed_at")
+"""Fields that are Unix times."""
 CHANGES = {"changes", "comment", "reboot_required"}
 """Fields of a change set."""
 
@@ -28,6 +31,8 @@ def _lines(result: Any, *, test: bool) -> Iterator[str]:
         yield from map(_value, result)
         if not result:
             yield "nothing"
+    elif isinstance(result, str):
+        yield from result.splitlines() or ['""']
     else:
         yield _value(result)
 
@@ -65,4 +70,6 @@ def _field(name: str, value: Any) -> str:
         return ""
     if isinstance(value, bool):
         return name if value else f"not {name}"
+    if name in TIMES and isinstance(value, (int, float)):
+        return f"{name} {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(value))}"
     return _value(value) if name == "extra" else f"{name} {_value(value)}"

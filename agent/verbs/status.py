@@ -26,6 +26,8 @@ LISTED = 200
 """Most resources in a long list, without --all."""
 RETURN = 10.0
 """Seconds without an agent, for example during a restart, after which --wait without --timeout gives up."""
+AWAY = ("no-agent", "busy")
+"""Codes of errors that may end by themselves."""
 RETRY = 0.1
 """Seconds between two attempts to reach an agent that is not running."""
 
@@ -111,6 +113,6 @@ def _frames(socket: Path, timeout: float | None) -> Iterator[dict[str, Any]]:
         except ControlError as error:
             now = time.monotonic()
             lost = now if answered else lost
-            if error.code != "no-agent" or now + RETRY > (lost + RETURN if end is None else end):
+            if error.code not in AWAY or now + RETRY > (lost + RETURN if end is None else end):
                 raise
             time.sleep(RETRY)

@@ -152,3 +152,18 @@ def test_a_host_that_cannot_converge_by_itself_is_not_waited_for(tree: Tree) -> 
 def test_a_timeout_without_a_wait_is_refused(tree: Tree) -> None:
     """The option would have no effect."""
     assert "--timeout requires --wait" in tree("status", "--timeout", "5", check=64).stderr
+
+
+def test_an_agent_without_a_free_place_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As one that is being started again."""
+    answers: list[ControlError | list[dict[str, bool]]] = [ControlError("full", "busy"), [{"converged": True}]]
+
+    def follow(*_: object) -> list[dict[str, bool]]:
+        answer = answers.pop(0)
+        if isinstance(answer, ControlError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(status, "follow", follow)
+    monkeypatch.setattr(status, "RETRY", 0.0)
+    assert status.settled(Path("socket"), None)
