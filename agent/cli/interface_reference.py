@@ -64,7 +64,11 @@ def _facts(name: str, interface: type[Interface], tool: str | None, host: LocalH
         if tool is None:
             override, strict = settings.providers.get(name), settings.interfaces == "strict"
             choice = registry.choose(interface, host.context(f"interface[{name}]"), override, strict=strict)
-            refused, why, provider = choice.refused, choice.why, choice.offer.tool if choice.offer else None
+            why, provider = choice.why, choice.offer.tool if choice.offer else None
+            fit = {
+                each: [f"it fits, with priority {offer.priority}"] for each, offer in registry.offers(interface).items()
+            }
+            refused = {**fit, **choice.refused}
         bound: Any = host.interfaces.get(interface, tool)
         states = {entry.function: entry for entry in bound.describe()}
         declarations = {function: bound.declaration(function) for function in states}

@@ -106,6 +106,14 @@ class Tool(Provider):
         return "mine"
 
 
+class Spare(Provider):
+    """A provider that others precede."""
+
+    implements = Things
+    tool = "zspare"
+    priority = -1
+
+
 class Named(Interface, name="znamed", chosen_by_name=True):
     """Things that each caller asks a tool for."""
 
@@ -242,6 +250,11 @@ def test_the_tool_is_the_module_of_an_interface_that_callers_choose(either: Tree
     assert either("call", "ztool1.all", "a", "b", check=0).stdout == "a\nb\n"
     assert either("call", "ztool1.all", check=0).stdout == "nothing\n"
     assert "cannot bind znamed without a tool: call ztool1" in either("call", "znamed.all", check=64).stderr
+    said = either("describe", "zthings", check=0).stdout
+    assert (
+        "provider ztool: of those that fit it has the highest priority, 0\nnot zspare: it fits, with priority -1\n"
+        in said
+    )
     assert "provider ztool1: callers choose it by its name\n" in either("describe", "ztool1", check=0).stdout
     assert "\nztool1   ztool1: callers choose it by its name\n" in either("describe", check=0).stdout
 
