@@ -43,10 +43,12 @@ PLAN = ("--print", "--print-format=%n\t%v")
 
 
 class Pacman(UnneededProvider):
-    """Arch's packages. Packages that a new one replaces are missing in plans, as pacman does not print them.
+    """Arch's packages.
 
-    A transaction with repository packages and package files takes one command for each. `remove` also removes the
-    packages that need the removed ones.
+    New lists of packages are used only by an upgrade of all packages, unless they have no newer versions of installed
+    packages. Packages that a new one replaces are missing in plans, as pacman does not print them. A transaction with
+    repository packages and package files takes one command for each. `remove` also removes the packages that need the
+    removed ones.
     """
 
     confine = Confine(grains={"os_family": ("Arch",)}, commands=("pacman", "vercmp"))
