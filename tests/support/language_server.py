@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,8 +21,8 @@ TIMEOUT = 60
 
 
 @contextmanager
-def serving(schemas: Mapping[Path, str]) -> Iterator[Client]:
-    """Run a server that checks files by these schemas: path of the schema -> glob of the files.
+def serving(schemas: Mapping[Path, Sequence[str]]) -> Iterator[Client]:
+    """Run a server that checks files by these schemas: path of the schema -> globs of the files.
 
     Skips the test if the server is not installed; on CI the test fails.
     """
@@ -34,7 +34,10 @@ def serving(schemas: Mapping[Path, str]) -> Iterator[Client]:
     command = ["timeout", str(TIMEOUT), str(node), str(SERVER), "--stdio"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         try:
-            client = Client(process, {"yamlVersion": "1.1", "schemas": {p.as_uri(): g for p, g in schemas.items()}})
+            client = Client(
+                process,
+                {"yamlVersion": "1.1", "schemas": {path.as_uri(): list(globs) for path, globs in schemas.items()}},
+            )
             client.begin()
             yield client
         finally:
