@@ -67,6 +67,8 @@ SHORT_FINGER = ("debian", "raspbian")
 """Distributions whose `osfinger` uses the short name instead of the full one."""
 DEB_ARCH = {"x86_64": "amd64", "aarch64": "arm64", "armv7l": "armhf", "i686": "i386", "ppc64le": "ppc64el"}
 """Machine -> apt's name of the architecture; other architectures have one name for both."""
+INITS = {"init": "sysvinit", "openrc-init": "openrc", "runit": "runit", "runsvdir": "runit", "my_init": "runit"}
+"""Command of PID 1 -> Salt's `init`; runsvdir is PID 1 of containers. OpenRC mostly runs below another init."""
 HYPERVISORS = {
     "kvm": "kvm",
     "qemu": "kvm",
@@ -204,7 +206,7 @@ def _init(root: Path) -> str:
     if (root / "run/systemd/system").is_dir():
         return "systemd"
     name = _line(root / "proc/1/comm")
-    return {"init": "sysvinit", "openrc-init": "openrc", "runit": "runit"}.get(name, name or "unknown")
+    return INITS.get(name, name or "unknown")
 
 
 def _systemd(root: Path) -> Grains:

@@ -47,7 +47,7 @@ INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "ser
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
     "pkg": ("apt", "pacman", "apk"),
-    "service": ("systemd",),
+    "service": ("systemd", "openrc", "runit", "sysv"),
     "user": ("shadow", "busybox"),
 }
 """Virtual module -> modules in `resources/providers/` with providers of it, imported when it is first bound."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import suppress
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
@@ -122,3 +123,57 @@ def _ended(done: Completed) -> str:
     said = done.stderr.strip().splitlines()
     why = f": {said[-1].strip()}" if said else ""
     return f"the watching command {how}{why}; it must keep running and write a line for each event"
+
+
+class ProcessEnds:
+    """Watches the ends of processes, which change while the watch runs. A context manager, which closes all."""
+
+    def __init__(self) -> None:
+        self._descriptors: dict[int, int] = {}
+        """Process id -> pidfd."""
+        self._gone: set[int] = set()
+        """Processes that have ended; one that is not reaped keeps its number."""
+        self._ended = asyncio.Event()
+
+    def __enter__(self) -> Self:
+        """Watch no process yet."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Watch no process any more."""
+        self.follow(())
+
+    def follow(self, pids: Collection[int]) -> None:
+        """Watch exactly these processes. One that has already ended is reported at once, and only once."""
+        self._gone &= set(pids)
+        for pid in self._descriptors.keys() - set(pids):
+            self._close(pid)
+        for pid in set(pids) - self._descriptors.keys() - self._gone:
+            try:
+                descriptor = os.pidfd_open(pid)
+            except ProcessLookupError:
+                self._report(pid)
+                continue
+            self._descriptors[pid] = descriptor
+            asyncio.get_running_loop().add_reader(descriptor, self._end, pid)
+
+    def _end(self, pid: int) -> None:
+        self._close(pid)
+        self._report(pid)
+
+    def _report(self, pid: int) -> None:
+        self._gone.add(pid)
+        self._ended.set()
+
+    def _close(self, pid: int) -> None:
+        descriptor = self._descriptors.pop(pid)
+        asyncio.get_running_loop().remove_reader(descriptor)
+        os.close(descriptor)
+
+    async def watch(self) -> Watch:
+        """Report each end."""
+        yield None
+        while True:
+            await self._ended.wait()
+            self._ended.clear()
+            yield None

@@ -145,10 +145,10 @@ class ServiceStatus(Result):
 
     name: StrictStr
     exists: StrictBool
-    active: StrictBool
-    """Whether the service runs (or has done its one-time work and counts as running)."""
+    active: StrictBool | None
+    """Whether the service runs (or has done its one-time work and counts as running); None if nothing tells."""
     state: StrictStr
-    """State in the platform's own word: `active`, `failed`, ..."""
+    """`active`, `inactive`, `failed`, `activating`, `deactivating` on every platform; some have further words."""
     enabled: StrictBool | None = None
     """Whether the service starts at boot; None if it can be neither enabled nor disabled."""
     masked: StrictBool | None = None

@@ -56,13 +56,18 @@ class Service(Reversible, Resource):
     async def probe(self, ctx: Context) -> State:
         """Return whether the service runs, starts at boot, and is masked.
 
-        A service that can be neither enabled nor disabled counts as declared.
+        A service that can be neither enabled nor disabled counts as declared. Raises `Permanent` if nothing tells
+        whether the service runs, and that is declared.
         """
         status = await self.status(ctx)
+        if status.active is None and "active" in (self.desired() or {}):
+            raise Permanent(
+                f"cannot tell whether {self.name} runs: its init script has no action `status`, and it has no pid file"
+            )
         enabled = status.enabled
         if enabled is None:
             enabled = not status.masked and bool((self.desired() or {}).get("enabled"))
-        return {"active": status.active, "enabled": enabled, "masked": bool(status.masked)}
+        return {"active": bool(status.active), "enabled": enabled, "masked": bool(status.masked)}
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
         """Change what differs, in the order of `desired`."""
@@ -196,7 +201,7 @@ class Running(Wanted, Refreshable, kind="service.running"):
 
     async def refresh(self, ctx: Context, apply: bool) -> bool:
         """Reload or restart the service; start it if it does not run."""
-        runs = (await self.status(ctx)).active
+        runs = bool((await self.status(ctx)).active)
         verb: EffectVerb = "start" if not runs else "reload" if self.reload and not self.full_restart else "restart"
         if apply:
             ctx.report.begin(lambda: self.account(ctx, Delta({"active": runs}, {"active": True}, ("active",))))

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import aclosing, suppress
 
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.host import BusError, ProviderHost, Signal
-from holdfast.resources.interfaces.provider import Confine, Provider
+from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
-from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._units import Units, job_result, manager_signals, unit_name, unit_signals
-from holdfast.resources.spelling import nearest
+from holdfast.resources.providers.service_base import ServiceProvider, Verb
 from holdfast.resources.watches import either
 
 SETTLE = 0.25
@@ -30,10 +29,9 @@ RELOAD_TIMEOUT = 90.0
 """Seconds that systemd may take to reload all unit files."""
 
 
-class Systemd(Provider):
+class Systemd(ServiceProvider):
     """Units of the system manager. A name without a suffix is a service."""
 
-    implements = ServiceInterface
     confine = Confine(grains={"kernel": ("Linux",)}, paths=("/run/systemd/system",), missing="it is not running here")
 
     def __init__(self, host: ProviderHost) -> None:
@@ -42,104 +40,77 @@ class Systemd(Provider):
 
     # -- querying ------------------------------------------------------------------------------------------------
 
-    async def list(self) -> tuple[str, ...]:
+    async def _names(self) -> Iterable[str]:
         """Return the names of all services, loaded or not, without their suffix."""
         units = (await self._units.manager("ListUnits"))[0]
         files = (await self._units.manager("ListUnitFiles"))[0]
         names = {unit[0] for unit in units if unit[2] != "not-found"} | {path.rpartition("/")[2] for path, _ in files}
-        return tuple(
-            sorted(name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name)
-        )
+        return {name.removesuffix(".service") for name in names if name.endswith(".service") and "@." not in name}
 
-    async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
-        """Return the status of each service."""
-        return {name: await self._units.status(name) for name in names}
+    async def _inspect(self, name: str) -> ServiceStatus:
+        return await self._units.status(name)
 
-    # -- changing ------------------------------------------------------------------------------------------------
+    def _title(self, name: str) -> str:
+        return f"unit {unit_name(name)}"
 
-    async def start(
-        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
-    ) -> ChangeSet:
-        """Start a unit, and check that it does not end at once. Option `no_block`."""
-        return await self._change("start", name, timeout, test=test, options=options)
-
-    async def stop(
-        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
-    ) -> ChangeSet:
-        """Stop a unit. Option `no_block`."""
-        return await self._change("stop", name, timeout, test=test, options=options)
-
-    async def restart(
-        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
-    ) -> ChangeSet:
-        """Restart a unit, and check that it does not end at once. Option `no_block`."""
-        return await self._change("restart", name, timeout, test=test, options=options)
-
-    async def reload(
-        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
-    ) -> ChangeSet:
-        """Reload the configuration of a unit. Option `no_block`."""
-        return await self._change("reload", name, timeout, test=test, options=options)
-
-    async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Enable the start at boot; a unit that cannot be enabled is not changed."""
-        before = await self._units.status(name)
-        if not before.exists:
-            raise Permanent(await self._unknown("enable", name))
-        if before.masked:
-            raise Permanent(f"cannot enable {name}: it is masked; set `unmask: true`")
-        return await self._switch(
-            "EnableUnitFiles", "asbb", name, (False, True), old=before.enabled, new=True, test=test
-        )
-
-    async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Disable the start at boot; a unit that cannot be disabled is not changed."""
-        enabled = (await self._units.status(name)).enabled
-        return await self._switch("DisableUnitFiles", "asb", name, (False,), old=enabled, new=False, test=test)
+    # -- changing the next boot ----------------------------------------------------------------------------------
 
     async def mask(self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Forbid any start of a unit."""
-        masked = bool((await self._units.status(name)).masked)
-        return await self._switch("MaskUnitFiles", "asbb", name, (runtime, True), old=masked, new=True, test=test)
+        masked = bool((await self._inspect(name)).masked)
+        return await self._switch(name, masked, True, lambda: self._link("Mask", name, (runtime, True)), test=test)
 
     async def unmask(
         self, name: str, runtime: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Allow the start of a unit: remove all masks, or with `runtime` only a mask until the next boot."""
-        masked = bool((await self._units.status(name)).masked)
+        masked = bool((await self._inspect(name)).masked)
         levels = ((True,),) if runtime else ((False,), (True,))
-        return await self._switch("UnmaskUnitFiles", "asb", name, *levels, old=masked, new=False, test=test)
+        return await self._switch(name, masked, False, lambda: self._link("Unmask", name, *levels), test=test)
 
-    async def _switch(
-        self, method: str, signature: str, name: str, *calls: Sequence[bool], old: bool | None, new: bool, test: bool
-    ) -> ChangeSet:
-        """Change the links of a unit file by these calls, and reload the manager.
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        if enabled:
+            await self._link("Enable", name, (False, True))
+        else:
+            await self._link("Disable", name, (False,))
 
-        `old` None: there is nothing to change.
-        """
-        if old is None or old is new:
-            return ChangeSet()
-        if not test:
-            try:
-                for flags in calls:
-                    await self._units.manager(method, signature, [unit_name(name)], *flags)
-            except BusError as error:
-                raise refused(method.removesuffix("UnitFiles").lower(), name, error) from error
+    async def _link(self, verb: str, name: str, *calls: Sequence[bool]) -> None:
+        """Change the links of a unit file by one call for each set of flags, and reload the manager."""
+        try:
+            for flags in calls:
+                signature = "as" + "b" * len(flags)
+                await self._units.manager(f"{verb}UnitFiles", signature, [unit_name(name)], *flags)
+        except BusError as error:
+            raise refused(verb.lower(), name, error) from error
+        await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+
+    # -- changing what runs --------------------------------------------------------------------------------------
+
+    def _is_done(self, verb: Verb, status: ServiceStatus) -> bool:
+        # A job of another program may be about to stop a unit that runs.
+        return super()._is_done(verb, status) and not (verb == "start" and status.extra["job"])
+
+    async def _perform(
+        self, verb: Verb, name: str, before: ServiceStatus, timeout: float | None, *, wait: bool
+    ) -> None:
+        if wait and before.extra["job"]:
+            before = await self._after_others(name)
+        await self._demand(verb, name, before)
+        if before.extra["stale"]:
             await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
-        return ChangeSet(changes={name: {"old": old, "new": new}})
+        # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
+        if before.state == "failed" and verb in ("start", "restart"):
+            await self._units.manager("ResetFailedUnit", "s", unit_name(name))
+        await self._run_job(verb, name, timeout, wait=wait)
 
-    async def _change(self, verb: str, name: str, timeout: float | None, *, test: bool, options: Options) -> ChangeSet:
-        before = await self._units.status(name)
-        if verb == "stop" and before.state in ("inactive", "failed"):
-            return ChangeSet()
-        changes = ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
-        if not test:
-            wait = not (options or {}).get("no_block")
-            if wait and before.extra["job"]:
-                before = await self._after_others(name)
-            await self._prepare(verb, name, before)
-            await self._run_job(verb, name, timeout, wait=wait)
-        return changes
+    async def _demand(self, verb: str, name: str, before: ServiceStatus) -> None:
+        await super()._demand(verb, name, before)
+        if before.masked and verb in ("start", "restart", "enable"):
+            raise Permanent(f"cannot {verb} {name}: it is masked; set `unmask: true`")
+        if verb == "reload" and not before.extra["can_reload"]:
+            raise Permanent(
+                f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted"
+            )
 
     async def _after_others(self, name: str) -> ServiceStatus:
         """Wait until another program's job for a unit has ended; return the status after that.
@@ -154,23 +125,7 @@ class Systemd(Provider):
                         await anext(signals)
         return status
 
-    async def _prepare(self, verb: str, name: str, before: ServiceStatus) -> None:
-        """Prepare a job. Raises `Permanent` with the remedy if the job cannot succeed."""
-        if not before.exists:
-            raise Permanent(await self._unknown(verb, name))
-        if before.extra["stale"]:
-            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
-        if before.masked and verb in ("start", "restart"):
-            raise Permanent(f"cannot {verb} {name}: it is masked; set `unmask: true`")
-        if verb == "reload" and not before.extra["can_reload"]:
-            raise Permanent(
-                f"cannot reload {name}: its unit has no ExecReload=; leave out `reload: true` to have it restarted"
-            )
-        # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
-        if before.state == "failed" and verb in ("start", "restart"):
-            await self._units.manager("ResetFailedUnit", "s", unit_name(name))
-
-    async def _run_job(self, verb: str, name: str, timeout: float | None, *, wait: bool) -> None:
+    async def _run_job(self, verb: Verb, name: str, timeout: float | None, *, wait: bool) -> None:
         """Queue a job and wait for its end; after a start, wait until the service has settled."""
         begun = time.time()  # time of the journal's clock
         matches = (manager_signals("JobRemoved"), unit_signals(await self._units.load(unit_name(name))))
@@ -212,11 +167,6 @@ class Systemd(Provider):
                 f"cannot keep {name} running: it ended by itself{hint}{await self._units.last_words(name, begun)}"
             )
         raise await self._units.failure_of(verb, name, "it ended at once", begun)
-
-    async def _unknown(self, verb: str, name: str) -> str:
-        near = nearest(name.removesuffix(".service"), await self.list())
-        hint = f", did you mean {near}?" if near else "; is its package installed?"
-        return f"cannot {verb} {name}: there is no unit {unit_name(name)}{hint}"
 
     # -- watching ------------------------------------------------------------------------------------------------
 

@@ -47,6 +47,18 @@ def test_grains_of_a_distribution(tmp_path, name):
     assert tuple(found[n] for n in names) == expected
 
 
+@pytest.mark.parametrize(
+    ("command", "init"),
+    [("init", "sysvinit"), ("runit", "runit"), ("runsvdir", "runit"), ("openrc-init", "openrc"), ("tini", "tini")],
+)
+def test_init_is_named_as_in_salt(tmp_path, command, init):
+    """By the command of PID 1; runsvdir is often the first process of a container."""
+    (tmp_path / "proc/1").mkdir(parents=True)
+    (tmp_path / "proc/1/comm").write_text(f"{command}\n")
+
+    assert facts.GrainParts(tmp_path).read()["init"] == init
+
+
 def test_names_come_from_the_hosts_file(tmp_path):
     """The domain is read from /etc/hosts, not from the network."""
     (tmp_path / "etc").mkdir()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -212,6 +213,15 @@ async def test_a_service_that_cannot_be_enabled_is_as_declared(tmp_path):
 
     for enable in (True, False):
         assert await declare("service.running", enable=enable).check_apply(ctx, True) is True
+
+
+@pytest.mark.parametrize(("kind", "fails"), [("running", True), ("dead", True), ("enabled", False)])
+async def test_a_service_that_nothing_tells_about_is_an_error(tmp_path, kind, fails):
+    """An init script need not have the action `status`; a repair of what may run already would be repeated for ever."""
+    ctx = context(tmp_path, service=Services(active=None, state="unknown"))
+
+    with pytest.raises(Permanent, match="cannot tell whether it runs") if fails else nullcontext():
+        await declare(f"service.{kind}").check_apply(ctx, False)
 
 
 async def test_a_service_about_to_be_restarted_is_not_dead(tmp_path):

@@ -1,9 +1,10 @@
-# Becomes PID 1 of a guest: in new namespaces, it builds the guest's root file system and network, then starts systemd.
+# Becomes PID 1 of a guest: in new namespaces, it builds the guest's root file system and network, then starts its init.
 #
 # STATE   the guest's directory outside: upper, work, root, binds
 # LOWER   layers of the disk, top one first, joined by colons
 # CABLE, BRIDGE, ADDRESS, MAC   the guest's network; descriptor 9 is the network namespace outside
 # DROP    capabilities that would affect the machine outside
+# INIT    program of PID 1
 read -r outer _ </proc/self/stat
 root=$STATE/root
 safe=nosuid,nodev,noexec
@@ -76,4 +77,4 @@ pivot_root . .outside
 umount -l /.outside
 rmdir /.outside
 exec env -i container=holdfast-lab PATH=/usr/sbin:/usr/bin:/sbin:/bin \
-    setpriv --bounding-set "$DROP" /lib/systemd/systemd
+    setpriv --bounding-set "$DROP" "$INIT"

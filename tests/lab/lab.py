@@ -1,4 +1,6 @@
-"""Throw-away Debian hosts for tests, with systemd as PID 1, real apt, services and users. Booting takes 0.5 s.
+"""Throw-away Debian hosts for tests, with systemd or another init as PID 1, real apt, services and users.
+
+Booting takes 0.5 s.
 
 A guest is a copy-on-write view (overlay on a tmpfs) of a cached root file system, in pid, mount, network, uts, ipc and
 cgroup namespaces of its own. Nothing is mounted outside. A guest is no security boundary: its root is the root of the
@@ -49,6 +51,9 @@ ENVIRONMENT = (
     "HOME=/root",
     "LANG=C.UTF-8",
 )
+SYSTEMD = "/lib/systemd/systemd"
+BOOTED = "/run/lab-has-booted"
+"""A file that inits other than systemd create at the end of the boot."""
 Entry = Mapping[str, Any]
 """One entry of the journal: field -> value, both text as `journalctl --output=json` gives them."""
 
@@ -114,18 +119,20 @@ class Host:
         self._cable = f"{run.bridge}-{number}"
         self._state = run.directory / name
         self._cgroup = cgroups() / f"{run.bridge}-{name}"
-        self._options: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
+        self._options: tuple[tuple[str, ...], tuple[str, ...], str] = ((), (), SYSTEMD)
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     # -- life --------------------------------------------------------------------------------------------------
 
-    def up(self, binds: Iterable[str] = (), layers: Iterable[Path] = (), timeout: float = 30.0) -> None:
-        """Boot and wait until systemd reports that the system runs.
+    def up(
+        self, binds: Iterable[str] = (), layers: Iterable[Path] = (), init: str = SYSTEMD, timeout: float = 30.0
+    ) -> None:
+        """Boot and wait until systemd reports that the system runs, or until another init has created `BOOTED`.
 
         `binds` are `SOURCE:TARGET`, read-only unless `:rw` follows. `layers` lie over the root file system, the top one
-        first.
+        first. `init` is the program of PID 1.
         """
-        self._options = (tuple(binds), tuple(map(str, layers)))
+        self._options = (tuple(binds), tuple(map(str, layers)), init)
         for directory in ("upper/etc", "work", "root"):
             (self._state / directory).mkdir(parents=True, exist_ok=True)
         self._name()
@@ -162,6 +169,7 @@ class Host:
             "ADDRESS": self.address,
             "MAC": f"02:68:66:{self._run.number:02x}:01:{self._number:02x}",
             "DROP": DROP,
+            "INIT": self._options[2],
         }
 
     @property
@@ -169,7 +177,8 @@ class Host:
         """Return the guest's PID 1 as seen from outside; 0 if there is none."""
         with contextlib.suppress(OSError):
             pid = (self._state / "pid").read_text().strip()
-            if pid in (self._cgroup / "guest/init.scope/cgroup.procs").read_text().split():
+            group = "guest/init.scope" if self._options[2] == SYSTEMD else "guest"
+            if pid in (self._cgroup / group / "cgroup.procs").read_text().split():
                 return int(pid)
         return 0
 
@@ -179,6 +188,8 @@ class Host:
         def running() -> bool:
             if self.pid in (0, after):
                 return False
+            if self._options[2] != SYSTEMD:
+                return self.run("test", "-e", BOOTED, check=False).returncode == 0
             return self.run("systemctl", "is-system-running", check=False).stdout.strip() in ("running", "degraded")
 
         try:

@@ -81,6 +81,7 @@ OURS = frozenset(["ctx", "hostfiles", "paths", "tree"])
 
 CGROUPS = "the kernel's control groups, below one that belongs to the agent's user"
 DATABASE = "the package manager's own files, at fixed paths that only root can write"
+SERVICES = "the init system's own directories, at fixed paths that only root can write"
 DESCRIPTOR = "on a descriptor that resources/paths has opened"
 FAKE = "the fake world of tests, in a directory of the test's own"
 WATCHED = "only tells whether something has changed; docs/security.md says what the watcher looks at"
@@ -111,8 +112,17 @@ EXCEPTIONS = {
     "resources/interfaces/provider.py:refusals": "programs in the directories of PATH, and fixed paths of the system",
     "resources/kinds/service.py:inverse": "of a unit, not of a path",
     "resources/kinds/service.py:probe": "of a unit, not of a path",
-    "resources/providers/systemd.py:enable": "of a unit, not of a path",
-    "resources/providers/systemd.py:_prepare": "of a unit, not of a path",
+    "resources/providers/service_base.py:_demand": "of a service, not of a path",
+    "resources/providers/_init_scripts.py:names_in": SERVICES,
+    "resources/providers/openrc.py:_read": SERVICES,
+    "resources/providers/openrc.py:_boot_levels": SERVICES,
+    "resources/providers/openrc.py:_pid_files": SERVICES,
+    "resources/providers/runit.py:__init__": SERVICES,
+    "resources/providers/runit.py:_names": SERVICES,
+    "resources/providers/runit.py:_record": "the pipe of runsv; nothing is written, and no link at its end is followed",
+    "resources/providers/runit.py:_set_enabled": "of a place that resources/paths has resolved",
+    "resources/providers/sysv.py:__init__": "a program in the directories of PATH",
+    "resources/providers/sysv.py:_enabled": SERVICES,
     "resources/kinds/file/presence.py:_touch": DESCRIPTOR,
     "resources/kinds/file/removal.py:_copy_file": DESCRIPTOR,
     "resources/kinds/sysctl.py:write": "by the descriptor and the name of a place",

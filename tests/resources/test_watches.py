@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from collections.abc import AsyncIterator
 from contextlib import aclosing
+from pathlib import Path
 
 import pytest
 
-from holdfast.resources.watches import either
+from holdfast.resources.watches import ProcessEnds, either
 
 
 class Source:
@@ -105,3 +108,52 @@ async def test_cancelled_it_closes_both() -> None:
     await asyncio.gather(task, return_exceptions=True)
     assert not one.open
     assert not other.open
+
+
+def descriptors() -> int:
+    """Return the number of open descriptors of this process."""
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def sleeper() -> subprocess.Popen[bytes]:
+    """Start a process that does not end by itself."""
+    return subprocess.Popen(["sleep", "1000"])
+
+
+async def test_the_end_of_a_process_is_reported_once():
+    """A process that nobody has reaped keeps its number, and is reported no second time."""
+    with sleeper() as process, ProcessEnds() as ends:
+        async with aclosing(ends.watch()) as events:
+            await anext(events)
+            ends.follow({process.pid})
+            process.kill()
+            await asyncio.wait_for(anext(events), 10)
+
+            ends.follow({process.pid})
+
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(anext(events), 0.05)
+
+
+async def test_a_process_that_has_already_ended_is_reported():
+    """It has ended between the reading of its number and the watch."""
+    with sleeper() as gone:
+        gone.kill()
+    with ProcessEnds() as ends:
+        async with aclosing(ends.watch()) as events:
+            await anext(events)
+
+            ends.follow({gone.pid})
+
+            await asyncio.wait_for(anext(events), 10)
+
+
+async def test_processes_that_are_followed_no_more_are_closed():
+    """Their descriptors would add up with each restart of a service."""
+    before = descriptors()
+    with ProcessEnds() as ends:
+        ends.follow({os.getpid(), os.getppid()})
+        assert descriptors() == before + 2
+        ends.follow({os.getpid()})
+        assert descriptors() == before + 1
+    assert descriptors() == before

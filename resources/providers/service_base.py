@@ -1,0 +1,258 @@
+"""Bases of the providers of services.
+
+`ServiceProvider` has a core of four methods, `_names`, `_inspect`, `_perform` and `_set_enabled`, and derives all other
+functions but `watch`. `CommandServiceProvider` is for tools that are commands and keep their state in files: from
+`_act` and `_sources` it derives `_perform`, which waits until a change is complete, and `watch`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar, Literal
+
+from holdfast.resources import paths
+from holdfast.resources.context import Completed, Watch
+from holdfast.resources.errors import HoldfastError, Permanent, Temporary
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.provider import Provider
+from holdfast.resources.interfaces.results import ChangeSet, ServiceStatus
+from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.spelling import nearest
+from holdfast.resources.watches import ProcessEnds, either, idle
+
+Verb = Literal["start", "stop", "restart", "reload"]
+STARTING = 5.0
+"""Seconds within which a service runs after the tool's command has started it."""
+SETTLE = 0.25
+"""Seconds for which a service is observed after its start."""
+STOPPING = 90.0
+"""Seconds that a service may take to stop, if the caller gives no limit."""
+LAST_WORDS = 8
+"""Number of lines of output in a message."""
+
+
+class ServiceProvider(Provider, ABC, abstract=True):
+    """Derives the functions of `service` from a core."""
+
+    implements = ServiceInterface
+
+    # -- the core ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _names(self) -> Iterable[str]:
+        """Return the names of all services, in any order."""
+
+    @abstractmethod
+    async def _inspect(self, name: str) -> ServiceStatus:
+        """Return the status of a service, which need not exist."""
+
+    @abstractmethod
+    async def _perform(
+        self, verb: Verb, name: str, before: ServiceStatus, timeout: float | None, *, wait: bool
+    ) -> None:
+        """Make a change, and wait until it is complete. Raises `Permanent` with the last output of the service."""
+
+    @abstractmethod
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        """Change whether a service starts at boot."""
+
+    # -- querying ------------------------------------------------------------------------------------------------
+
+    async def list(self) -> tuple[str, ...]:
+        """Return the names of all services."""
+        return tuple(sorted(await self._names()))
+
+    async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
+        """Return the status of each service."""
+        return {name: await self._inspect(name) for name in names}
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    async def start(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Start a service, and check that it does not end at once. Option `no_block`."""
+        return await self._change("start", name, timeout, test=test, options=options)
+
+    async def stop(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Stop a service. Option `no_block`."""
+        return await self._change("stop", name, timeout, test=test, options=options)
+
+    async def restart(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Restart a service, and check that it does not end at once. Option `no_block`."""
+        return await self._change("restart", name, timeout, test=test, options=options)
+
+    async def reload(
+        self, name: str, timeout: float | None = None, *, test: bool = False, options: Options = None
+    ) -> ChangeSet:
+        """Reload the configuration of a service. Option `no_block`."""
+        return await self._change("reload", name, timeout, test=test, options=options)
+
+    async def enable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Enable the start at boot; a service that cannot be enabled is not changed."""
+        before = await self._inspect(name)
+        await self._demand("enable", name, before)
+        return await self._switch(name, before.enabled, True, lambda: self._set_enabled(name, True), test=test)
+
+    async def disable(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Disable the start at boot; a service that cannot be disabled is not changed."""
+        enabled = (await self._inspect(name)).enabled
+        return await self._switch(name, enabled, False, lambda: self._set_enabled(name, False), test=test)
+
+    async def _switch(
+        self, name: str, old: bool | None, new: bool, change: Callable[[], Awaitable[None]], *, test: bool
+    ) -> ChangeSet:
+        """Make a change for the next boot, unless there is nothing to change (`old` None: there is nothing at all)."""
+        if old is None or old is new:
+            return ChangeSet()
+        if not test:
+            await change()
+        return ChangeSet(changes={name: {"old": old, "new": new}})
+
+    async def _change(self, verb: Verb, name: str, timeout: float | None, *, test: bool, options: Options) -> ChangeSet:
+        before = await self._inspect(name)
+        if self._is_done(verb, before):
+            return ChangeSet()
+        if not test:
+            await self._perform(verb, name, before, timeout, wait=not (options or {}).get("no_block"))
+        return ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
+
+    def _is_done(self, verb: Verb, status: ServiceStatus) -> bool:
+        """Return whether a service is already as the verb makes it."""
+        return status.state in ("inactive", "failed") if verb == "stop" else verb == "start" and bool(status.active)
+
+    async def _demand(self, verb: str, name: str, before: ServiceStatus) -> None:
+        """Raise `Permanent` with the remedy if a change cannot succeed."""
+        if not before.exists:
+            near = nearest(name.removesuffix(".service"), await self.list())
+            hint = f", did you mean {near}?" if near else "; is its package installed?"
+            raise Permanent(f"cannot {verb} {name}: there is no {self._title(name)}{hint}")
+
+    def _title(self, name: str) -> str:
+        """Return what the tool calls the service, for messages."""
+        return f"service {name}"
+
+
+class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
+    """Serves services with a tool whose commands change them, and whose files have their status."""
+
+    trees: ClassVar[tuple[Path, ...]] = ()
+    """Directories of which the content changes when the start at boot of any service does."""
+
+    @abstractmethod
+    async def _look(self, name: str) -> ServiceStatus:
+        """Return the status of a service, which need not exist; its name is a valid one."""
+
+    @abstractmethod
+    async def _act(self, verb: Verb, name: str, before: ServiceStatus) -> Completed:
+        """Run the tool's command for a change, by `_run`."""
+
+    @abstractmethod
+    def _sources(self, name: str) -> Iterable[Path]:
+        """Return the paths of which one changes whenever the status of the service does, except by a crash."""
+
+    async def _inspect(self, name: str) -> ServiceStatus:
+        if "/" in name or name in ("", ".", ".."):
+            raise Permanent(f"cannot inspect {name!r}: it is not the name of a service")
+        return await self._look(name)
+
+    async def _run(self, *command: str) -> Completed:
+        return await self.host.run(*command, check=False, combined=True, shown=True)
+
+    async def _perform(
+        self, verb: Verb, name: str, before: ServiceStatus, timeout: float | None, *, wait: bool
+    ) -> None:
+        await self._demand(verb, name, before)
+        begun = time.time()
+        try:
+            async with asyncio.timeout(timeout):
+                done = await self._act(verb, name, before)
+                if done.retcode == 0 and verb == "stop" and wait:
+                    stopped = not (await self._once(name, False, STOPPING)).active
+        except TimeoutError:
+            raise Temporary(f"cannot {verb} {name}: it took more than {timeout:g} s") from None
+        if done.retcode:
+            why, said = f"status {done.retcode}", done.stdout
+        elif verb == "stop":
+            why, said = "" if not wait or stopped else f"it still runs after {STOPPING:g} s", done.stdout
+        else:
+            why = await self._settle(verb, name, before) if wait else ""
+            said = self._logged(name, begun) or done.stdout if why else ""
+        if why:
+            lines = said.strip().splitlines()[-LAST_WORDS:]
+            raise Permanent("\n".join([f"cannot {verb} {name}: {why}{'; its last output:' if lines else ''}", *lines]))
+
+    async def _demand(self, verb: str, name: str, before: ServiceStatus) -> None:
+        await super()._demand(verb, name, before)
+        if verb == "reload" and before.active is False:
+            raise Permanent(f"cannot reload {name}: it does not run")
+
+    async def _settle(self, verb: Verb, name: str, before: ServiceStatus) -> str:
+        """Return why a change has failed: a service must run, and not end at once; a reload must keep its process."""
+        begun = await self._once(name, True, STARTING)
+        after = await self._once(name, False, SETTLE) if begun.active else begun
+        if after.active is False or after.pid != begun.pid:
+            return "it ended at once"
+        return "another process runs in place of the former one" if verb == "reload" and before.pid != after.pid else ""
+
+    async def _once(self, name: str, active: bool, limit: float) -> ServiceStatus:
+        """Return the status when the service has become active or not, or after `limit` seconds."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(limit):
+                async for _ in self.watch([name]):
+                    status = await self._inspect(name)
+                    if status.active in (active, None):
+                        return status
+        return await self._inspect(name)
+
+    def _logs(self, name: str) -> Iterable[Path]:
+        """Return the files in which the tool may have put the output of a service."""
+        return ()
+
+    def _logged(self, name: str, since: float) -> str:
+        """Return the end of the first log that has new output; empty if there is none."""
+        for path in map(str, self._logs(name)):
+            with suppress(OSError, HoldfastError):  # another user may own the directory of the log
+                seen = paths.at(path, follow=True).look()
+                if seen and seen.st_mtime >= since:
+                    return paths.read(path).decode(errors="replace")
+        return ""
+
+    def _pid_in(self, path: Path) -> int | None:
+        """Return the process id in a pid file; None if there is none, or if the process has ended."""
+        words = text_of(path).split()
+        if not words or not words[0].isdigit():
+            return None
+        stat = text_of(self.host.system_path(Path(f"/proc/{int(words[0])}/stat")))
+        return int(words[0]) if stat.rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"]) else None
+
+    async def watch(self, names: Sequence[str]) -> Watch:
+        """Watch the files of the tool by inotify, and the ends of the processes by pidfd.
+
+        A service without a process id in a file is only watched by its files.
+        """
+        sources = [str(path) for name in names for path in self._sources(name)]
+        trees = self.host.watch_path(*map(str, self.trees), recursive=True) if self.trees else idle()
+        with ProcessEnds() as ends:
+            async for event in either(self.host.watch_path(*sources), trees, ends.watch()):
+                found = await self.status(names)
+                ends.follow({status.pid for status in found.values() if status.pid})
+                yield event
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a small file; empty if it is missing, or if another user may have put it there."""
+    try:
+        return paths.read(os.path.normpath(path)).decode(errors="replace")
+    except (OSError, HoldfastError):
+        return ""

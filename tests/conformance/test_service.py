@@ -1,0 +1,171 @@
+"""Every provider of services: the same scenarios on a host whose services the tool manages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import lab
+import pytest
+from driver import Failed
+from service_sites import DAEMON, TOOLS, ServiceSite, booted
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(params=TOOLS)
+def site(request: pytest.FixtureRequest, run: lab.Run) -> Iterator[ServiceSite]:
+    """Return a fresh host with one of the tools, and Holdfast."""
+    with booted(run, request.param) as site:
+        yield site
+
+
+def test_a_service_is_started_once_and_stopped_once(site: ServiceSite):
+    """With `test`, nothing changes; the second start and the second stop change nothing."""
+    site.add()
+    assert "toy" in site.call("list")
+    assert site.call("start", "toy", test=True) == {"toy": {"old": "inactive", "new": "active"}}
+    assert site.state() == (False, "inactive", False)
+
+    assert site.call("start", "toy") == {"toy": {"old": "inactive", "new": "active"}}
+    assert site.state() == (True, "active", False)
+    pid = site.status()["pid"]
+    assert site.host.read(f"/proc/{pid}/cmdline").split("\0")[1:3] == [DAEMON, "runs"]
+    assert site.call("start", "toy") == {}
+
+    assert site.call("stop", "toy", test=True) == {"toy": {"old": "active", "new": "inactive"}}
+    assert site.status()["pid"] == pid
+    assert site.call("stop", "toy") == {"toy": {"old": "active", "new": "inactive"}}
+    assert site.state() == (False, "inactive", False)
+    assert site.host.run("test", "-e", f"/proc/{pid}", check=False).returncode
+    assert site.call("stop", "toy") == {}
+
+
+def test_a_restart_replaces_the_process(site: ServiceSite):
+    """With `test`, the process remains. A restart starts a service that does not run."""
+    site.add()
+    assert site.call("restart", "toy") == {"toy": {"old": "inactive", "new": "active"}}
+    first = site.status()["pid"]
+
+    assert site.call("restart", "toy", test=True) == {"toy": {"old": "active", "new": "active"}}
+    assert site.status()["pid"] == first
+    site.call("restart", "toy")
+
+    assert site.status()["active"]
+    assert site.status()["pid"] != first
+
+
+def test_a_reload_keeps_the_process(site: ServiceSite):
+    """A service that does not run or cannot reload refuses; it is not restarted."""
+    site.add()
+    site.add("deaf", "deaf")
+    with pytest.raises(Failed, match=r"cannot reload toy: "):
+        site.call("reload", "toy")
+    site.call("start", "toy")
+    site.call("start", "deaf")
+    first, deaf = site.status()["pid"], site.status("deaf")["pid"]
+
+    site.call("reload", "toy", test=True)
+    assert site.host.run("test", "-e", "/run/reloads", check=False).returncode
+    site.call("reload", "toy")
+    lab.wait_for("the reload", lambda: site.host.run("test", "-e", "/run/reloads", check=False).returncode == 0, 5)
+    with pytest.raises(Failed, match=r"cannot reload deaf: "):
+        site.call("reload", "deaf")
+
+    assert (site.status()["pid"], site.status("deaf")["pid"]) == (first, deaf)
+
+
+def test_enable_and_disable_change_only_the_boot(site: ServiceSite):
+    """With `test`, nothing changes; the second call changes nothing. A service that runs is left running."""
+    site.add()
+    for running in (False, True):
+        assert site.call("enable", "toy", test=True) == {"toy": {"old": False, "new": True}}
+        assert site.state()[::2] == (running, False)
+        assert site.call("enable", "toy") == {"toy": {"old": False, "new": True}}
+        assert site.state()[::2] == (running, True)
+        assert site.call("enable", "toy") == {}
+        if not running:
+            site.call("start", "toy")
+        assert site.call("disable", "toy", test=True) == {"toy": {"old": True, "new": False}}
+        assert site.call("disable", "toy") == {"toy": {"old": True, "new": False}}
+        assert site.state()[::2] == (True, False)
+        assert site.call("disable", "toy") == {}
+
+
+def test_a_service_that_does_not_exist_is_an_error_with_the_similar_name(site: ServiceSite):
+    """Its status is no error. To stop or disable it changes nothing."""
+    site.add("cronos")
+    status = site.status("cronus")
+
+    assert {name: status[name] for name in ("exists", "active", "state", "enabled", "pid")} == {
+        "exists": False, "active": False, "state": "inactive", "enabled": False, "pid": None,
+    }  # fmt: skip
+    for verb in ("start", "restart", "reload", "enable"):
+        with pytest.raises(Failed, match=rf"cannot {verb} cronus: there is no .*, did you mean cronos\?"):
+            site.call(verb, "cronus")
+    assert site.call("stop", "cronus") == site.call("disable", "cronus") == {}
+    if site.tool != "systemd":
+        with pytest.raises(Failed, match="it is not the name of a service"):
+            site.status("../cronos")
+
+
+def test_a_service_that_ends_at_once_is_an_error_with_its_last_output(site: ServiceSite):
+    """The tool's own command has succeeded."""
+    site.add("toy", "dies")
+
+    with pytest.raises(Failed, match=r"cannot start toy: it ended at once(.|\n)*out of luck") as raised:
+        site.call("start", "toy")
+
+    assert raised.value.kind == "Permanent"
+    assert not site.status()["active"]
+
+
+def test_a_stop_waits_for_a_service_at_most_as_long_as_the_caller_says(site: ServiceSite):
+    """It is a temporary error, which a later try may not meet."""
+    site.add("toy", "hangs")
+    site.call("start", "toy")
+    pid = site.status()["pid"]
+
+    with pytest.raises(Failed, match=r"cannot stop toy: it took more than 1 s") as raised:
+        site.call("stop", "toy", timeout=1)
+
+    assert raised.value.kind == "Temporary"
+    assert site.host.run("test", "-e", f"/proc/{pid}", check=False).returncode == 0
+
+
+def test_a_watch_reports_each_change(site: ServiceSite):
+    """A stop, a start, a crash, and a change of the boot, each made by hand, are reported at once."""
+    site.add()
+    site.driver.apply("service.running", "toy", enable=True)
+    watch = site.driver.watch("service.running", "toy")
+
+    for change in ("stop", "start", "disable", "enable"):
+        watch.quiet()
+        site.by_hand(change)
+        watch.wait(2.0)
+    watch.quiet()
+    site.kill()
+    watch.wait(2.0)
+
+
+def test_the_kinds_repair_a_service(site: ServiceSite):
+    """Drift of `running`, `dead`, `enabled` and `disabled` is found and repaired; `masked` needs systemd."""
+    site.add()
+    assert site.driver.apply("service.running", "toy", enable=True).comment == "started and enabled toy"
+    assert site.driver.apply("service.running", "toy", enable=True).comment == "toy runs and starts at boot"
+    for drift in ("stop", "disable"):
+        site.by_hand(drift)
+        assert not site.driver.apply("service.running", "toy", enable=True).right
+        assert site.state()[::2] == (True, True)
+    first = site.status()["pid"]
+    assert site.driver.refresh("service.running", "toy", reload=True).comment == "reloaded toy"
+    assert site.status()["pid"] == first
+    assert site.driver.refresh("service.running", "toy").comment == "restarted toy"
+
+    assert site.driver.apply("service.dead", "toy", enable=False).comment == "stopped and disabled toy"
+    site.by_hand("start")
+    assert site.driver.apply("service.dead", "toy", enable=False).comment == "stopped toy"
+    assert site.driver.apply("service.enabled", "toy").comment == "enabled toy"
+    assert site.driver.apply("service.disabled", "toy").comment == "disabled toy"
+    if site.tool != "systemd":
+        with pytest.raises(Failed, match=r"cannot use service.mask of \w+: platforms like this one do not have it"):
+            site.driver.apply("service.masked", "toy")
