@@ -152,6 +152,7 @@ class ConfigurationCompiler:
                 "nodegroups": dict(settings.nodegroups),
                 "template_commands": settings.template_commands,
                 "salt_names": settings.salt_names,
+                "providers": dict(settings.providers),
                 "pillar_source_merging_strategy": settings.pillar_source_merging_strategy,
                 "pillar_merge_lists": settings.pillar_merge_lists,
                 "states_dir": str(settings.states),

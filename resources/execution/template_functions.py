@@ -42,9 +42,14 @@ MODULES: Mapping[str, Mapping[str, str]] = {
             "calc_net convert_cidr get_fqdn get_hostname in_subnet interface_ip ip_addrs ip_addrs6 ipaddrs"
             " ipaddrs6 is_loopback is_private"
         ),
-        "pkg": "list_pkgs version version_cmp",
-        "service": "available enabled missing",
         "user": "get_uid getent info list_groups list_users primary_group",
+    },
+    "interfaces": {
+        "pkg": (
+            "available_version file_dict file_list group_list info_installed latest_version list_holds list_patches"
+            " list_pkgs list_upgrades owner upgrade_available verify version version_cmp"
+        ),
+        "service": "available disabled enabled missing",
     },
     "others": {
         "alternatives": "show_current",

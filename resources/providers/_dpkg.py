@@ -5,7 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cmp_to_key
 from pathlib import Path
+from typing import Any, Literal
 
 from holdfast.resources.interfaces.results import FileDeviation, Pkg, PkgInfo
 from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
@@ -213,3 +215,41 @@ def policies(text: str) -> Iterator[tuple[str, str | None, list[str]]]:
         if candidate:
             versions = re.findall(r"^ (?:\*\*\*|   ) (\S+) -?\d+$", rest, re.MULTILINE)
             yield name, None if candidate[1] == "(none)" else candidate[1], versions
+
+
+def compare_versions(a: str, b: str) -> Literal[-1, 0, 1]:
+    """Compare two versions by Debian's rules (deb-version(7)): -1 if `a` is older, 1 if it is newer."""
+    return _order(_version(a), _version(b))
+
+
+def _order(one: Any, two: Any) -> Literal[-1, 0, 1]:
+    return -1 if one < two else 1 if one > two else 0
+
+
+def _version(text: str) -> tuple[int, Any, Any]:
+    """Return epoch, upstream version and revision as values that can be compared."""
+    epoch, colon, rest = text.strip().partition(":")
+    if not colon or not epoch.isdecimal():
+        epoch, rest = "0", text.strip()
+    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "")
+    return int(epoch), _PART(upstream), _PART(revision)
+
+
+def _compare_parts(one: str, two: str) -> int:
+    """Compare words and numbers in turn; `~` sorts before everything, also before the end."""
+    while one or two:
+        (word, number, one), (other_word, other_number, two) = _split(one), _split(two)
+        if order := _order((word, number), (other_word, other_number)):
+            return order
+    return 0
+
+
+def _split(text: str) -> tuple[list[int], int, str]:
+    """Return the first word of a text, as weights of its letters, the number after it, and the rest."""
+    word = re.match(r"[^0-9]*", text)[0]  # type: ignore[index] # the pattern matches always
+    digits = re.match(r"[0-9]*", text[len(word) :])[0]  # type: ignore[index] # the same
+    weights = [-1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256 for char in word]
+    return [*weights, 0], int(digits or 0), text[len(word) + len(digits) :]
+
+
+_PART = cmp_to_key(_compare_parts)

@@ -14,6 +14,7 @@ from holdfast.resources.providers._dpkg import (
     DESCRIPTION,
     FORMAT,
     Files,
+    compare_versions,
     descriptions,
     deviations,
     parse,
@@ -41,13 +42,8 @@ class DpkgProvider(PkgProvider, abstract=True):
         return parse((await self.host.run("dpkg-query", "--show", f"--showformat={FORMAT}", limit=1 << 26)).stdout)
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
-        """Compare two versions by dpkg's own rules."""
-        if a == b:
-            return 0
-        for relation, order in (("lt", -1), ("gt", 1)):
-            if (await self.host.run("dpkg", "--compare-versions", a, relation, b, check=False)).retcode == 0:
-                return -1 if order < 0 else 1
-        return 0
+        """Compare two versions by Debian's rules."""
+        return compare_versions(a, b)
 
     async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
         """Finish an interrupted installation: apt refuses all work until then."""

@@ -7,6 +7,8 @@ from typing import Any
 
 from jinja2 import StrictUndefined
 
+from holdfast.resources.execution import table as execution
+from holdfast.resources.execution.refused import REFUSED
 from holdfast.resources.spelling import nearest
 from holdfast.states.source.extensions import instead
 from holdfast.states.source.files import Tree
@@ -72,14 +74,15 @@ class Calls:
 
 
 REASONS = {
-    "mine": "there is no master with the data of other hosts: put them into the pillar",
     "saltutil": "templates change nothing, and there are no modules to synchronise",
-    "state": "templates only declare states: use include",
-    "sdb": "there is no sdb: put the value into the pillar",
-    "vault": "there is no vault: put the value into the pillar",
     "http": "templates do not use the network: put the data into the pillar",
+    "mine": REFUSED["mine"],
+    "sdb": REFUSED["sdb"],
+    "state": "templates only declare states: use include",
+    "vault": REFUSED["vault"],
 }
 """Module that does not exist here -> the reason, and what to do instead."""
+CHANGES = "it changes this host, and templates only look: use a state of {module!r}, or module.run with {name}"
 
 
 class NoSuchCall(KeyError):
@@ -93,6 +96,7 @@ class NoSuchCall(KeyError):
         self.hint = (
             instead(tree, "_modules", module)
             or REASONS.get(module)
+            or (CHANGES.format(module=module, name=name) if execution.find(name) else "")
             or (
                 f"did you mean {near}?"
                 if near

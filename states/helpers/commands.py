@@ -47,7 +47,7 @@ def _run(
     else:
         options = {"cwd": cwd, "env": {**os.environ, **named}}
     try:
-        return _ended(argv, stdin or "", timeout or TIMEOUT, options)
+        return ended(argv, stdin or "", timeout or TIMEOUT, options)
     except subprocess.TimeoutExpired as error:
         raise ValueError(f"the command did not end within {timeout or TIMEOUT:g} s: {cmd}") from error
 
@@ -58,7 +58,7 @@ def _variables(env: Mapping[str, Any] | list[Mapping[str, Any]] | None) -> dict[
     return {key: str(value) for part in given for key, value in part.items()}
 
 
-def _ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
+def ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any]) -> subprocess.CompletedProcess[str]:
     """Run an argument list to its end. Raises `subprocess.TimeoutExpired` after it has killed the process group.
 
     `subprocess.run` would kill only the command, and then wait for the processes that the command has started.

@@ -1,4 +1,4 @@
-"""Functions on this host: users and groups, addresses, packages, services, and the agent's environment."""
+"""Functions on this host: users and groups, addresses, and the agent's environment."""
 
 # ruff: noqa: ARG001, ARG005 - after the view, a function has the parameters of Salt's, used or not
 from __future__ import annotations
@@ -7,31 +7,12 @@ import grp
 import ipaddress
 import os
 import pwd
-import re
 import socket
-from functools import cmp_to_key
-from pathlib import Path
 from typing import Any
 
-from holdfast.resources.errors import Permanent
 from holdfast.states.filters.files import which
 from holdfast.states.helpers.table import looking, plain
-from holdfast.states.source import hostfiles
 from holdfast.states.view.host_view import HostView
-
-STATUS = Path("/var/lib/dpkg/status")
-"""The database of dpkg."""
-UNITS = tuple(
-    Path(path)
-    for path in (
-        "/etc/systemd/system",
-        "/run/systemd/system",
-        "/usr/local/lib/systemd/system",
-        "/usr/lib/systemd/system",
-        "/lib/systemd/system",
-    )
-)
-"""Directories of units of systemd; the first one with a name takes precedence."""
 
 
 @looking("environ.get")
@@ -184,91 +165,6 @@ plain(
     ),
     network__convert_cidr=convert_cidr,
 )
-
-
-def installed(status: Path = STATUS) -> dict[str, str]:
-    """The installed packages with their versions, from the database of dpkg; empty if there is none."""
-    try:
-        text = hostfiles.read_text(status, errors="replace")
-    except (OSError, Permanent):
-        return {}
-    found = {}
-    for entry in text.split("\n\n"):
-        fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", entry, re.MULTILINE))
-        if fields.get("Status", "").endswith(" installed"):
-            found[fields["Package"]] = fields.get("Version", "")
-    return found
-
-
-@looking("pkg.version")
-def pkg_version(view: HostView, *names: str, **_: Any) -> Any:
-    """The version of an installed package, empty if it is not installed; for several packages a mapping."""
-    known = installed()
-    return known.get(names[0], "") if len(names) == 1 else {name: known.get(name, "") for name in names}
-
-
-looking("pkg.list_pkgs")(lambda view, **_: installed())
-
-
-def version_cmp(one: str, two: str, ignore_epoch: bool = False) -> int:
-    """-1, 0 or 1: which of two versions of Debian packages is the newer."""
-    return _order(_version(one, ignore_epoch), _version(two, ignore_epoch))
-
-
-def _order(one: Any, two: Any) -> int:
-    """-1, 0 or 1: which of two values is greater."""
-    return int(one > two) - int(one < two)
-
-
-def _version(text: str, ignore_epoch: bool) -> tuple[int, Any, Any]:
-    epoch, colon, rest = str(text).partition(":") if ":" in str(text) else ("", "", str(text))
-    upstream, _, revision = rest.rpartition("-") if "-" in rest else (rest, "", "0")
-    return (0 if ignore_epoch or not colon else int(epoch or 0), _PARTS(upstream), _PARTS(revision))
-
-
-def _compare(one: str, two: str) -> int:
-    """Debian's order of one part of a version: words and numbers in turn, `~` before everything."""
-    while one or two:
-        (word, number, one), (other_word, other_number, two) = _split(one), _split(two)
-        if order := _order((word, number), (other_word, other_number)):
-            return order
-    return 0
-
-
-def _split(text: str) -> tuple[list[int], int, str]:
-    """The first word of a text, as weights of its letters, the number after it, and the rest."""
-    found = re.match(r"(\D*)(\d*)", text)
-    word, digits = found.groups() if found else ("", "")  # the pattern matches always
-    return [*map(_weight, word), 0], int(digits or 0), text[len(word) + len(digits) :]
-
-
-def _weight(char: str) -> int:
-    return -1 if char == "~" else ord(char) if char.isalpha() else ord(char) + 256
-
-
-_PARTS = cmp_to_key(_compare)
-plain(pkg__version_cmp=version_cmp)
-
-
-@looking("service.available")
-def service_available(view: HostView, name: str) -> bool:
-    """Whether systemd has a unit of that name."""
-    unit = name if "." in name else f"{name}.service"
-    template = re.sub("@.*\\.", "@.", unit)
-    return any(hostfiles.look(directory / each) is not None for directory in UNITS for each in {unit, template})
-
-
-@looking("service.missing")
-def service_missing(view: HostView, name: str) -> bool:
-    """Whether systemd has no unit of that name."""
-    return not service_available(view, name)
-
-
-@looking("service.enabled")
-def service_enabled(view: HostView, name: str, **_: Any) -> bool:
-    """Whether a service starts with the system."""
-    unit = name if "." in name else f"{name}.service"
-    return any(hostfiles.matching(f"{UNITS[0]}/*.{word}/{unit}") for word in ("wants", "requires"))
 
 
 looking("cmd.which")(lambda view, cmd: which(cmd))

@@ -1,0 +1,212 @@
+"""Templates call functions of interfaces that only look, by a provider of their own; nothing waits for the loop."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.resources.errors import Permanent, Temporary
+from holdfast.resources.execution.table import ExecutionFunction
+from holdfast.resources.interfaces.host import BusError
+from holdfast.resources.interfaces.provider import Confine, Provider
+from holdfast.resources.interfaces.results import ServiceStatus
+from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.providers._dpkg import compare_versions
+from holdfast.states.errors import CompileError
+from holdfast.states.helpers import interfaces
+from holdfast.states.source.files import Tree
+from holdfast.states.template.jinja import names_for
+from holdfast.states.template.render import Renderer
+from holdfast.states.view.host_view import HostView
+
+DEBIAN = {"os_family": "Debian", "kernel": "Linux", "init": "systemd"}
+needs_dpkg = pytest.mark.skipif(not Path("/usr/bin/dpkg-query").exists(), reason="no dpkg on this host")
+
+
+def call(name: str, *args: Any, grains: Any = None, options: Any = None, **kwargs: Any) -> Any:
+    """Call a function as a template does."""
+    return names_for(HostView(DEBIAN if grains is None else grains, options=options or {}))["salt"][name](
+        *args, **kwargs
+    )
+
+
+@pytest.fixture
+def dpkg_version() -> str:
+    """The installed version of dpkg."""
+    command = ["dpkg-query", "-Wf", "${Version}", "dpkg"]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@needs_dpkg
+async def test_a_template_reads_packages_while_the_loop_of_the_agent_waits(dpkg_version):
+    """Rendering blocks the loop that this test runs in, and the call ends nevertheless."""
+    assert call("pkg.version", "dpkg") == dpkg_version
+    assert call("pkg.version", "dpkg", use_context=False) == dpkg_version
+    assert call("pkg.list_pkgs")["dpkg"] == dpkg_version
+    assert call("pkg.version", "dpkg", "nonesuch") == {"dpkg": dpkg_version, "nonesuch": ""}
+
+
+def test_without_a_provider_no_package_is_installed():
+    """States for another host can be checked here."""
+    other = {"os_family": "Other"}
+
+    assert call("pkg.version", "dpkg", grains=other) == ""
+    assert call("pkg.list_pkgs", grains=other) == {}
+    assert call("pkg.version_cmp", "1.0~rc1", "1.0", grains=other) == -1
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [("pkg.install", "it changes this host"), ("service.restart", "use a state of 'service'")],
+)
+def test_a_function_that_changes_something_is_refused_when_compiled(tmp_path, name, told):
+    """The error has the line, and says what to use."""
+    (tmp_path / "a.sls").write_text(f"# one\n{{% set x = salt['{name}']('nginx') %}}\n")
+    renderer = Renderer(tmp_path)
+    renderer.begin(Tree(tmp_path), HostView(DEBIAN))
+
+    with pytest.raises(CompileError, match=told) as error:
+        renderer.render(tmp_path / "a.sls", "a")
+
+    assert f"templates cannot call {name}" in str(error.value)
+    assert "a.sls:2" in str(error.value)
+
+
+# -- the host of a call --------------------------------------------------------------------------------------------
+
+
+async def test_commands_of_a_call_are_bounded(monkeypatch):
+    """A command that does not end is killed; the errors name the command."""
+    monkeypatch.setattr(interfaces, "DEADLINE", 0.05)
+    host = interfaces.LookingHost(HostView())
+
+    with pytest.raises(Temporary, match=r"sleep did not end within 0\.05 s"):
+        await host.run("sleep", "60")
+    with pytest.raises(Permanent, match="cannot run /nonexistent"):
+        await host.run("/nonexistent")
+
+
+async def test_a_failed_command_is_an_error_if_it_is_checked():
+    """As with the host of the agent."""
+    host = interfaces.LookingHost(HostView())
+
+    with pytest.raises(Permanent, match="sh ended with status 3: no"):
+        await host.run("sh", "-c", "echo no >&2; exit 3")
+    assert (await host.run("sh", "-c", "cat; exit 3", stdin="in", check=False))[2:4] == (3, "in")
+
+
+def test_a_call_that_takes_too_long_is_an_error(monkeypatch):
+    """The template fails; it does not hang."""
+
+    async def never(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(interfaces, "DEADLINE", 0.05)
+
+    with pytest.raises(ValueError, match=r"x\.y took longer than 0\.05 s"):
+        interfaces._called(ExecutionFunction("x.y", never, None, (), True), HostView(), (), {})
+
+
+def test_a_call_of_a_template_has_no_bus_and_no_watch():
+    """Providers get errors that say so."""
+    host = interfaces.LookingHost(HostView())
+
+    with pytest.raises(BusError, match="no connection to D-Bus"):
+        host.bus()
+    with pytest.raises(Permanent, match="cannot watch"):
+        host.watch_path("/")
+
+
+# -- services ------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def other_init() -> Iterator[None]:
+    """A host whose services another provider than systemd manages."""
+
+    class Other(Provider):
+        """Knows one service."""
+
+        implements = ServiceInterface
+        confine = Confine(grains={"init": ("other-init",)})
+
+        async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
+            """Return the status."""
+            return {
+                name: ServiceStatus(name=name, exists=name == "a", active=True, state="up", enabled=name == "a")
+                for name in names
+            }
+
+    before = list(Provider.registered)
+    yield
+    Provider.registered[:] = [offer for offer in before if offer.source is not Other]
+
+
+@pytest.mark.usefixtures("other_init")
+def test_another_provider_than_systemd_answers_for_services():
+    """The unit files count only where systemd or nothing manages services."""
+    grains = {"init": "other-init", "kernel": "Other"}
+
+    assert call("service.available", "a", grains=grains)
+    assert call("service.missing", "b", grains=grains)
+    assert call("service.enabled", "a", grains=grains)
+    assert call("service.disabled", "b", grains=grains)
+
+
+def test_unit_files_answer_for_services_of_systemd(tmp_path, monkeypatch):
+    """A unit, an instance of a template, and a link of an enabled unit."""
+    monkeypatch.setattr(interfaces, "UNITS", (tmp_path,))
+    (tmp_path / "a.service").write_text("")
+    (tmp_path / "tty@.service").write_text("")
+    (tmp_path / "multi-user.target.wants").mkdir()
+    (tmp_path / "multi-user.target.wants" / "a.service").symlink_to("../a.service")
+
+    assert call("service.available", "a")
+    assert call("service.available", "tty@1")
+    assert call("service.missing", "b")
+    assert call("service.enabled", "a")
+    assert call("service.disabled", "tty@1")
+
+
+# -- versions ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "order"),
+    [
+        ("1.2-1", "1.10-1", -1), ("1:1.0", "2.0", 1), ("1.0~rc1", "1.0", -1), ("1.0", "1.0-0", 0), ("0:1", "1", 0),
+        ("1.0", "1.0+b1", -1), ("1a", "1+", -1), ("26", "26-1", -1), ("10", "9A", 1), ("", "", 0),
+    ],
+)  # fmt: skip
+def test_versions_are_ordered_by_debians_rules(a, b, order):
+    """Both directions."""
+    assert (compare_versions(a, b), compare_versions(b, a)) == (order, -order)
+
+
+@needs_dpkg
+def test_versions_are_ordered_as_by_dpkg():
+    """Random versions, many of which differ only at their end."""
+    draw = random.Random(5)
+
+    def version() -> str:
+        text = "".join(draw.choice("019.+~aAz-") for _ in range(draw.randint(0, 6))).rstrip("-")
+        return draw.choice(["", "", "1:", "0:"]) + draw.choice("012") + text
+
+    for _ in range(60):
+        a = version()
+        b = draw.choice([version(), a + draw.choice(["~", "+", "-1", "-0", "a", ".0", "~a"])])
+        truth = next(
+            (
+                order
+                for word, order in (("lt", -1), ("gt", 1))
+                if subprocess.run(["dpkg", "--compare-versions", a, word, b], check=False).returncode == 0
+            ),
+            0,
+        )
+        assert compare_versions(a, b) == truth, (a, b)
