@@ -51,6 +51,10 @@ class SharedTool:
         """Return the program that uses the tool now: `process 7 (apt-get)`; empty if there is none."""
         return lock_holder(map(self.host.system_path, self.locks))
 
+    def _is_busy(self, done: Completed) -> bool:
+        """Return whether a command failed because another program has the lock."""
+        return any(words in done.stderr + done.stdout for words in self.busy)
+
     def _reason(self, done: Completed) -> str:
         """Return why a command of the tool failed, in the tool's own words, on one line."""
         lines = [line.strip() for line in (done.stderr.strip() or done.stdout).splitlines() if line.strip()]
@@ -79,7 +83,7 @@ class SharedTool:
                 done = await self.host.run(
                     *argv, env=self.environment, check=False, limit=1 << 26, shown=not looks, stdin=stdin
                 )
-            if not (done.retcode and any(words in done.stderr + done.stdout for words in self.busy)):
+            if not (done.retcode and self._is_busy(done)):
                 break
             if time.monotonic() > deadline:
                 raise Temporary(f"cannot use {self.tool}: other programs took its lock first for {LOCK_TIMEOUT:.0f} s")
