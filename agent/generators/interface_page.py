@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from holdfast.agent.generators.markdown import fields_table, listed, table, type_text
 from holdfast.agent.model.model import ABSENT, Function, InterfaceModel, ProviderModel, Record
@@ -82,13 +82,17 @@ def _providers(interface: InterfaceModel) -> Iterator[str]:
         ]
     )
     for each in interface.providers:
-        yield from (f"### {each.tool}", each.docs.summary, "", *each.docs.text, "")
-        own = [function for function in each.functions if function.name in promised]
-        yield from listed("What its functions do in particular", {one.name: one.doc for one in own if one.doc})
-        for function in own:
-            if function.parameters:
-                yield from (f"`{function.name}` has more parameters, which are given by name:", "")
-                yield from fields_table("parameter", function.parameters)
+        yield from _provider(each, promised)
+
+
+def _provider(provider: ProviderModel, promised: Collection[str]) -> Iterator[str]:
+    yield from (f"### {provider.tool}", provider.docs.summary, "", *provider.docs.text, "")
+    own = [function for function in provider.functions if function.name in promised]
+    yield from listed("What its functions do in particular", {one.name: one.doc for one in own if one.doc})
+    for function in own:
+        if function.parameters:
+            yield from (f"`{function.name}` has more parameters, which are given by name:", "")
+            yield from fields_table("parameter", function.parameters)
 
 
 def _names(provider: ProviderModel) -> set[str]:

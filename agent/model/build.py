@@ -25,7 +25,7 @@ from holdfast.agent.model.model import (
     Record,
     Requisite,
 )
-from holdfast.agent.model.types import Type, mentions
+from holdfast.agent.model.types import Type
 from holdfast.resources import traits
 from holdfast.resources.composite import Composite
 from holdfast.resources.contract import Resource
@@ -233,8 +233,3 @@ def _plain(value: Any) -> Any:
     if value is None or isinstance(value, (str, int, float, bool, dict)):
         return value
     return str(value) if isinstance(value, Path) else ABSENT
-
-
-def untyped(fields: Iterable[Field]) -> list[str]:
-    """Return the names of fields whose type, or a part of it, is `any`."""
-    return [field.name for field in fields if mentions(field.type, "any")]

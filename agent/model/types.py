@@ -111,9 +111,3 @@ def written(value: object) -> str:
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "none"}[value]
     return "[]" if value == [] else "{}" if value == {} else repr(value)
-
-
-def mentions(type_: Type, word: TypeWord) -> bool:
-    """Return whether the type, or a part of it, is of this word."""
-    parts = (*type_.members, *filter(None, (type_.items, type_.keys)))
-    return type_.type == word or any(mentions(part, word) for part in parts)
