@@ -11,14 +11,17 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from holdfast.agent.agent_calls import MOST
+from holdfast.agent.agent_calls import MOST, AgentCalls
 from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
+from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.schema import ControlError, encode
+from holdfast.agent.function_calls import CallRequest
 from holdfast.agent.verbs.call import CallFunction
 from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.provider import Provider
@@ -451,6 +454,7 @@ def test_only_root_calls(tree: Tree) -> None:
         directory.mkdir(exist_ok=True)
         directory.chmod(directory.stat().st_mode | 0o011)
 
+    assert "result" in answer(source, request, None, request.here)  # imports what other users may not be able to read
     assert as_a_user(lambda: answer(source, request, None, request.here)) == (
         "not-permitted: cannot call functions without a running agent: only root may"
     )
@@ -460,6 +464,16 @@ def test_only_root_calls(tree: Tree) -> None:
         assert as_a_user(lambda: answer(source, request, None, request.here)).startswith(
             "not-permitted: cannot serve uid 12345: only root"
         )
+
+
+async def test_only_root_calls_whatever_the_socket() -> None:
+    """A socket that served other users would still not serve calls."""
+    calls: Any = AgentCalls(None, None, None)  # type: ignore[arg-type]
+    stranger: Any = SimpleNamespace(peer=Peer(pid=7, uid=12345))
+    with pytest.raises(ControlError, match="only root may") as refused:
+        await calls.serve(CallRequest("zthings.read"), stranger)
+
+    assert refused.value.code == "not-permitted"
 
 
 def test_deprecated_calls_are_counted(tree: Tree) -> None:

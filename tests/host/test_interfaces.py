@@ -87,6 +87,22 @@ async def test_users_are_notified_when_grains_change_the_provider(host):
     assert [bound.tool for bound in host.interfaces] == ["copper"]
 
 
+async def test_deprecated_calls_are_counted_across_bindings(host, providers):
+    """By module and function; the tool is the module of an interface whose provider each caller names."""
+
+    async def scour(self: Any) -> int:
+        return 1
+
+    for offer in providers:
+        offer.source.scour = scour
+    for system in ("Debian", "Arch"):
+        changed(host, os=system)
+        await host.interfaces.get(Pots).scour()
+    await host.interfaces.get(Brushes, "red").scour()
+
+    assert host.interfaces.deprecated_calls() == {("pots", "scour"): 2, ("red", "scour"): 1}
+
+
 async def test_users_are_notified_when_grains_change_a_function(host, providers):
     """The provider stays the same object; a function that was a gap is now not supported."""
     del providers[1]
