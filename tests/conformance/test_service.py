@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Iterator
 
 import lab
 import pytest
 from driver import Failed
-from service_sites import DAEMON, TOOLS, ServiceSite, booted
+from service_sites import DAEMON, TOOLS, ServiceSite, booted, files
 
 pytestmark = pytest.mark.lab
 
@@ -169,3 +170,49 @@ def test_the_kinds_repair_a_service(site: ServiceSite):
     if site.tool != "systemd":
         with pytest.raises(Failed, match=r"cannot use service.mask of \w+: platforms like this one do not have it"):
             site.driver.apply("service.masked", "toy")
+
+
+def test_the_running_agent_repairs_drift(site: ServiceSite):
+    """A stop by hand, a crash, and a change of the boot are repaired at once, because the watch reports them."""
+    site.add()
+    site.host.write("/etc/holdfast/states/top.sls", "base:\n  '*':\n    - toy\n")
+    site.host.write("/etc/holdfast/states/toy.sls", "toy:\n  service.running:\n    - enable: true\n")
+    right = (True, "active", True)
+    with site.host.spawn("holdfast", "run", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as agent:
+        lab.wait_for("the first start", lambda: site.state() == right, 30)
+        for drift in ("stop", "disable", "kill"):
+            if drift == "kill":
+                site.kill()
+            else:
+                site.by_hand(drift)
+            lab.wait_for(f"the repair after {drift}", lambda: site.state() == right, 20)
+        agent.terminate()
+
+
+def test_a_state_that_the_tool_cannot_have_is_refused(site: ServiceSite):
+    """`plan` refuses it with the word and the reason, before anything runs."""
+    site.add()
+    site.host.write("/etc/holdfast/states/toy.sls", "toy:\n  service.masked\n")
+
+    planned = site.host.run("holdfast", "plan", "toy", check=False)
+
+    said = planned.stdout + planned.stderr
+    assert ("not supported" in said) is (site.tool != "systemd"), said
+    assert ("toy.sls" in said and "init is" in said) is (site.tool != "systemd"), said
+
+
+@pytest.mark.parametrize("tool", ["openrc"])
+def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
+    """OpenRC keeps no state of such a script, whose action `status` tells it."""
+    with booted(run, tool) as site:
+        site.add()
+        for path, text in files("sysv", "plain").items():
+            site.host.write(path, text, 0o755)
+
+        assert site.call("start", "plain") == {"plain": {"old": "inactive", "new": "active"}}
+        assert site.call("enable", "plain") == {"plain": {"old": False, "new": True}}
+        first = site.status("plain")["pid"]
+        site.call("restart", "plain")
+        assert site.status("plain")["pid"] not in (None, first)
+        assert site.call("stop", "plain") == {"plain": {"old": "active", "new": "inactive"}}
+        assert site.state("plain") == (False, "inactive", True)
