@@ -46,7 +46,7 @@ INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "ser
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
-    "pkg": ("apt", "pacman", "apk"),
+    "pkg": ("apt", "dnf", "zypper", "pacman", "apk"),
     "service": ("systemd", "openrc", "runit", "sysv"),
     "user": ("shadow", "busybox"),
 }

@@ -9,7 +9,7 @@ from functools import cmp_to_key
 from pathlib import Path
 from typing import Any, Literal
 
-from holdfast.resources.interfaces.results import FileDeviation, Pkg, PkgInfo
+from holdfast.resources.interfaces.results import Pkg, PkgInfo
 from holdfast.resources.providers._pkg_database import Changes, PackageDatabase
 
 ADMIN = Path("/var/lib/dpkg")
@@ -147,21 +147,6 @@ def descriptions(text: str) -> Iterator[PkgInfo]:
                 installed_at=float(time) if time else None,
                 extra=dict(zip(("maintainer", "section", "source"), more, strict=False)),
             )
-
-
-DEVIATION = re.compile(r"^(missing|[?.A-Z0-9]{9}) +(c )? *(/.*?)( \(.*\))?$", re.MULTILINE)
-CHECKS = ("size", "mode", "digest", "device", "link", "owner", "group", "mtime", "capabilities")
-"""Meaning of the characters that `dpkg --verify` prints in rpm's format."""
-
-
-def deviations(text: str) -> Iterator[FileDeviation]:
-    """Parse the output of `dpkg --verify --verify-format=rpm`. `.` is a passed check, `?` one that was not made."""
-    for checks, configuration, path, reason in DEVIATION.findall(text):
-        if checks == "missing":
-            what = ["unreadable" if reason else "missing"]
-        else:
-            what = sorted(check for check, seen in zip(CHECKS, checks, strict=True) if seen not in ".?")
-        yield FileDeviation(path=path, what=tuple(what), configuration=bool(configuration))
 
 
 ALIASES = re.compile(r"^(/usr)?(?=/(?:s?bin|lib(?:32|64|o32|x32)?)/)")

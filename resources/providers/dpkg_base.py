@@ -9,6 +9,7 @@ from typing import Any, Literal
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.results import FileDeviation, PkgInfo
 from holdfast.resources.providers._claims import UCF
+from holdfast.resources.providers._deviations import deviations
 from holdfast.resources.providers._dpkg import (
     ADMIN,
     DESCRIPTION,
@@ -16,7 +17,6 @@ from holdfast.resources.providers._dpkg import (
     Files,
     compare_versions,
     descriptions,
-    deviations,
     parse,
     shipped,
     shippers,

@@ -40,6 +40,8 @@ class PkgSite(ABC):
     """Whether the repository offers the older version, too."""
     lacks: ClassVar[frozenset[str]] = frozenset()
     """Functions of the interface that the tool does not have."""
+    derived: ClassVar[tuple[str, ...]] = ()
+    """Beginnings of paths of caches that the tool derives from its own database, even if it only reads."""
 
     def __init__(self, host: lab.Host) -> None:
         self.host = host

@@ -31,7 +31,8 @@ def lacks(site: PkgSite, function: str, *arguments: object) -> bool:
 
 def written(site: PkgSite) -> dict[str, str]:
     """Return the files that were written since the host was built, without those of other programs."""
-    return {path: digest for path, digest in site.host.contents().items() if not path.startswith(NOT_OF_THE_TOOL)}
+    left_out = (*NOT_OF_THE_TOOL, *site.derived)
+    return {path: digest for path, digest in site.host.contents().items() if not path.startswith(left_out)}
 
 
 def test_a_package_is_installed_upgraded_and_removed(site: PkgSite):
