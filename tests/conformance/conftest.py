@@ -15,8 +15,9 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "lab"))
 import installed
 import lab
 import outside
+from account_sites import AccountSite
 from pkg_sites import PkgSite
-from sites import PACKAGE_MANAGERS
+from sites import ACCOUNT_TOOLS, PACKAGE_MANAGERS
 
 
 @pytest.fixture(scope="session")
@@ -40,6 +41,20 @@ def site(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[PkgSite]:
     if why := kind.missing():
         unusable(f"{kind.tool} cannot be tested: {why}")
     host = run.host(layers=[*installed.layers(run), *kind.layers(run)])
+    try:
+        with kind(host) as site:
+            yield site
+    finally:
+        host.down()
+
+
+@pytest.fixture(params=ACCOUNT_TOOLS, ids=lambda site: site.tool)
+def accounts(run: lab.Run, request: pytest.FixtureRequest) -> Iterator[AccountSite]:
+    """Return a fresh host with one set of tools for accounts, and Holdfast."""
+    kind: type[AccountSite] = request.param
+    if why := kind.missing():
+        unusable(f"{kind.tool} cannot be tested: {why}")
+    host = run.host(layers=[*installed.layers(run), *kind.layers()])
     try:
         with kind(host) as site:
             yield site

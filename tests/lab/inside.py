@@ -49,8 +49,8 @@ def log(_: Any, method: str, event: dict[str, Any]) -> Any:
 def typed(interface: Any, function: str, positional: list[Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of a function by name, from JSON in the types that the interface declares."""
     promised = interface.functions()[function]
-    given = inspect.signature(promised).bind(None, *positional, **arguments).arguments
-    return Signature(function, promised).bind((), {name: value for name, value in given.items() if name != "self"})
+    named = dict(zip(list(inspect.signature(promised).parameters)[1:], positional, strict=False))
+    return Signature(function, promised).bind((), {**named, **arguments})
 
 
 async def answer(host: LocalHost, watches: dict[str, asyncio.Task[None]], request: dict[str, Any]) -> Any:
