@@ -140,7 +140,7 @@ def every_state() -> list[Resource]:
         "group.present": [{"gid": 5, "members": ["a"]}, {"addusers": ["a"], "delusers": ["b"]}],
     }
     return [
-        kind.declare("it", **arguments)
+        kind.declare("pkg.refresh_db" if kind.kind.startswith("module.") else "it", **arguments)
         for kind in kinds.kinds()
         if kind.needs is not Resource.needs
         for arguments in [{}, *given.get(kind.kind, [])]
