@@ -1,4 +1,4 @@
-"""Pages of documentation in Markdown: docs/kinds/<family>.md and docs/interfaces/<name>.md.
+"""Pages of documentation in Markdown: docs/calls.md, docs/kinds/<family>.md and docs/interfaces/<name>.md.
 
 `python -m holdfast.agent.generators.pages docs` writes them; `scripts/reference` calls it.
 """
@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
 from pathlib import Path
 
+from holdfast.agent.generators.calls_page import calls_page
 from holdfast.agent.generators.interface_page import interface_page
 from holdfast.agent.generators.markdown import abilities, example, fields_table, listed, table
 from holdfast.agent.model.build import build
@@ -24,7 +25,7 @@ GENERATED = "<!-- Written by scripts/reference from the classes; change these in
 def pages() -> dict[str, str]:
     """Return the path below docs/ -> the text of each page."""
     model = build(filter(None, map(registry.find, sorted(KIND_MODULES))), sorted(INTERFACES))
-    found = {"kinds/every-state.md": _every_state(model)}
+    found = {"calls.md": calls_page(), "kinds/every-state.md": _every_state(model)}
     for family, kinds in groupby(model.kinds, key=lambda kind: kind.name.partition(".")[0]):
         found[f"kinds/{family}.md"] = _family(family, tuple(kinds))
     for interface in model.interfaces:

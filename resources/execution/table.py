@@ -5,7 +5,7 @@ the `ExecutionHost`, the others are those of Salt's function. A function that ch
 or the value of Salt's function if no interface describes the change. A function that only looks is registered with
 `looks=True`, and returns its value in Salt's shape.
 
-`module.run` calls all of them, and the functions of templates.
+`module.run` calls all of them, and the functions of templates. docs/calls.md is generated from this table.
 """
 
 from __future__ import annotations

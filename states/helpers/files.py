@@ -129,10 +129,29 @@ def lstat(view: HostView, path: str) -> dict[str, Any]:
     }
 
 
+FORMS = {
+    len(hashlib.new(form, usedforsecurity=False).hexdigest()): form for form in ("md5", "sha1", "sha256", "sha512")
+}
+"""Number of digits -> form of a checksum."""
+
+
 @looking("file.get_hash", "file.get_sum")
 def checksum(view: HostView, path: str, form: str = "sha256", *_: Any) -> str:
     """The checksum of a file's content. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hashlib.new(form, hostfiles.read(_home(path)), usedforsecurity=False).hexdigest()
+
+
+@looking("file.check_hash")
+def check_hash(view: HostView, path: str, file_hash: str) -> bool:
+    """Whether a file has a checksum: `sha256=HEX`, `sha256:HEX`, or the digits alone.
+
+    Raises `ValueError` for another form, and what `checksum` raises.
+    """
+    form, mark, digits = str(file_hash).replace(":", "=", 1).rpartition("=")
+    known = form if mark else FORMS.get(len(digits))
+    if known is None:
+        raise ValueError(f"{file_hash!r} is not a checksum: write sha256=HEX")
+    return checksum(view, path, known) == digits.lower()
 
 
 @looking("file.contains")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import os
 import random
+import re
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +21,8 @@ from holdfast.resources.interfaces.provider import Confine, Provider
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._dpkg import compare_versions
+from holdfast.states.compile.compiler import Compiler
+from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.helpers import interfaces
 from holdfast.states.source.files import Tree
@@ -76,6 +81,34 @@ def test_a_function_that_changes_something_is_refused_when_compiled(tmp_path, na
 
     assert f"templates cannot call {name}" in str(error.value)
     assert "a.sls:2" in str(error.value)
+
+
+def test_the_examples_of_the_page_compile(tmp_path):
+    """Those of docs/calls.md, in YAML and in a template."""
+    page = (Path(__file__).parents[2] / "docs/calls.md").read_text(encoding="utf-8")
+    states, template = (re.findall(rf"```{form}\n(.*?)```", page, re.DOTALL) for form in ("yaml", "jinja"))
+    (tmp_path / "a.sls").write_text(states[0])
+    (tmp_path / "b.sls").write_text(f"{template[0]}new: {{test.nop: []}}\n{{% endif %}}\n")
+
+    inputs = CompilerInputs(tmp_path, ("a", "b"), grains=DEBIAN, trusted_uids=frozenset({os.getuid()}))
+
+    done = Compiler().compile(inputs)
+
+    assert [call.kind for call in done.calls][:2] == ["module.run", "module.wait"]
+
+
+def test_a_checksum_is_checked(tmp_path):
+    """In Salt's three forms."""
+    file = tmp_path / "f"
+    file.write_bytes(b"x")
+    digest = hashlib.sha256(b"x").hexdigest()
+
+    assert call("file.check_hash", str(file), f"sha256={digest}")
+    assert call("file.check_hash", str(file), f"sha256:{digest}")
+    assert call("file.check_hash", str(file), digest.upper())
+    assert not call("file.check_hash", str(file), "0" * 64)
+    with pytest.raises(ValueError, match="is not a checksum"):
+        call("file.check_hash", str(file), "abc")
 
 
 # -- the host of a call --------------------------------------------------------------------------------------------

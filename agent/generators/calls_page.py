@@ -1,0 +1,90 @@
+"""The page docs/calls.md: all execution functions, with what they map to, and why others do not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from holdfast.agent.generators.markdown import table
+from holdfast.resources.execution import table as execution
+from holdfast.resources.execution.refused import REFUSED
+from holdfast.resources.execution.template_functions import MODULES, NAMES
+
+INTRODUCTION = """# Calls
+
+`module.run` and `module.wait` call the functions on this page by Salt's names; unknown functions and wrong arguments
+are errors before anything runs. Templates and guards call those that only look, so `plan` changes nothing: a template
+that calls another one is refused with its line.
+
+```yaml
+fresh lists:
+  module.run:
+    - pkg.refresh_db: []
+
+reload nginx:
+  module.wait:
+    - service.reload:
+      - nginx
+```
+
+```jinja
+{% if salt['pkg.version_cmp'](salt['pkg.version']('nginx') or '0', '1.22') >= 0 %}
+```
+
+Templates are rendered synchronously, and functions of providers are coroutines. So a template's call of `pkg` runs in a
+thread with an event loop and a provider of its own. The provider reads files, or runs commands that only look, for at
+most 30 seconds. Nothing waits for the agent's event loop. `service` is answered by the unit files where systemd manages
+services, and by the provider elsewhere. If no provider fits, no package is installed, and versions are compared by
+Debian's rules."""
+
+
+def calls_page() -> str:
+    """Return the page."""
+    return "\n".join(_lines())
+
+
+def _lines() -> Iterator[str]:
+    yield from (INTRODUCTION, "", "## Functions of interfaces")
+    yield "The interfaces have more arguments: [docs/interfaces](interfaces)."
+    yield ""
+    yield from table(
+        [
+            {
+                "function": f"`{name}({function.parameters()})`",
+                "maps to": ", ".join(f"`{name}`" for name in _uses(function)) or "a command",
+                "in templates": _in_templates(name),
+                "what it does": " ".join((function.call.__doc__ or "").split()),
+            }
+            for name, function in execution.functions().items()
+        ]
+    )
+    yield from ("## Functions of templates", "These change nothing. `module.run` calls them, too.", "")
+    yield from table([{"module": f"`{module}`", "functions": names} for module, names in _of_templates()])
+    yield from (
+        "## Functions that do not exist",
+        "A name without a dot stands for all other functions of the module.",
+        "",
+    )
+    yield from table([{"function": f"`{name}`", "use instead": reason} for name, reason in sorted(REFUSED.items())])
+
+
+def _uses(function: execution.ExecutionFunction) -> list[str]:
+    module = getattr(function.interface, "module", "")
+    return [f"{module}.{name}" for name in function.uses]
+
+
+def _in_templates(name: str) -> str:
+    if name.startswith("cmd."):
+        return "with `template_commands`"
+    return "yes" if name in NAMES else ""
+
+
+def _of_templates() -> Iterator[tuple[str, str]]:
+    """Yield module and functions, without those of the table above."""
+    for module in sorted({module for calls in MODULES.values() for module in calls}):
+        names = sorted(name for name in NAMES if name.partition(".")[0] == module and not _in_table(name))
+        if names:
+            yield module, ", ".join(f"`{name.partition('.')[2]}`" for name in names)
+
+
+def _in_table(name: str) -> bool:
+    return name in execution.functions()
