@@ -28,8 +28,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
         "file": (
             "access basename contains contains_regex directory_exists dirname file_exists get_gid get_group"
             " get_hash get_mode get_sum get_uid get_user gid_to_group group_to_gid is_blkdev is_chrdev is_fifo"
-            " check_hash is_link join lstat normpath pardir path_exists_glob read readdir readlink search stats uid_to_user"
-            " user_to_uid"
+            " is_link join lstat normpath pardir path_exists_glob read readdir readlink search stats uid_to_user"
+            " check_hash user_to_uid"
         ),
         "slsutil": "dir_exists file_exists findup path_exists",
     },
