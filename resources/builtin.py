@@ -42,10 +42,13 @@ KIND_MODULES: Mapping[str, str] = {
 }
 """Kind -> module that declares it."""
 
-INTERFACES: Mapping[str, str] = {"group": "group", "pkg": "pkg", "service": "service", "user": "user"}
+INTERFACES: Mapping[str, str] = {
+    "group": "group", "language": "language", "pkg": "pkg", "service": "service", "user": "user",
+}  # fmt: skip
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
+    "language": ("pip",),
     "pkg": ("apt", "dnf", "zypper", "pacman", "apk"),
     "service": ("systemd", "openrc", "runit", "sysv"),
     "user": ("shadow", "busybox"),

@@ -215,7 +215,7 @@ def _build(path: Path, root: Path) -> tuple[dict[str, Any], FakeProviderHost, Bo
     *shared, case = [placed(yaml.safe_load(text), {"root": str(root)}) for text in texts]
     for given in [*shared, case.get("is") or {}]:
         host.become(given)
-    return case, host, bind(demand(interface), host, tool)
+    return case, host, bind(demand(interface), host, tool, tool=tool)
 
 
 async def _compare_result(

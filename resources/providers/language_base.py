@@ -1,0 +1,221 @@
+"""Base of the providers of packages of a programming language: a core of six methods, from which all others follow."""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Literal, NamedTuple
+
+from holdfast.resources import paths
+from holdfast.resources.context import Completed
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.interfaces.language import LanguageInterface
+from holdfast.resources.interfaces.provider import Provider
+from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
+
+USER = "user"
+"""The target of one user's packages."""
+Versions = dict[str, str]
+"""Name of a package -> version."""
+
+
+class Where(NamedTuple):
+    """Where a call works, and as which user."""
+
+    target: str | None = None
+    runas: str | None = None
+    source: str | None = None
+    """The index, if the caller names one."""
+
+
+class LanguageProvider(Provider, ABC, abstract=True):
+    """Derives the functions of `language` from a core."""
+
+    implements = LanguageInterface
+
+    environment: ClassVar[Mapping[str, str]] = {}
+    """Environment of the tool's commands."""
+
+    def __init__(self, host: ProviderHost) -> None:
+        super().__init__(host)
+        self._changing = asyncio.Lock()
+        """One change at a time, so that each reports its own changes."""
+
+    # -- the core ------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    async def _installed(self, where: Where) -> Versions:
+        """Return the installed packages."""
+
+    @abstractmethod
+    async def _newest(self, name: str, where: Where) -> str | None:
+        """Return the newest version in the index; None if the index does not have the package."""
+
+    @abstractmethod
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
+        """Return the packages that an installation would write, dependencies included."""
+
+    @abstractmethod
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
+        """Install packages; `upgrade` says whether installed ones are upgraded."""
+
+    @abstractmethod
+    async def _remove(self, names: Sequence[str], where: Where) -> None:
+        """Remove installed packages."""
+
+    @abstractmethod
+    async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
+        """Compare two versions by the tool's own rules."""
+
+    # -- what a tool may override --------------------------------------------------------------------------------
+
+    def _key(self, name: str) -> str:
+        """Return the form of a name in which two names of one package are equal."""
+        return name
+
+    async def _demand_changeable(self, where: Where, what: str) -> None:
+        """Raise `Permanent` if the tool must not change the packages of a target. `what` is what would be done."""
+
+    def _reason(self, done: Completed) -> str:
+        """Return why a command failed, in the tool's own words."""
+        lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+        return "; ".join(line.removeprefix("ERROR: ") for line in lines) or done.stderr.strip() or done.stdout.strip()
+
+    # -- querying ------------------------------------------------------------------------------------------------
+
+    async def list_installed(
+        self, names: Sequence[str] = (), target: str | None = None, runas: str | None = None
+    ) -> dict[str, list[Pkg]]:
+        """Return the installed packages by name."""
+        found = await self._find(Where(target, runas))
+        known = {self._key(name): Pkg(name=name, version=version) for name, version in found.items()}
+        wanted = [(name, self._key(name)) for name in names or found]
+        return {name: [known[key]] for name, key in wanted if key in known}
+
+    async def latest(
+        self, names: Sequence[str], target: str | None = None, runas: str | None = None, index: str | None = None
+    ) -> dict[str, str | None]:
+        """Ask the index for each name."""
+        where = await self._checked(Where(target, runas, index))
+        return {name: await self._newest(name, where) for name in names}
+
+    # -- changing ------------------------------------------------------------------------------------------------
+
+    async def install(
+        self,
+        pkgs: Sequence[PkgSpec],
+        target: str | None = None,
+        runas: str | None = None,
+        index: str | None = None,
+        *,
+        test: bool = False,
+        options: Options = None,
+    ) -> ChangeSet:
+        """Install in one command."""
+        where = Where(target, runas, index)
+        return await self._written(pkgs, where, "install", test=test) if pkgs else ChangeSet()
+
+    async def remove(
+        self,
+        names: Sequence[str],
+        target: str | None = None,
+        runas: str | None = None,
+        *,
+        test: bool = False,
+        options: Options = None,
+    ) -> ChangeSet:
+        """Remove in one command; packages that need the removed ones stay."""
+        where = Where(target, runas)
+        wanted = {self._key(name) for name in names}
+        async with self._changing:
+            before = await self._find(where)
+            there = [name for name in before if self._key(name) in wanted]
+            if not there:
+                return ChangeSet()
+            await self._demand_changeable(where, f"remove {', '.join(there)}")
+            if not test:
+                await self._remove(there, where)
+            after = await self._find(where) if not test else {k: v for k, v in before.items() if k not in there}
+            return _changed(before, after)
+
+    async def upgrade(
+        self,
+        names: Sequence[str] = (),
+        target: str | None = None,
+        runas: str | None = None,
+        index: str | None = None,
+        *,
+        test: bool = False,
+        options: Options = None,
+    ) -> ChangeSet:
+        """Upgrade in one command those packages of which the index has a newer version."""
+        where = Where(target, runas, index)
+        wanted = {self._key(name) for name in names}
+        before = await self._find(where)
+        there = [name for name in before if not names or self._key(name) in wanted]
+        newest = {name: await self._newest(name, where) for name in there}
+        old = [
+            PkgSpec(name=name)
+            for name, new in newest.items()
+            if new is not None and await self.compare(new, before[name], target, runas) > 0
+        ]
+        return await self._written(old, where, "upgrade", test=test) if old else ChangeSet()
+
+    async def _written(
+        self, pkgs: Sequence[PkgSpec], where: Where, verb: Literal["install", "upgrade"], *, test: bool
+    ) -> ChangeSet:
+        async with self._changing:
+            before = await self._find(where)
+            await self._demand_changeable(where, f"{verb} {', '.join(pkg.name for pkg in pkgs)}")
+            upgrade = verb == "upgrade"
+            if test:
+                return _changed(before, {**before, **await self._plan(pkgs, where, upgrade=upgrade)})
+            await self._install(pkgs, where, upgrade=upgrade)
+            return _changed(before, await self._find(where))
+
+    # -- running -------------------------------------------------------------------------------------------------
+
+    async def _find(self, where: Where) -> Versions:
+        return await self._installed(await self._checked(where))
+
+    async def _checked(self, where: Where) -> Where:
+        """Return the place of a call. Raises `Permanent` if it is none, or if another user could change its code."""
+        if where.target is None or where.target == USER:
+            return where
+        if not where.target.startswith("/"):
+            raise Permanent(f"cannot use {where.target!r} as a target: write `user`, or an absolute path")
+        if where.runas is None:
+            await self.host.blocking(_demand_trusted, where.target)
+        return where
+
+    async def _run(self, *argv: str, where: Where, to: str = "", shown: bool = False) -> Completed:
+        """Run a command of the tool. With `to`, a failure raises `Permanent` with the tool's reason."""
+        done = await self.host.run(
+            *argv, env=self.environment, user=where.runas, check=False, limit=1 << 26, shown=shown
+        )
+        if to and done.retcode:
+            raise Permanent(f"cannot {to}: {self._reason(done)}")
+        return done
+
+
+def _demand_trusted(target: str) -> None:
+    """Raise `Permanent` if an untrusted user can change a target: the tool would run his code as root."""
+    try:
+        place = paths.at(target, follow=True)
+        if (info := place.look()) is not None:
+            paths.demand_trusted(place, info)
+    except paths.Unsafe as error:
+        raise Permanent(f"cannot use {target}: {error}; set `runas` to the user that it belongs to") from None
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Permanent(f"cannot use {target}: {error.strerror}") from None
+
+
+def _changed(before: Versions, after: Versions) -> ChangeSet:
+    names = sorted({*before, *after})
+    pairs = {name: (before.get(name, ""), after.get(name, "")) for name in names}
+    return ChangeSet(changes={name: {"old": old, "new": new} for name, (old, new) in pairs.items() if old != new})

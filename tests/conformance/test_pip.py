@@ -1,0 +1,148 @@
+"""pip with a directory of wheels as its index, in a virtual environment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import venv
+import zipfile
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.agent.health import Health
+from holdfast.agent.host.host import LocalHost
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.language import LanguageInterface
+from holdfast.resources.interfaces.results import PkgSpec
+
+Body = Callable[[LanguageInterface], Awaitable[Any]]
+
+
+def with_pip(tmp_path: Path, body: Body) -> Any:
+    """Return the result of a body, which gets the provider on this host."""
+
+    async def run() -> Any:
+        async with LocalHost(states=tmp_path, var_dir=tmp_path, facts={}, health=Health()) as host:
+            return await body(host.interfaces.get(LanguageInterface, "pip"))
+
+    return asyncio.run(run())
+
+
+def wheel(directory: Path, name: str, version: str, needs: str = "") -> Path:
+    """Write a wheel with one module."""
+    module = name.replace("-", "_")
+    info = f"{module}-{version}.dist-info"
+    path = directory / f"{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        needed = f"Requires-Dist: {needs}\n" if needs else ""
+        archive.writestr(f"{module}.py", f"version = {version!r}\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{needed}")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    return path
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> str:
+    """Return a directory with wheels of `tiny` 1.9 and 1.10, and of `tiny-needs`."""
+    directory = tmp_path / "index"
+    directory.mkdir()
+    for version in ("1.9", "1.10"):
+        wheel(directory, "tiny", version)
+    wheel(directory, "tiny-needs", "1.0", "tiny")
+    return str(directory)
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> str:
+    """Return a virtual environment with pip."""
+    path = tmp_path / "venv"
+    venv.create(path, with_pip=True, symlinks=True)
+    return str(path)
+
+
+def changes(done: Any) -> dict[str, tuple[str, str]]:
+    """Return the changes of a result: name -> old and new."""
+    return {name: (change["old"], change["new"]) for name, change in done.changes.items()}
+
+
+def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str, target: str):
+    """Each change is planned as it is made, with dependencies; names are compared as pip does."""
+
+    async def body(pip: LanguageInterface) -> None:
+        old, needs = PkgSpec(name="tiny", version="1.9"), PkgSpec(name="Tiny_Needs")
+        assert await pip.list_installed(["tiny"], target) == {}
+        assert await pip.latest(["tiny", "gone"], target, index=index) == {"tiny": "1.10", "gone": None}
+        for test in (True, False):
+            done = await pip.install([old], target, index=index, test=test)
+            assert changes(done) == {"tiny": ("", "1.9")}
+        assert changes(await pip.install([PkgSpec(name="tiny")], target, index=index)) == {}
+        for test in (True, False):
+            done = await pip.install([needs], target, index=index, test=test)
+            assert changes(done) == {"tiny-needs": ("", "1.0")}
+        assert list(await pip.list_installed(["TINY.needs"], target)) == ["TINY.needs"]
+        for test in (True, False):
+            done = await pip.upgrade(["tiny", "gone"], target, index=index, test=test)
+            assert changes(done) == {"tiny": ("1.9", "1.10")}
+        assert changes(await pip.upgrade(target=target, index=index)) == {}
+        assert changes(await pip.install([old], target, index=index)) == {"tiny": ("1.10", "1.9")}
+        for test in (True, False):
+            done = await pip.remove(["tiny", "gone"], target, test=test)
+            assert changes(done) == {"tiny": ("1.9", "")}
+        assert changes(await pip.remove(["tiny"], target)) == {}
+
+    with_pip(tmp_path, body)
+
+
+def test_versions_are_compared_by_pep_440(tmp_path: Path, target: str):
+    """Not as text, and with pre-releases before the release."""
+
+    async def body(pip: LanguageInterface) -> list[int]:
+        pairs = (("1.9", "1.10"), ("1.0", "1.0rc1"), ("1.0", "1.0.0"))
+        return [await pip.compare(a, b, target) for a, b in pairs]
+
+    assert with_pip(tmp_path, body) == [-1, 1, 0]
+
+
+def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, index: str, target: str):
+    """In the words of pip; nothing is installed."""
+
+    async def body(pip: LanguageInterface) -> None:
+        for test in (True, False):
+            with pytest.raises(
+                Permanent, match=r"cannot install tiny, gone: .*No matching distribution found for gone"
+            ):
+                await pip.install([PkgSpec(name="tiny"), PkgSpec(name="gone")], target, index=index, test=test)
+        assert await pip.list_installed(["tiny"], target) == {}
+
+    with_pip(tmp_path, body)
+
+
+@pytest.mark.parametrize(("target", "why"), [("venv", "absolute path"), ("/no/such/venv", "python3 -m venv /no/such")])
+def test_a_target_that_is_no_environment_is_refused(tmp_path: Path, target: str, why: str):
+    """With what to do."""
+    with pytest.raises(Permanent, match=why):
+        with_pip(tmp_path, lambda pip: pip.list_installed(target=target))
+
+
+@pytest.mark.parametrize("test", [True, False])
+def test_the_python_of_the_system_is_left_alone(tmp_path: Path, index: str, test: bool):
+    """If its package manager says so (PEP 668), for the packages of one user, too."""
+    if not list(Path("/usr/lib").glob("python3*/EXTERNALLY-MANAGED")):
+        pytest.skip("the Python of this system is not marked by EXTERNALLY-MANAGED")
+    for target in (None, "user"):
+        with pytest.raises(Permanent, match=r"belongs to the package manager of the system.*`target`"):
+            with_pip(tmp_path, lambda pip, at=target: pip.install([PkgSpec(name="tiny")], at, index=index, test=test))
+
+
+def test_an_environment_that_another_user_can_change_is_refused(tmp_path: Path, target: str):
+    """It would be his code that runs as root."""
+    if os.geteuid():
+        pytest.skip("only root can give an environment to another user")
+    os.chown(target, 65534, 65534)
+
+    with pytest.raises(Permanent, match="set `runas` to the user that it belongs to"):
+        with_pip(tmp_path, lambda pip: pip.list_installed(target=target))
