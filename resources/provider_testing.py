@@ -39,13 +39,14 @@ from typing import Any, get_type_hints
 import yaml
 from pydantic import TypeAdapter
 
+from holdfast.resources.case_files import CaseFailed, expect, make, placed, seen_as
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import HoldfastError, Permanent, Temporary
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.host import BusError, Match, Signal
 from holdfast.resources.interfaces.registry import bind, demand
 from holdfast.resources.interfaces.results import Result
-from holdfast.resources.testing import CaseFailed, SilentLog, expect, make, placed, seen_as
+from holdfast.resources.testing import SilentLog
 from holdfast.resources.watches import idle
 
 TIMEOUT = 10.0

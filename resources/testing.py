@@ -28,7 +28,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import stat
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -38,6 +37,7 @@ from typing import Any
 import yaml
 
 from holdfast.resources import paths, registry
+from holdfast.resources.case_files import CaseFailed, expect, make, placed, seen_as, snapshot
 from holdfast.resources.context import UNASSIGNED, Assignment, Completed, I, Report
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError, Permanent
@@ -282,10 +282,6 @@ def _answered(answer: Mapping[str, Any], stdin: str) -> Mapping[str, Any]:
 OUTCOMES = frozenset({"changed", "right"})
 
 
-class CaseFailed(AssertionError):
-    """The result of a case is not the declared one; the text shows both."""
-
-
 def run_case(path: Path, tmp: Path) -> None:
     """Run one case in an empty directory.
 
@@ -311,11 +307,11 @@ def run_case(path: Path, tmp: Path) -> None:
 async def _play(resource: Resource, context: Callable[[], FakeContext], case: Mapping[str, Any], tmp: Path) -> None:
     """Run the resource without apply, with apply, and again."""
     wanted = case["wanted"]
-    untouched = _snapshot(tmp)
+    untouched = snapshot(tmp)
     planned = await _outcome(resource, context(), apply=False)
     if "plan" in case or wanted["result"] in OUTCOMES:
         expect("the result without apply", case.get("plan", wanted["result"]), planned)
-    expect("what a run without apply leaves", untouched, _snapshot(tmp))
+    expect("what a run without apply leaves", untouched, snapshot(tmp))
     ctx = context()
     _compare("the run", wanted, await _outcome(resource, ctx, apply=True), ctx)
     if case.get("again") == "same":
@@ -348,58 +344,3 @@ def _compare(what: str, wanted: Mapping[str, Any], outcome: str, ctx: FakeContex
         expect(f"the changes of {what}", wanted["changes"], told)
     if "calls" in wanted:
         expect(f"the calls of {what}", wanted["calls"], ctx.calls)
-
-
-def expect(what: str, wanted: object, got: object) -> None:
-    """Raise `CaseFailed` unless both are equal."""
-    if wanted != got:
-        raise CaseFailed(f"{what}: wanted {wanted!r}, got {got!r}")
-
-
-def placed(value: Any, names: Mapping[str, str]) -> Any:
-    """Return the case with `{NAME}` replaced by the text of this name everywhere, in keys and values."""
-    if isinstance(value, str):
-        for name, text in names.items():
-            value = value.replace(f"{{{name}}}", text)
-        return value
-    if isinstance(value, dict):
-        return {placed(key, names): placed(item, names) for key, item in value.items()}
-    return [placed(item, names) for item in value] if isinstance(value, list) else value
-
-
-def make(path: Path, thing: Any) -> None:
-    """Make a file, directory, link or fifo as a case describes it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    given = thing if isinstance(thing, Mapping) else {"text": thing}
-    if "link" in given:
-        path.symlink_to(given["link"])
-        return
-    if given.get("dir"):
-        path.mkdir(exist_ok=True)
-    elif given.get("fifo"):
-        os.mkfifo(path)
-    else:
-        path.write_text(given["text"], encoding="utf-8")
-    path.chmod(int(str(given.get("mode", "0755" if given.get("dir") else "0644")), 8))
-
-
-def seen_as(path: Path, wanted: Any) -> Any:
-    """Return what is at a path, in the form that the case uses."""
-    if not os.path.lexists(path):
-        return None
-    if not isinstance(wanted, Mapping):
-        return path.read_text(encoding="utf-8") if path.is_file() else "(not a file)"
-    seen: dict[str, Any] = {"link": str(path.readlink())} if path.is_symlink() else {}
-    seen |= {"dir": path.is_dir() and not path.is_symlink(), "mode": f"{stat.S_IMODE(path.lstat().st_mode):04o}"}
-    if path.is_file():
-        seen["text"] = path.read_text(encoding="utf-8")
-    return {word: seen.get(word) for word in wanted}
-
-
-def _snapshot(top: Path) -> dict[str, tuple[int, ...]]:
-    """Return the metadata of all files below a directory, in enough detail to see any change."""
-    found: dict[str, tuple[int, ...]] = {}
-    for path in sorted(top.rglob("*")):
-        s = path.lstat()
-        found[str(path)] = (s.st_ino, s.st_mode, s.st_uid, s.st_gid, s.st_size, s.st_mtime_ns)
-    return found

@@ -116,17 +116,27 @@ def choose(
     refused = {tool: why for tool, offer in known.items() if (why := offer.refusals(host, strict=strict))}
     if override:
         return Choice(known[override], refused, f"`providers: {{{name}: {override}}}` chooses it")
-    fit = sorted((offer for tool, offer in known.items() if tool not in refused), key=lambda offer: -offer.priority)
-    best = [offer for offer in fit if offer.priority == fit[0].priority]
-    if len(best) == 1:
-        return Choice(best[0], refused, "it is the only one that fits" if len(fit) == 1 else "of those that fit it "
-                      f"has the highest priority, {best[0].priority}")  # fmt: skip
-    if best:
-        tools = sorted(offer.tool for offer in best)
-        return Choice(None, refused, f"cannot bind {name}: {' and '.join(tools)} fit equally well; choose one in "
-                      f"agent.yaml, `providers: {{{name}: {tools[0]}}}`")  # fmt: skip
-    reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
-    return Choice(None, refused, f"cannot manage {name}: no provider works on this host ({reasons})")
+    fit = [offer for tool, offer in known.items() if tool not in refused]
+    return _best(name, fit, refused)
+
+
+def _best(name: str, fit: list[Offer], refused: dict[str, list[str]]) -> Choice:
+    """Choose the provider with the highest priority of those that fit."""
+    if not fit:
+        reasons = "; ".join(f"{tool}: {', '.join(why)}" for tool, why in sorted(refused.items()))
+        return Choice(None, refused, f"cannot manage {name}: no provider works on this host ({reasons})")
+    highest = max(offer.priority for offer in fit)
+    best = sorted((offer for offer in fit if offer.priority == highest), key=lambda offer: offer.tool)
+    if len(best) > 1:
+        why = (
+            f"cannot bind {name}: {' and '.join(offer.tool for offer in best)} fit equally well; choose one in "
+            f"agent.yaml, `providers: {{{name}: {best[0].tool}}}`"
+        )
+        return Choice(None, refused, why)
+    why = (
+        "it is the only one that fits" if len(fit) == 1 else f"of those that fit it has the highest priority, {highest}"
+    )
+    return Choice(best[0], refused, why)
 
 
 def bind(

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from holdfast.resources.builtin import KIND_MODULES
-from holdfast.resources.testing import CaseFailed, run_case
+from holdfast.resources.case_files import CaseFailed
+from holdfast.resources.testing import run_case
 
 HERE = Path(__file__).parent
 CASES = sorted(HERE.glob("*/*.yaml"))

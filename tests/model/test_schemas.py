@@ -19,7 +19,7 @@ from holdfast.agent.model.build import build
 from holdfast.agent.model.docstrings import Docs, docs_of
 from holdfast.agent.model.model import KindModel
 from holdfast.resources import registry
-from holdfast.resources.testing import placed
+from holdfast.resources.case_files import placed
 from holdfast.states.parse.loader import load_text
 
 ROOT = Path(__file__).parents[2]

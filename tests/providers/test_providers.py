@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 import yaml
 
+from holdfast.resources.case_files import CaseFailed
 from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.results import ChangeSet
 from holdfast.resources.provider_testing import SHARED, fits, run_provider_case
 from holdfast.resources.providers.shadow import ShadowGroups
-from holdfast.resources.testing import CaseFailed
 
 HERE = Path(__file__).parent
 CASES = sorted(path for path in HERE.glob("*/*.yaml") if path.name != SHARED)

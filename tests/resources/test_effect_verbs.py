@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from holdfast.resources import registry
+from holdfast.resources.case_files import CaseFailed
 from holdfast.resources.contract import Resource
 from holdfast.resources.delta import State, compare
 from holdfast.resources.effects import FORMS
-from holdfast.resources.testing import CaseFailed, run_case
+from holdfast.resources.testing import run_case
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
     "service.running": {"enable": True},

@@ -78,7 +78,7 @@ class AutoEdges:
     async def _ask(self) -> Shipped:
         """Return which packages ship the paths that matter; nothing if no provider can tell."""
         try:
-            from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - only states with packages need it
+            from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states need it
 
             owners = self._context("automatic edges").interface(PkgInterface).owners
             async with asyncio.timeout(PATIENCE):
