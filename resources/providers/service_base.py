@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -33,6 +34,8 @@ SETTLE = 0.25
 """Seconds for which a service is observed after its start."""
 STOPPING = 90.0
 """Seconds that a service may take to stop, if the caller gives no limit."""
+PID = re.compile(r"\s*([1-9][0-9]{0,9})\b")
+"""Beginning of a pid file."""
 LAST_WORDS = 8
 """Number of lines of output in a message."""
 
@@ -177,18 +180,13 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
         try:
             async with asyncio.timeout(timeout):
                 done = await self._act(verb, name, before)
-                if done.retcode == 0 and verb == "stop" and wait:
-                    stopped = not (await self._once(name, False, STOPPING)).active
+                why = f"status {done.retcode}" if done.retcode else ""
+                if wait and not why:
+                    why = await self._outcome(verb, name, before)
         except TimeoutError:
             raise Temporary(f"cannot {verb} {name}: it took more than {timeout:g} s") from None
-        if done.retcode:
-            why, said = f"status {done.retcode}", done.stdout
-        elif verb == "stop":
-            why, said = "" if not wait or stopped else f"it still runs after {STOPPING:g} s", done.stdout
-        else:
-            why = await self._settle(verb, name, before) if wait else ""
-            said = self._logged(name, begun) or done.stdout if why else ""
         if why:
+            said = done.stdout if done.retcode else self._logged(name, begun) or done.stdout
             lines = said.strip().splitlines()[-LAST_WORDS:]
             raise Permanent("\n".join([f"cannot {verb} {name}: {why}{'; its last output:' if lines else ''}", *lines]))
 
@@ -197,8 +195,13 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
         if verb == "reload" and before.active is False:
             raise Permanent(f"cannot reload {name}: it does not run")
 
-    async def _settle(self, verb: Verb, name: str, before: ServiceStatus) -> str:
-        """Return why a change has failed: a service must run, and not end at once; a reload must keep its process."""
+    async def _outcome(self, verb: Verb, name: str, before: ServiceStatus) -> str:
+        """Wait until a change is complete; return why it has failed, or an empty text.
+
+        A started service must not end at once, and a reload must leave the process as it is.
+        """
+        if verb == "stop":
+            return f"it still runs after {STOPPING:g} s" if (await self._once(name, False, STOPPING)).active else ""
         begun = await self._once(name, True, STARTING)
         after = await self._once(name, False, SETTLE) if begun.active else begun
         if after.active is False or after.pid != begun.pid:
@@ -230,11 +233,11 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
 
     def _pid_in(self, path: Path) -> int | None:
         """Return the process id in a pid file; None if there is none, or if the process has ended."""
-        words = text_of(path).split()
-        if not words or not words[0].isdigit():
+        found = PID.match(text_of(path))
+        if found is None:
             return None
-        stat = text_of(self.host.system_path(Path(f"/proc/{int(words[0])}/stat")))
-        return int(words[0]) if stat.rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"]) else None
+        stat = text_of(self.host.system_path(Path(f"/proc/{found[1]}/stat")))
+        return int(found[1]) if stat.rpartition(")")[2].split()[:1] not in ([], ["Z"], ["X"]) else None
 
     async def watch(self, names: Sequence[str]) -> Watch:
         """Watch the files of the tool by inotify, and the ends of the processes by pidfd.
