@@ -15,7 +15,6 @@ from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.providers._account_fields import comment
-from holdfast.resources.providers._etc import ETC
 from holdfast.resources.providers.account_base import GroupProvider, NewUser, UserProvider, accounts
 
 APPLETS = ("adduser", "addgroup", "deluser", "delgroup", "passwd", "chpasswd")
@@ -31,30 +30,42 @@ class BusyboxUsers(UserProvider):
     shares_numbers = False
 
     def _demand_possible(self, what: str, fields: Mapping[str, Any], new: NewUser | None = None) -> None:
-        """Raise `Permanent` for what adduser would do in another way than useradd, or only in part."""
+        """Raise `Permanent` for a group that does not exist, because adduser would have run before addgroup fails."""
         known = accounts(self.host)
         missing = [name for name in fields.get("groups", ()) if name not in known.groups]
         if "gid" in fields and known.group_of(fields["gid"]) is None:
             missing.append(fields["gid"])
         if missing:
             raise Permanent(f"cannot {what}: group '{missing[0]}' does not exist")
-        if new and new.usergroup is False and "gid" not in fields:
+        if new:
+            self._demand_complete(what, new)
+
+    def _demand_complete(self, what: str, new: NewUser) -> None:
+        """Raise `Permanent` for an account that adduser would add with another group, or without its home."""
+        if new.usergroup is False and "gid" not in new.fields:
             raise Permanent(f"cannot {what}: busybox adds a group of the same name unless a gid is given")
-        above = Path(self._new_home(new.name, fields.get("home"))[0]).parent if new and new.createhome else ETC
-        if not paths.exists(str(self.host.system_path(above))):
+        home, _ = self._new_home(new.name, new.fields.get("home"))
+        above = Path(home).parent
+        if new.createhome and not paths.exists(str(self.host.system_path(above))):
             raise Permanent(f"cannot {what}: there is no directory {above} for its home")
 
     async def _add(self, new: NewUser) -> None:
         """Add by adduser, which would take the shell of its environment, and a comment of its own."""
         what, fields = f"add user {new.name}", new.fields
         group = accounts(self.host).group_of(fields["gid"]) if "gid" in fields else None
-        primary = group.name if group else ""
+        primary = group.name if group else None
         if new.system and new.usergroup and not primary:
             await applet(self.host, what, "addgroup", "-S", primary := new.name)
+        settings = {
+            "-G": primary,
+            "-u": fields.get("uid"),
+            "-h": self._new_home(new.name, fields.get("home"))[0],
+            "-g": comment(fields),
+            "-s": fields.get("shell") or ("/bin/false" if new.system else "/bin/sh"),
+        }
         switches = [*(["-S"] if new.system else []), *([] if new.createhome else ["-H"])]
-        switches += [*(["-G", primary] if primary else []), *(["-u", str(fields["uid"])] if "uid" in fields else [])]
-        switches += ["-h", self._new_home(new.name, fields.get("home"))[0], "-g", comment(fields)]
-        switches += ["-s", fields.get("shell") or ("/bin/false" if new.system else "/bin/sh")]
+        for switch, value in settings.items():
+            switches += [] if value is None else [switch, str(value)]
         await applet(self.host, what, "adduser", "-D", *switches, new.name)
         user = accounts(self.host).users[new.name]
         await self._change(user, {"groups": fields.get("groups", ())}, unique=True)  # -G also makes a member

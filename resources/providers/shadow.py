@@ -97,11 +97,8 @@ class ShadowUsers(UserProvider):
         user = self._user(what, name)
         if unknown := sorted(value.keys() - set(AGEING)):
             raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}")
-        wrong = {
-            field: days
-            for field, days in value.items()
-            if days != (user.extra[field] if user.extra[field] is not None else -1)
-        }
+        present = {field: -1 if user.extra[field] is None else user.extra[field] for field in AGEING}
+        wrong = {field: days for field, days in value.items() if days != present[field]}
         if wrong and not test:
             switches = [part for field in AGEING if field in wrong for part in (AGES[field], str(wrong[field]))]
             await tool(self.host, what, "chage", *switches, name)
