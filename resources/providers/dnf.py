@@ -35,6 +35,8 @@ class Dnf(RpmProvider):
 
     confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf", "rpm"))
     lists = (CACHE,)
+    repositories = Path("/etc/yum.repos.d")
+    sources = (repositories,)
     pids = (Path("/var/lib/dnf/rpmdb_lock.pid"), CACHE / "metadata_lock.pid")
     missing = ("No match for argument", "Unable to find a match", "nothing provides", "no cache for", "Cannot download")
 

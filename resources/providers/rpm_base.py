@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
-from holdfast.resources.interfaces.results import FileDeviation, PkgInfo
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, PkgInfo, Repo
 from holdfast.resources.package_locks import described
 from holdfast.resources.paths import at, exists, read
 from holdfast.resources.providers import _rpm
 from holdfast.resources.providers._deviations import deviations
 from holdfast.resources.providers._pkg_database import PackageDatabase, by_name
+from holdfast.resources.providers._rpm_repos import known_repos, remove_repo, set_repo
 from holdfast.resources.providers.pkg_base import HoldingProvider, Transaction, UnneededProvider
 
 ADMIN = Path("/var/lib/rpm")
@@ -33,6 +36,9 @@ class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):
     locks = (ADMIN / ".rpm.lock",)
     pids: ClassVar[tuple[Path, ...]] = ()
     """Files in which a program that uses the tool writes its process id."""
+
+    repositories: ClassVar[Path]
+    """Directory of the `.repo` files."""
 
     @abstractmethod
     async def _make(self, transaction: Transaction) -> None:
@@ -103,6 +109,22 @@ class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):
         shipped = await self._shipped(selected) if wrong else {}
         found = {name: sorted(files & wrong.keys()) for name, files in shipped.items()}
         return {name: [wrong[path] for path in files] for name, files in found.items() if files}
+
+    # -- repositories --------------------------------------------------------------------------------------------
+
+    async def repos(self) -> dict[str, Repo]:
+        """Read the `.repo` files; extra: all other fields of the section, such as `name`, `gpgkey`, `mirrorlist`."""
+        return dict(await self.host.blocking(known_repos, self.host.system_path(self.repositories)))
+
+    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Change the section of the repository, or write a new file; extra as in `repos`."""
+        change = partial(set_repo, self.host.system_path(self.repositories), repo, test=test)
+        return ChangeSet(changes=await self.host.blocking(change))
+
+    async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Remove the section, and its file if nothing else is in it."""
+        change = partial(remove_repo, self.host.system_path(self.repositories), id, test=test)
+        return ChangeSet(changes=await self.host.blocking(change))
 
     # -- helpers -------------------------------------------------------------------------------------------------
 

@@ -34,6 +34,8 @@ class Zypper(RpmProvider):
 
     confine = Confine(grains={"os_family": ("Suse",)}, commands=("zypper", "rpm"))
     lists = (LISTS,)
+    repositories = Path("/etc/zypp/repos.d")
+    sources = (repositories,)
     pids = (Path("/run/zypp.pid"),)
     busy = ("System management is locked",)
     missing = ("No provider of", "not found in package names", "nothing provides", "File not found")

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import image
 import lab
@@ -59,9 +59,6 @@ PATCHES = f"""<updates>{PATCH.format(kind="bugfix", version="1.0", severity="Non
 {PATCH.format(kind="security", version="2.0", severity="Important")}</updates>
 """
 GONE = "[gone]\nname=gone\nenabled=1\nbaseurl=http://127.0.0.1:9/gone\ngpgcheck=0\n"
-
-
-REPOSITORIES = frozenset({"repos", "repo_set", "repo_remove"})
 
 
 class RpmSite(PkgSite):
@@ -133,6 +130,12 @@ class RpmSite(PkgSite):
         build(self.host, name, "1.0", "")
         self.host.sh(f"createrepo_c --quiet {RPMS}")
 
+    def second_repository(self) -> dict[str, Any]:
+        """Build a package into a directory of its own."""
+        build(self.host, "elsewhere", "1.0", "")
+        self.host.sh(f"mkdir /srv/second; mv {RPMS}/elsewhere-* /srv/second; createrepo_c --quiet /srv/second")
+        return {"id": "second", "uris": ["file:/srv/second"], "gpgcheck": False}
+
     def break_repositories(self, *, all_of_them: bool) -> None:
         """Add one behind a closed port."""
         self.host.write(f"{self.repositories}/gone.repo", GONE)
@@ -168,7 +171,6 @@ class DnfSite(RpmSite):
     packages = "dnf dnf-plugins-core rpm createrepo-c"
     repositories = "/etc/yum.repos.d"
     pid = "/var/lib/dnf/rpmdb_lock.pid"
-    lacks = REPOSITORIES
     derived = (f"{RPMS}/", "/var/lib/rpm/rpmdb.sqlite-shm", "/var/lib/dnf/history.sqlite-shm")
 
     def __enter__(self) -> Self:
@@ -195,7 +197,7 @@ class ZypperSite(RpmSite):
     packages = "zypper rpm createrepo-c"
     repositories = "/etc/zypp/repos.d"
     pid = "/run/zypp.pid"
-    lacks = REPOSITORIES | {"groups"}
+    lacks = frozenset({"groups"})
 
     derived = (f"{RPMS}/", "/usr/lib/sysimage/rpm/rpmdb.sqlite-shm", "/var/cache/zypp/solv/@System/")
 
