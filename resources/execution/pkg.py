@@ -239,3 +239,22 @@ async def list_patches(host: ExecutionHost) -> dict[str, dict[str, Any]]:
     """Published patches: id -> whether it is installed, and its summary."""
     found = await host.interface(PkgInterface).patches()
     return {name: {"installed": patch.installed, "summary": patch.summary or ""} for name, patch in found.items()}
+
+
+@execution("pkg.list_repos", PkgInterface, "repos", looks=True)
+async def list_repos(host: ExecutionHost) -> dict[str, dict[str, Any]]:
+    """The configured repositories, by id."""
+    found = await host.interface(PkgInterface).repos()
+    return {name: {**repo.model_dump(exclude={"extra"}), **repo.extra} for name, repo in found.items()}
+
+
+@execution("pkg.get_repo", PkgInterface, "repos", looks=True)
+async def get_repo(host: ExecutionHost, repo: str) -> dict[str, Any]:
+    """One repository, by its id; empty if there is none."""
+    return (await list_repos(host)).get(repo, {})
+
+
+@execution("pkg.del_repo", PkgInterface, "repo_remove")
+async def del_repo(host: ExecutionHost, repo: str) -> ChangeSet:
+    """Remove the repository with this id."""
+    return await host.interface(PkgInterface).repo_remove(repo)

@@ -120,6 +120,8 @@ class Interface:
     """The virtual name: `pkg`."""
     version: ClassVar[int] = 1
     """Providers for this version and the one before are accepted."""
+    words: ClassVar[frozenset[str]] = frozenset()
+    """Parameters whose texts become words of a command. A text that the tool would read as an option is refused."""
     chosen_by_name: ClassVar[bool] = False
     """Whether each caller names the tool (`pip`), because several may be used on one host."""
     thing: ClassVar[str] = ""

@@ -13,6 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from holdfast.resources.interfaces import rows
 from holdfast.resources.interfaces.decisions import decide
 from holdfast.resources.interfaces.errors import (
+    ArgumentError,
     FunctionNotFound,
     FunctionNotImplemented,
     FunctionNotSupported,
@@ -25,7 +26,7 @@ from holdfast.resources.interfaces.errors import (
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Functions, Offer
 from holdfast.resources.interfaces.provider import functions as functions_of
-from holdfast.resources.interfaces.results import LENIENT
+from holdfast.resources.interfaces.results import LENIENT, PkgSpec
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.spelling import nearest
 
@@ -210,9 +211,12 @@ class Bound:
         asynchronous = inspect.iscoroutinefunction(provided)
         absent = parameters(promised).keys() - parameters(provided).keys()
         context = None if self._strict else {LENIENT: functools.partial(self._filled, name)}
+        words = [(at, each) for at, each in enumerate(parameters(promised)) if each in self.interface.words]
 
         @functools.wraps(provided)
         async def call(*arguments: Any, **options: Any) -> Any:
+            for at, parameter in words:
+                self._demand_words(name, arguments[at] if at < len(arguments) else options.get(parameter))
             if absent:
                 options = self._without(name, absent, options)
             result = (
@@ -230,6 +234,14 @@ class Bound:
                 self._raise(ResultViolation, name, f"its result is not what the interface promises: {wrong}")
 
         return call
+
+    def _demand_words(self, function: str, value: Any) -> None:
+        """Raise `ArgumentError` for a text that a command would read as an option."""
+        for each in [value] if isinstance(value, str) else value or ():
+            for text in (each.name, each.version, each.source) if isinstance(each, PkgSpec) else (each,):
+                if isinstance(text, str) and text.startswith("-"):
+                    why = f"{text!r} begins with '-', so that {self.tool} would read it as an option"
+                    raise ArgumentError(f"cannot call {self._name}.{function}: {why}")
 
     def _without(self, name: str, absent: set[str], options: dict[str, Any]) -> dict[str, Any]:
         """Return the arguments of a call for a provider of the version before, which lacks some parameters."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 from holdfast.resources.interfaces.base import Interface, Options
 from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
@@ -20,6 +20,8 @@ class LanguageInterface(Interface, name="language", chosen_by_name=True):
     Functions that change something return what they changed, including dependencies; with `test` they change nothing
     and return what they would change. They raise `Permanent` if the tool refuses.
     """
+
+    words: ClassVar[frozenset[str]] = frozenset({"a", "b", "index", "names", "pkgs", "runas", "target"})
 
     async def list_installed(
         self, names: Sequence[str] = (), target: str | None = None, runas: str | None = None

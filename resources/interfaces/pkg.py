@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from typing import Literal
+from typing import ClassVar, Literal
 
 from holdfast.resources.context import Watch
 from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
@@ -26,6 +26,8 @@ class PkgInterface(Interface, name="pkg"):
     and return what they would change. They wait for other programs that use the package database, and raise `Permanent`
     if the package manager refuses; `changes` of the error has what was changed before.
     """
+
+    words: ClassVar[frozenset[str]] = frozenset({"a", "b", "id", "names", "paths", "pkgs"})
 
     @replaces("list_pkgs")
     async def list_installed(self, names: Sequence[str] = ()) -> dict[str, list[Pkg]]:

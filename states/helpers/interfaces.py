@@ -147,12 +147,19 @@ def _called(
 
 
 def _register(function: execution.ExecutionFunction) -> None:
-    """Register a function. As in Salt, further named arguments have no effect."""
-    known = inspect.signature(function.call).parameters
+    """Register a function. As in Salt, further named arguments have no effect.
+
+    A template changes nothing, so `refresh` has no effect either: it would fetch the lists of packages.
+    """
+    signature = inspect.signature(function.call)
 
     @looking(function.name)
     def look(view: HostView, *args: Any, **kwargs: Any) -> Any:
-        return _called(function, view, args, {name: value for name, value in kwargs.items() if name in known})
+        known = {name: value for name, value in kwargs.items() if name in signature.parameters}
+        given = signature.bind(None, *args, **known)
+        if "refresh" in given.arguments:
+            given.arguments["refresh"] = False
+        return _called(function, view, given.args[1:], given.kwargs)
 
 
 for _function in execution.functions().values():

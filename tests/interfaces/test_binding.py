@@ -13,6 +13,7 @@ from holdfast.resources.interfaces import rows
 from holdfast.resources.interfaces.base import Interface, not_applicable, replaces, since, supported
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import (
+    ArgumentError,
     FunctionNotFound,
     FunctionNotImplemented,
     FunctionNotSupported,
@@ -23,7 +24,7 @@ from holdfast.resources.interfaces.errors import (
     VersionViolation,
 )
 from holdfast.resources.interfaces.provider import Provider, physical
-from holdfast.resources.interfaces.results import ChangeSet, Result
+from holdfast.resources.interfaces.results import ChangeSet, PkgSpec, Result
 
 pytestmark = pytest.mark.usefixtures("providers")
 
@@ -290,6 +291,18 @@ async def test_a_result_with_more_fields_is_allowed(host):
         return Bigger(name=name, ready=deep)
 
     assert (await bind(host, look=look).look("a")).size == 1
+
+
+@pytest.mark.parametrize("names", ["-rf", ["a", "--root=/"], [PkgSpec(name="a", source="-o")]], ids=str)
+async def test_a_text_that_a_tool_would_read_as_an_option_is_refused(host, monkeypatch, names):
+    """By position and by name, for the parameters that the interface calls words of a command."""
+    monkeypatch.setattr(Things, "words", frozenset({"name"}))
+    bound = bind(host)
+
+    for call in (lambda: bound.look(names), lambda: bound.look(name=names)):
+        with pytest.raises(ArgumentError, match=r"cannot call things\.look: '-.*' begins with '-', so that tool would"):
+            await call()
+    assert (await bound.look("a-b")).name == "a-b"
 
 
 async def test_a_result_may_be_a_mapping(host):

@@ -14,7 +14,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.execution import table
 from holdfast.resources.execution.refused import REFUSED
 from holdfast.resources.execution.template_functions import NAMES
-from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, ServiceStatus, User
+from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec, Repo, ServiceStatus, User
 from holdfast.resources.testing import FakeContext
 
 
@@ -192,6 +192,10 @@ def test_no_name_has_two_meanings():
     assert {name for name in REFUSED if "." not in name} & modules <= {"cp", "git", "mine"}
 
 
+REPO = Repo(id="r", uris=("http://x",), extra={"suites": ["a"]})
+SHOWN = {"id": "r", "uris": ("http://x",), "enabled": True, "gpgcheck": True, "priority": None, "suites": ["a"]}
+
+
 @pytest.mark.parametrize(
     ("function", "args", "results", "value"),
     [
@@ -205,6 +209,9 @@ def test_no_name_has_two_meanings():
         ("pkg.owner", ("/x",), {"owner": {"/x": None}}, ""),
         ("pkg.file_list", ("a", "b"), {"files": {"a": ["/x"]}}, {"errors": ["package b is not installed"],
                                                                  "files": ["/x"]}),
+        ("pkg.list_repos", (), {"repos": {"r": REPO}}, {"r": SHOWN}),
+        ("pkg.get_repo", ("r",), {"repos": {"r": REPO}}, SHOWN),
+        ("pkg.get_repo", ("s",), {"repos": {"r": REPO}}, {}),
         ("pkg.refresh_db", (), {"refresh": {"r": "updated", "s": "unchanged"}}, {"r": True, "s": None}),
         ("service.status", ("nginx",), {"status": {"nginx": STATUS}}, True),
         ("service.missing", ("nginx",), {"status": {"nginx": STATUS}}, False),
@@ -225,6 +232,7 @@ async def test_a_look_has_the_shape_of_salts_function(function, args, results, v
                                                     None)),
         ("pkg.install", {"sources": [{"a": "/a.deb"}]}, ("install", [PkgSpec(name="a", source="/a.deb")], None)),
         ("pkg.remove", {"name": "a"}, ("remove", ["a"])),
+        ("pkg.del_repo", {"repo": "r"}, ("repo_remove", "r")),
         ("service.restart", {"name": "x"}, ("restart", "x")),
         ("user.delete", {"name": "x", "remove": True}, ("remove", "x", True, False)),
         ("shadow.lock_password", {"name": "x"}, ("set_lock", "x")),

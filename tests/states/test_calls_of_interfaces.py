@@ -83,6 +83,22 @@ def test_a_function_that_changes_something_is_refused_when_compiled(tmp_path, na
     assert "a.sls:2" in str(error.value)
 
 
+@pytest.mark.parametrize("arguments", [{"args": (True,)}, {"refresh": True}], ids=["positional", "named"])
+def test_a_template_fetches_no_lists_of_packages(monkeypatch, arguments):
+    """A rendering must not change the host, so `refresh` has no effect."""
+    asked = []
+
+    class Fetching:
+        async def upgrades(self, refresh: bool = True) -> dict[str, dict[str, str]]:
+            asked.append(refresh)
+            return {}
+
+    monkeypatch.setattr(interfaces.LookingHost, "interface", lambda *_: Fetching())
+
+    assert call("pkg.list_upgrades", *arguments.pop("args", ()), **arguments) == {}
+    assert asked == [False]
+
+
 def test_the_examples_of_the_page_compile(tmp_path):
     """Those of docs/calls.md, in YAML and in a template."""
     page = (Path(__file__).parents[2] / "docs/calls.md").read_text(encoding="utf-8")
