@@ -28,12 +28,12 @@ LOCKED = Path("/etc/dnf/plugins/versionlock.list")
 
 
 class Dnf(RpmProvider):
-    """Packages of Fedora, Red Hat and their relatives, up to Fedora 40 and Red Hat 10.
+    """Packages of Fedora, Red Hat and their relatives where dnf is version 4, which has the command `dnf-3`.
 
     Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`.
     """
 
-    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf", "rpm"))
+    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf-3", "rpm"))
     lists = (CACHE,)
     repositories = Path("/etc/yum.repos.d")
     sources = (repositories,)
