@@ -25,7 +25,6 @@ from holdfast.resources.interfaces.errors import (
 )
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Functions, Offer
-from holdfast.resources.interfaces.provider import functions as functions_of
 from holdfast.resources.interfaces.results import LENIENT, PkgSpec
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.spelling import nearest
@@ -103,7 +102,7 @@ class Bound:
         """Return a function of the module. Raises `FunctionNotFound`."""
         if function.startswith("_"):
             raise AttributeError(function)
-        call = self._make(function)
+        call = self.function(function)
         self.__dict__[function] = call  # found directly the next time
         self._made.add(function)
         return call
@@ -120,7 +119,7 @@ class Bound:
         for made in self._made:
             del self.__dict__[made]
         self._made.clear()
-        self._provided = functions_of(self.provider)
+        self._provided = self._offer.functions(self.provider, self._host)
         self._entries = decide(self._offer, self._provided, self._host.facts)
         for entry in self._entries.values():
             if self._strict and entry.row.number in VIOLATIONS:
@@ -145,7 +144,7 @@ class Bound:
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def _make(self, name: str) -> Callable[..., Any]:
+    def function(self, name: str) -> Callable[..., Any]:
         """Return the call of a function. Raises `FunctionNotFound`."""
         entry = self._entries.get(name)
         if entry is None and name in self._former:

@@ -20,6 +20,7 @@ from holdfast.resources.context import PATH
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.interfaces.base import Function, Interface, matches
 from holdfast.resources.interfaces.host import ProviderHost
+from holdfast.resources.interfaces.module_host import bound_to, called_for, inject
 
 
 class Confine(NamedTuple):
@@ -114,16 +115,24 @@ class Offer:
         if self.undeclared and strict:
             found.append(f"{self.home} does not declare `__interface__ = {self.interface.__name__}`")
         if isinstance(self.source, ModuleType) and not found:
-            _inject(self.source, host)
-            found.extend(_virtual(self.source))
+            inject(self.source)
+            with called_for(host):
+                found.extend(_virtual(self.source))
         return found
 
     def make(self, host: ProviderHost) -> Any:
         """Return the object with the functions: a new provider, or the module."""
         if isinstance(self.source, ModuleType):
-            _inject(self.source, host)
+            inject(self.source)
             return self.source
         return self.source(host)
+
+    def functions(self, provider: Any, host: ProviderHost) -> Functions:
+        """Return the present functions of the object that `make` has returned for this host."""
+        found = functions(provider)
+        if not isinstance(self.source, ModuleType):
+            return found
+        return found._replace(public={name: bound_to(host, member) for name, member in found.public.items()})
 
 
 def register(offer: Offer) -> None:
@@ -181,10 +190,6 @@ def _of_module(module: ModuleType) -> dict[str, Any]:
         for name, member in own.items()
         if exported is not None or getattr(member, "__module__", None) == module.__name__
     }
-
-
-def _inject(module: ModuleType, host: ProviderHost) -> None:
-    module.__dict__.update(__host__=host, __grains__=host.facts)
 
 
 def _virtual(module: ModuleType) -> Iterator[str]:

@@ -51,8 +51,9 @@ def make(source: str, name: str = "garden") -> types.ModuleType:
     return module
 
 
-def bind(host: Any, source: str, *, strict: bool = True) -> Bound:
-    """Register a module, and return the interface bound to it."""
+def bind(host: Any, source: str, *, strict: bool = True, facts: dict[str, Any] | None = None) -> Bound:
+    """Register a module, and return the interface bound to it; `facts` are added to those of the host."""
+    host.facts |= facts or {}
     register_module(make(source), lambda name: Plants if name == "plants" else None)
     return registry.bind(Provider.registered[-1].interface, host, strict=strict)
 
@@ -87,6 +88,37 @@ async def test_grains_and_host_are_there_before_a_module_is_read(host):
     host.answers["ls"] = "abc"
 
     assert await bound.late() == 3
+
+
+@pytest.mark.parametrize(
+    "late",
+    [
+        "async def late() -> int: return len((await __host__.run('ls')).stdout) + __grains__['more']",
+        "def late() -> int: return len(__host__.answers['ls']) + __grains__['more']",
+    ],
+    ids=["async", "sync"],
+)
+async def test_each_binding_calls_a_module_for_its_own_host(host, late):
+    """A check or a template that chooses the same module, in another thread, changes nothing for the agent."""
+    bound = bind(host, f"{HEAD}def __virtual__(): return 'more' in __grains__\n{late}\n", facts={"more": 1})
+    other = type(host)({"more": 10}, answers={"ls": "a" * 100})
+    second = registry.bind(Plants, other)
+    assert "garden" in registry.choose(Plants, type(host)({})).refused
+    host.answers["ls"] = "abc"
+
+    assert (await bound.late(), await second.late(), await bound.late()) == (4, 110, 4)
+
+
+async def test_a_watch_of_a_module_sees_the_host_of_its_binding(host):
+    """Two watches that take turns have one host each."""
+    source = f"{HEAD}async def events():\n    yield __grains__['os']\n    yield __grains__['os']\n"
+    watches = [bind(host, source).events()]
+    watches.append(registry.bind(Plants, type(host)({"os": "Arch"})).events())
+
+    seen = [await anext(watch) for watch in (*watches, *watches)]
+    rest = [[item async for item in watch] for watch in watches]
+
+    assert (seen, rest) == (["Debian", "Arch", "Debian", "Arch"], [[], []])
 
 
 @pytest.mark.parametrize(
