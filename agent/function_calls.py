@@ -167,7 +167,7 @@ class FunctionCall:
             raise CallRefused("missing", str(error)) from error
         self._demand(bound, name)
         try:
-            call = getattr(bound, name)
+            call = bound.function(name)
             declared = bound.declaration(name)
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)

@@ -230,6 +230,8 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
         ("zthings.wrong", 1, "its result is not what the interface promises"),
         ("zthings.reed", 64, "there is no such function, did you mean read?"),
         ("zthing.read", 64, "did you mean zthings?"),
+        ("zthings.describe", 64, "there is no such function"),
+        ("zthings._private", 64, "there is no such function"),
         ("zthings", 64, "write MODULE.FUNCTION"),
         ("zthings.read", 64, "it needs 'name'"),
     ):
