@@ -41,9 +41,15 @@ def demand_name(what: str, kind: str, name: str) -> None:
 
 
 def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
-    """Raise `Permanent` for a field that does not exist, or whose text would end the field of the account file."""
+    """Raise `Permanent` for a field that does not exist, or that the account file cannot have.
+
+    A text must not end the field, and the uid must be a number.
+    """
     if unknown := sorted(fields.keys() - FIELDS):
-        raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}")
+        known = ", ".join(sorted(FIELDS))
+        raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}; the fields are {known}")
+    if not isinstance(uid := fields.get("uid"), int | None):
+        raise Permanent(f"cannot {what}: the uid must be a number, not {uid!r}")
     for field, value in fields.items():
         ends = ":\n," if field in GECOS[:-1] else ":\n"
         if isinstance(value, str) and (found := [sign for sign in value if sign in ends]):
