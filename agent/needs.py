@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 MISSING = ("not implemented", "not supported")
 """States of a function that cannot be used."""
-HINT = "leave out the argument that needs it, or choose another provider in agent.yaml: `providers: {{{module}: ...}}`"
+HINT = "leave out what needs it, or choose another provider in agent.yaml: `providers: {{{module}: ...}}`"
 
 
 class _Silent:

@@ -189,7 +189,7 @@ def _new(given: Any) -> tuple[list[Any], dict[str, Any]]:
     if isinstance(given, dict):
         return [], given
     if not isinstance(given, list) and given is not None:
-        raise ValueError("the arguments of a function must be a list")
+        raise ValueError("the arguments of a function must be a list: write `[ARGUMENT, ...]`")
     args = [item for item in given or () if not isinstance(item, dict)]
     return args, {str(key): value for item in given or () if isinstance(item, dict) for key, value in item.items()}
 

@@ -225,6 +225,8 @@ def function_problem(declaration: IdDeclaration, state: State) -> Problem | None
         names = " and ".join(repr(item.value) for item in functions)
         above = beside(state.items)
         hint = deeper(above, functions[0].value) if above else "give each an ID of its own"
+        if state.type == "module" and "." in functions[0].value:
+            hint = f"a call without arguments is written '- {functions[0].value}: []'"
         return functions[0].spot.problem("function-several", f"{what} has more than one function: {names}", hint)
     return None
 

@@ -23,6 +23,7 @@ import pytest
         ("x:\n  lamp.lit:\n  - names:\n  - y\n  - z\n", "names-shape", 3, "indent the lines below '- names:'"),
         ("x:\n  lamp.lit:\n  - tags:\n  - y\n  - z\n", "function-several", 4, "indent the lines below '- tags:'"),
         ("x:\n  lamp.lit:\n  - dark\n  - tags:\n", "function-several", 3, "give each an ID of its own"),
+        ("x:\n  module.run:\n  - pkg.autoremove\n", "function-several", 3, "is written '- pkg.autoremove: []'"),
         ("x:\n  lamp.lit:\n  - color:red\n", "argument-shape", 3, "write '- color: ...'"),
         ("x:\n  lamp.lit:\n  - color:dark red\n", "argument-shape", 3, "write '- color: ...'"),
         ("x:\n  lamp.lit: []\n  color: red\n", "arguments-shape", 3, "if 'color' is an argument, write '- color: ...'"),
