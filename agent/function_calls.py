@@ -19,6 +19,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.interfaces import Interfaces
 from holdfast.resources.contract import Uid
 from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.execution import table
 from holdfast.resources.interfaces import arguments
 from holdfast.resources.interfaces.base import changes
 from holdfast.resources.interfaces.binding import Bound
@@ -160,7 +161,7 @@ class FunctionCall:
         try:
             interface, tool = serving(module)
         except Permanent as error:
-            raise CallRefused("usage", str(error)) from error
+            raise self._unknown(error) from error
         try:
             bound: Any = self._host.interfaces.get(interface, tool)
         except HoldfastError as error:
@@ -172,12 +173,24 @@ class FunctionCall:
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)
             given |= self._test(declared)
-        except (ArgumentError, FunctionNotFound) as error:
+        except FunctionNotFound as error:
+            raise self._unknown(error) from error
+        except ArgumentError as error:
             raise CallRefused("usage", str(error)) from error
         self._note(signature, given)
         if changes(declared) and not given.get("test"):
             self._things = arguments.things(interface, tool, given)
         return bound, call, given
+
+    def _unknown(self, error: HoldfastError) -> CallRefused:
+        """Return the refusal of an unknown function; a name of Salt's gets the functions that it stands for."""
+        function = self._request.function
+        salt = table.find(function)
+        if salt is None or salt.interface is None:
+            return CallRefused("usage", str(error))
+        names = ", ".join(f"{salt.interface.module}.{name}" for name in salt.uses)
+        text = f"cannot call {function}: only states and templates use this name of Salt's; call {names}"
+        return CallRefused("usage", text)
 
     def _demand(self, bound: Bound, name: str) -> None:
         """Raise `CallRefused` for a function that this host lacks, with its state by the table."""

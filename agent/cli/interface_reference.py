@@ -35,6 +35,9 @@ def show(module: str | None, source: ConfigurationSource, form: str) -> None:
     """
     settings = source.settings()
     ConfigurationCompiler().load_kinds(settings.resources)
+    if module and "." in module:
+        whole = module.partition(".")[0]
+        raise click.UsageError(f"{module!r} names a function: `holdfast describe {whole}` describes those of {whole}")
     try:
         served = {name: registry.serving(name) for name in ([module] if module else registry.modules())}
     except HoldfastError as error:

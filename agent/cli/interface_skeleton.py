@@ -67,12 +67,15 @@ class Skeleton(NamedTuple):
 def skeleton(source: str, name: str, stem: str) -> str:
     """Return the text of a module with an interface. `name` is its name; empty: the one that the module declares.
 
-    `stem` is the name of the file. Raises `SyntaxError`.
+    `stem` is the name of the file. Raises `SyntaxError`, and `LookupError` for a module without public functions.
     """
     tree = ast.parse(source)
+    functions = sorted(_functions(tree))
+    if not functions:
+        raise LookupError("has no public functions; name a module that has those of the interface")
     name = name or _constant(tree, "__virtualname__", stem)
     head = HEAD.format(name=name, title="".join(map(str.capitalize, name.split("_"))), about=_about(tree)[0])
-    return "\n".join([head, *map(str, sorted(_functions(tree)))])
+    return "\n".join([head, *map(str, functions)])
 
 
 def _functions(tree: ast.Module) -> Iterator[Skeleton]:

@@ -19,7 +19,7 @@ def interface() -> None:
     """Write an interface from the functions of a module, or compare a provider with an interface: propose, check."""
 
 
-@interface.command()
+@interface.command(short_help="Print a skeleton of an interface.")
 @_file
 @click.option("--name", metavar="NAME", help="Name of the interface; default: __virtualname__, or the file's name.")
 def propose(module: Path, name: str | None) -> None:
@@ -34,9 +34,11 @@ def propose(module: Path, name: str | None) -> None:
         click.echo(interface_skeleton.skeleton(module.read_text(), name or "", module.stem), nl=False)
     except (SyntaxError, UnicodeDecodeError) as error:
         raise click.UsageError(f"{module} is not a Python module: {error}") from None
+    except LookupError as error:
+        raise click.UsageError(f"{module} {error}") from None
 
 
-@interface.command()
+@interface.command(short_help="Compare a provider with an interface.")
 @_file
 @click.argument("name", metavar="INTERFACE", shell_complete=completed("interfaces"))
 @source("config", "state_dir", "grains", "id")
@@ -45,8 +47,8 @@ def propose(module: Path, name: str | None) -> None:
 def check(module: Path, name: str, source: ConfigurationSource, form: str) -> None:
     """Compare a provider, a class or the functions of a module, with an interface.
 
-    The module is imported. For each function, its row of the table of interfaces, its state on this host and both
-    signatures are shown.
+    The module is imported. For each function, its state on this host is shown, with the row of the table of states
+    (`resources/interfaces/rows.py`), and both signatures if they differ.
 
     Exit codes: 0 the provider would be accepted; 1 the agent would refuse it, unless agent.yaml sets `interfaces:
     lenient`.

@@ -97,14 +97,26 @@ def functions() -> dict[str, ExecutionFunction]:
 def why_not(name: str, others: Mapping[str, object]) -> str:
     """Return why there is no such function, with the reason or the most similar name; `others` are further functions.
 
-    A reason belongs to one function or to a whole module of Salt.
+    A reason belongs to one function or to a whole module of Salt. A name of `holdfast call` gets Salt's names for it.
     """
     known = sorted({*functions(), *others})
     reason = REFUSED.get(name) or REFUSED.get(name.partition(".")[0])
     if reason:
         return f"there is no function {name}: {reason}"
+    if callers := _calling(name):
+        return f"there is no function {name} in Salt: write {' or '.join(callers)}"
     near = nearest(name, [each for each in known if each.partition(".")[0] == name.partition(".")[0]] or known)
     modules = ", ".join(sorted({each.partition(".")[0] for each in known}))
     return f"there is no function {name}; " + (
         f"did you mean {near}?" if near else f"available: functions of {modules}"
     )
+
+
+def _calling(name: str) -> list[str]:
+    """Return the functions that mainly call one function of an interface (`pkg.list_installed`)."""
+    module, _, function = name.partition(".")
+    return [
+        each.name
+        for each in functions().values()
+        if each.interface is not None and each.interface.module == module and each.uses[:1] == (function,)
+    ]

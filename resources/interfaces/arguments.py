@@ -114,7 +114,9 @@ class Signature:
         try:
             return json.loads(text)
         except (ValueError, RecursionError):
-            return text
+            if _item(hint) is None:
+                return text
+            raise self._wrong(f"{name!r} begins with [ or {{, but is not valid JSON") from None
 
     def _typed(self, name: str, value: Any) -> Any:
         """Return a value with the declared type. Raises `ArgumentError`."""

@@ -62,6 +62,6 @@ def _have(name: str, promised: Callable[..., Any], offer: Offer, provided: Funct
 def _reason(declared: Mapping[str, tuple[str, ...]], facts: Facts) -> str:
     """Return the grains that decided, with the host's values."""
     return "; ".join(
-        f"{grain} is {facts.get(grain, 'unknown')}, declared for {', '.join(values)}"
+        f"{grain} is {facts.get(grain, 'unknown')}, only {', '.join(values)} can have it"
         for grain, values in declared.items()
     )

@@ -65,10 +65,10 @@ def demand(name: str) -> type[Interface]:
     """Return the interface of a virtual module. Raises `Permanent` if there is none."""
     interface = find(name)
     if interface is None:
-        near = nearest(name, names())
-        raise Permanent(
-            f"cannot bind {name}: no provider serves such an interface" + (f", did you mean {near}?" if near else "")
-        )
+        known = modules()
+        near = nearest(name, known)
+        hint = f", did you mean {near}?" if near else f"; available: {', '.join(known)}"
+        raise Permanent(f"cannot bind {name}: no provider serves such an interface{hint}")
     return interface
 
 
@@ -93,7 +93,9 @@ def serving(name: str) -> tuple[type[Interface], str | None]:
     if interface is not None and not interface.chosen_by_name:
         return interface, None
     if interface is not None:
-        raise Permanent(f"cannot bind {name} without a tool: call {' or '.join(sorted(offers(interface)))}")
+        raise Permanent(
+            f"cannot bind {name} without a tool: write {' or '.join(sorted(offers(interface)))} in its place"
+        )
     for found in map(find, names()):
         if found is not None and found.chosen_by_name and name in offers(found):
             return found, name

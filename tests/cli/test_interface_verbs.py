@@ -124,13 +124,21 @@ def test_describe_says_what_each_function_does_here(tree: Tree) -> None:
 
     assert functions["set_login_class"]["state"] == "not supported"
     assert functions["set_login_class"]["row"] == 6
-    assert functions["set_login_class"]["why"] == "kernel is Linux, declared for FreeBSD, OpenBSD, NetBSD"
+    assert functions["set_login_class"]["why"] == "kernel is Linux, only FreeBSD, OpenBSD, NetBSD can have it"
     assert functions["rename"]["signature"].startswith("(name: str, new_name: str, *, test: bool = False")
     assert (functions["rename"]["changes"], functions["info"]["changes"]) == (True, False)
     assert "provider shadow: " in text
     assert "\nrename*(name: str, new_name: str)\n    provided. Rename an account.\n" in text
-    assert "\n    not supported, kernel is Linux, declared for FreeBSD, OpenBSD, NetBSD. Set the login class." in text
+    assert (
+        "\n    not supported, kernel is Linux, only FreeBSD, OpenBSD, NetBSD can have it. Set the login class." in text
+    )
     assert "'" not in functions["list"]["signature"]
+
+
+def test_describe_of_anything_else_says_what_to_write() -> None:
+    """A function, and a name that no interface has."""
+    assert "`holdfast describe pkg` describes those of pkg" in in_process("describe", "pkg.install", check=64).stderr
+    assert "; available: group, pip, pkg, service, user" in in_process("describe", "file", check=64).stderr
 
 
 def test_describe_says_why_no_provider_works(tree: Tree) -> None:
@@ -180,6 +188,15 @@ def test_propose_refuses_what_is_no_module(tmp_path: Path) -> None:
 
     done = in_process("interface", "propose", tmp_path / "broken.py", check=64)
     assert "is not a Python module" in done.stderr
+
+
+def test_propose_refuses_a_module_without_functions(tmp_path: Path) -> None:
+    """An interface without functions would be of no use."""
+    (tmp_path / "empty.py").write_text("def _private():\n    pass\n")
+
+    done = in_process("interface", "propose", tmp_path / "empty.py", check=64)
+    assert "empty.py has no public functions" in done.stderr
+    assert done.stdout == ""
 
 
 def test_check_shows_each_function_beside_the_interface(tree: Tree) -> None:

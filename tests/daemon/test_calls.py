@@ -226,13 +226,16 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
     """The word of the table, the reason, and an exit code."""
     for function, code, said in (
         ("zthings.lacking", 1, "cannot call zthings.lacking: it is not implemented by ztool"),
-        ("zthings.foreign", 1, "it is not supported by ztool: kernel is Linux, declared for Plan9"),
+        ("zthings.foreign", 1, "it is not supported by ztool: kernel is Linux, only Plan9 can have it"),
         ("zthings.wrong", 1, "its result is not what the interface promises"),
         ("zthings.reed", 64, "there is no such function, did you mean read?"),
         ("zthing.read", 64, "did you mean zthings?"),
         ("zthings.describe", 64, "there is no such function"),
         ("zthings._private", 64, "there is no such function"),
         ("zthings", 64, "write MODULE.FUNCTION"),
+        ("pkg.version", 64, "only states and templates use this name of Salt's; call pkg.list_installed"),
+        ("shadow.set_password", 64, "only states and templates use this name of Salt's; call user.set_password"),
+        ("test.ping", 64, "cannot bind test: no provider serves such an interface; available: group, "),
         ("zthings.read", 64, "it needs 'name'"),
     ):
         done = either("call", function, check=code)
@@ -254,7 +257,7 @@ def test_the_tool_is_the_module_of_an_interface_that_callers_choose(either: Tree
     """As `pip` is of language packages; the interface itself cannot be called."""
     assert either("call", "ztool1.all", "a", "b", check=0).stdout == "a\nb\n"
     assert either("call", "ztool1.all", check=0).stdout == "nothing\n"
-    assert "cannot bind znamed without a tool: call ztool1" in either("call", "znamed.all", check=64).stderr
+    assert "cannot bind znamed without a tool: write ztool1" in either("call", "znamed.all", check=64).stderr
     said = either("describe", "zthings", check=0).stdout
     assert (
         "provider ztool: of those that fit it has the highest priority, 0\nnot zspare: it fits, with priority -1\n"

@@ -116,6 +116,7 @@ def test_values_from_json_are_checked_as_words_are() -> None:
         (records, ['{"name": "a", "versoin": "1"}'], "'pkgs' has no field 'versoin', did you mean 'version'?"),
         (records, ['{"version": "1"}'], "'pkgs' is wrong: Field required"),
         (records, ["{broken"], "'pkgs' is wrong"),
+        (many, ["a", "names=[b]"], r"'names' begins with \[ or {, but is not valid JSON"),
     ],
 )
 def test_a_mistake_is_named(function: Any, words: list[str], message: str) -> None:

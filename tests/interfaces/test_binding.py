@@ -198,7 +198,7 @@ async def test_the_error_of_a_missing_function_says_which_grains_decided(host):
 
     assert str(refusal.value) == (
         "cannot use things.some of tool: platforms like this one do not have it "
-        "(os_family is Arch, declared for Debian, RedHat)"
+        "(os_family is Arch, only Debian, RedHat can have it)"
     )
     assert (refusal.value.module, refusal.value.function, refusal.value.provider) == ("things", "some", "tool")
 
