@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from holdfast.resources import paths
 from holdfast.resources.context import Completed
@@ -23,12 +23,14 @@ Versions = dict[str, str]
 
 
 class Where(NamedTuple):
-    """Where a call works, and as which user."""
+    """Where a call works, as which user, and with which options."""
 
     target: str | None = None
     runas: str | None = None
     source: str | None = None
     """The index, if the caller names one."""
+    options: Mapping[str, Any] = {}
+    """Options of the tool."""
 
 
 class LanguageProvider(Provider, ABC, abstract=True):
@@ -115,7 +117,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         options: Options = None,
     ) -> ChangeSet:
         """Install in one command."""
-        where = Where(target, runas, index)
+        where = Where(target, runas, index, options or {})
         return await self._written(pkgs, where, "install", test=test) if pkgs else ChangeSet()
 
     async def remove(
@@ -128,7 +130,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         options: Options = None,
     ) -> ChangeSet:
         """Remove in one command; packages that need the removed ones stay."""
-        where = Where(target, runas)
+        where = Where(target, runas, options=options or {})
         wanted = {self._key(name) for name in names}
         async with self._changing:
             before = await self._find(where)
@@ -152,7 +154,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         options: Options = None,
     ) -> ChangeSet:
         """Upgrade in one command those packages of which the index has a newer version."""
-        where = Where(target, runas, index)
+        where = Where(target, runas, index, options or {})
         wanted = {self._key(name) for name in names}
         before = await self._find(where)
         there = [name for name in before if not names or self._key(name) in wanted]

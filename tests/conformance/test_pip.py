@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import venv
 import zipfile
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from languages import Body, changes, with_tool
 
-from holdfast.agent.health import Health
-from holdfast.agent.host.host import LocalHost
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.results import PkgSpec
 
-Body = Callable[[LanguageInterface], Awaitable[Any]]
-
 
 def with_pip(tmp_path: Path, body: Body) -> Any:
     """Return the result of a body, which gets the provider on this host."""
-
-    async def run() -> Any:
-        async with LocalHost(states=tmp_path, var_dir=tmp_path, facts={}, health=Health()) as host:
-            return await body(host.interfaces.get(LanguageInterface, "pip"))
-
-    return asyncio.run(run())
+    return with_tool("pip", "python3", tmp_path, body)
 
 
 def wheel(directory: Path, name: str, version: str, needs: str = "") -> Path:
@@ -62,11 +52,6 @@ def target(tmp_path: Path) -> str:
     path = tmp_path / "venv"
     venv.create(path, with_pip=True, symlinks=True)
     return str(path)
-
-
-def changes(done: Any) -> dict[str, tuple[str, str]]:
-    """Return the changes of a result: name -> old and new."""
-    return {name: (change["old"], change["new"]) for name, change in done.changes.items()}
 
 
 def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str, target: str):
