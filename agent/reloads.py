@@ -35,7 +35,7 @@ from holdfast.states.gc_pause import GcPolicy
 
 log = LazyLogger("holdfast")
 
-FIXED = ("state_dir", "control", "providers")
+FIXED = ("state_dir", "control", "providers", "interfaces")
 """Settings that are read only at the start."""
 REASONS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
 """Reasons to compile the states; if there are several, the first of these is reported."""

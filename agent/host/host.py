@@ -173,8 +173,7 @@ class LocalHost:
         self.options = self.options if options is None else options
         self._find_managed = managed or self._find_managed
         outdated = {who for who, names in self._reads.items() if seen(facts_before, names) != seen(self.facts, names)}
-        if facts is not None and facts_before != facts:
-            outdated |= self.interfaces.grains_changed()
+        outdated |= self.interfaces.decide(grains_changed=facts_before != self.facts)
         if before != (self.pillar, self.options):
             outdated |= self._readers
         self._readers -= outdated

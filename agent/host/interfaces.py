@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from holdfast.resources.interfaces.base import Interface
     from holdfast.resources.interfaces.binding import Bound
     from holdfast.resources.interfaces.host import ProviderHost
+    from holdfast.resources.interfaces.provider import Offer
 
 Key = tuple[str, str | None]
 """Virtual module, and the tool that the caller named."""
 
 
 class Interfaces:
-    """Binds interfaces, and decides again when grains have changed.
+    """Binds interfaces, and decides again when grains or the declared providers have changed.
 
     `context` returns the services for a provider, given a name for its log lines. `overrides` is the operator's choice
     of tools, by virtual module; `strict` says whether a provider that violates its interface is refused.
@@ -30,6 +31,8 @@ class Interfaces:
     ) -> None:
         self._context, self._overrides, self._strict = context, overrides, strict
         self._bound: dict[Key, Bound] = {}
+        self._decided_for: list[Offer] = []
+        """The declared providers of the last decision."""
         self._deprecated_calls: Counter[tuple[str, str]] = Counter()
         """Deprecated calls through bindings that were replaced, by module and function."""
         self._users: dict[str, set[Key]] = {}
@@ -63,28 +66,49 @@ class Interfaces:
         """Yield all bound interfaces."""
         return iter(self._bound.values())
 
-    def grains_changed(self) -> set[str]:
-        """Decide again; return the identities of the resources for which a provider or a function has changed."""
+    def decide(self, *, grains_changed: bool) -> set[str]:
+        """Decide again if grains or the declared providers have changed.
+
+        Returns the identities of the resources for which a provider or a function has changed. A file of the operator
+        that was read again has declared its providers again.
+        """
+        if not self._bound:
+            return set()
+        declared = self._declared()
+        if not grains_changed and declared == self._decided_for:
+            return set()
+        self._decided_for = declared
         different = {key for key in list(self._bound) if self._decide(key)}
         return {identity for identity, keys in self._users.items() if keys & different}
 
+    @staticmethod
+    def _declared() -> list[Offer]:
+        from holdfast.resources.interfaces.provider import Provider  # noqa: PLC0415 - few states use one
+
+        return list(Provider.registered)
+
     def _decide(self, key: Key) -> bool:
         """Decide one interface again; return whether its provider or a function has changed."""
-        from holdfast.resources.interfaces.registry import choose  # noqa: PLC0415 - as above
-
         bound, before = self._bound[key], self._bound[key].describe()
-        interface: type[Interface] = bound.interface
         try:
-            if not interface.chosen_by_name:
-                offer = choose(interface, self._context(f"interface[{key[0]}]"), self._overrides.get(key[0])).offer
-                if offer is None or offer.tool != bound.tool:
-                    self._unbind(key)
-                    return True
+            if self._chosen(key, bound.interface) is not bound.offer:
+                self._unbind(key)
+                return True
             bound.decide()
         except HoldfastError:  # the next call of `get` raises the error
             self._unbind(key)
             return True
         return bound.describe() != before
+
+    def _chosen(self, key: Key, interface: type[Interface]) -> Offer | None:
+        """Return the provider that fits now. Raises `Permanent`."""
+        from holdfast.resources.interfaces.registry import choose, offers  # noqa: PLC0415 - few states use one
+
+        module, tool = key
+        if interface.chosen_by_name:
+            return offers(interface).get(tool or "")
+        host, override = self._context(f"interface[{module}]"), self._overrides.get(module)
+        return choose(interface, host, override, strict=self._strict).offer
 
     def _unbind(self, key: Key) -> None:
         """Remove a binding; the next call of `get` binds the interface again."""

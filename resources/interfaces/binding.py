@@ -46,7 +46,7 @@ class Bound:
         self.provider = offer.make(host)
         self.deprecated_calls: dict[str, int] = {}
         """Deprecated function -> number of its calls, for metrics."""
-        self._offer = offer
+        self.offer = offer
         self._strict = strict
         self._host = host
         self._sites: set[tuple[str, str, int]] = set()
@@ -119,8 +119,8 @@ class Bound:
         for made in self._made:
             del self.__dict__[made]
         self._made.clear()
-        self._provided = self._offer.functions(self.provider, self._host)
-        self._entries = decide(self._offer, self._provided, self._host.facts)
+        self._provided = self.offer.functions(self.provider, self._host)
+        self._entries = decide(self.offer, self._provided, self._host.facts)
         for entry in self._entries.values():
             if self._strict and entry.row.number in VIOLATIONS:
                 self._raise(VIOLATIONS[entry.row.number], entry.function, entry.why)
@@ -251,7 +251,7 @@ class Bound:
                     FunctionNotImplemented,
                     name,
                     f"{self.tool} has no parameter {parameter!r}: "
-                    f"it was written for version {self._offer.targets} of the interface",
+                    f"it was written for version {self.offer.targets} of the interface",
                 )
         return {name: value for name, value in options.items() if name not in absent}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import types
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.base import Interface, supported
 from holdfast.resources.interfaces.errors import FunctionNotSupported
-from holdfast.resources.interfaces.provider import Confine, Offer, Provider
+from holdfast.resources.interfaces.provider import Confine, Offer, Provider, register_module
 
 
 class Pots(Interface, name="pots"):
@@ -101,6 +102,40 @@ async def test_deprecated_calls_are_counted_across_bindings(host, providers):
     await host.interfaces.get(Brushes, "red").scour()
 
     assert host.interfaces.deprecated_calls() == {("pots", "scour"): 2, ("red", "scour"): 1}
+
+
+@pytest.mark.parametrize(("interface", "tool"), [(Pots, None), (Brushes, "red")], ids=["chosen", "named"])
+async def test_a_provider_that_is_declared_again_replaces_the_one_before(host, providers, interface, tool):
+    """As after an edit of the operator's file, without a change of grains. Users are notified once."""
+    host.context("a").interface(interface, tool)
+    host.update()
+    old = next(iter(host.interfaces))
+
+    async def wash(self: Any) -> int:
+        return 2
+
+    async def colour(self: Any) -> str:
+        return "crimson"
+
+    members = {"implements": interface, "tool": old.tool, "wash": wash, "colour": colour}
+    type("Edited", (Provider,), members)
+
+    assert host.update() == {"a"}
+    assert host.update() == set()
+    new = host.context("a").interface(interface, tool)
+    assert await (new.wash() if tool is None else new.colour()) == (2 if tool is None else "crimson")
+
+
+async def test_a_lenient_host_keeps_a_module_that_declares_no_interface(tmp_path, providers):
+    """It is chosen by the same rule when grains change, so its users are not notified."""
+    providers.clear()
+    module = types.ModuleType("tin")
+    exec("__virtualname__ = 'pots'\nasync def wash() -> int: return 3\n", module.__dict__)
+    register_module(module, lambda _: Pots)
+    host = LocalHost(states=tmp_path, var_dir=tmp_path, facts={"os": "Debian"}, strict=False)
+    host.context("a").interface(Pots)
+
+    assert changed(host, os="Debian", ipv4=[]) == set()
 
 
 async def test_users_are_notified_when_grains_change_a_function(host, providers):
