@@ -153,6 +153,7 @@ class ConfigurationCompiler:
                 "template_commands": settings.template_commands,
                 "salt_names": settings.salt_names,
                 "providers": dict(settings.providers),
+                "interfaces": settings.interfaces,
                 "pillar_source_merging_strategy": settings.pillar_source_merging_strategy,
                 "pillar_merge_lists": settings.pillar_merge_lists,
                 "states_dir": str(settings.states),

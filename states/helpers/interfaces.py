@@ -78,6 +78,8 @@ class LookingHost:
         self.facts = view.grains
         self._chosen: Mapping[str, str] = view.options.get("providers") or {}
         """The operator's choice of providers."""
+        self._strict = view.options.get("interfaces") != "lenient"
+        """Whether a provider that violates its interface is refused."""
         self.log = cast("Logger", _NoLog())
 
     def interface(self, interface: type[I], tool: str | None = None) -> I:
@@ -88,11 +90,11 @@ class LookingHost:
     def bound(self, interface: Any) -> Bound | None:
         """Return an interface with a new provider; None if no provider fits."""
         offer = self.offer(interface)
-        return None if offer is None else Bound(offer, self)
+        return None if offer is None else Bound(offer, self, strict=self._strict)
 
     def offer(self, interface: Any) -> Offer | None:
         """Return the provider that the operator or the grains choose; None if none fits."""
-        return choose(interface, self, self._chosen.get(interface.module)).offer
+        return choose(interface, self, self._chosen.get(interface.module), strict=self._strict).offer
 
     async def run(
         self, *argv: str, env: Mapping[str, str] | None = None, stdin: str | None = None, check: bool = True,

@@ -8,6 +8,7 @@ import os
 import random
 import re
 import subprocess
+import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,8 @@ import pytest
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.execution.table import ExecutionFunction
 from holdfast.resources.interfaces.host import BusError
-from holdfast.resources.interfaces.provider import Confine, Provider
+from holdfast.resources.interfaces.pkg import PkgInterface
+from holdfast.resources.interfaces.provider import Confine, Provider, register_module
 from holdfast.resources.interfaces.results import ServiceStatus
 from holdfast.resources.interfaces.service import ServiceInterface
 from holdfast.resources.providers._dpkg import compare_versions
@@ -259,3 +261,19 @@ def test_versions_are_ordered_as_by_dpkg():
             0,
         )
         assert compare_versions(a, b) == truth, (a, b)
+
+
+def test_a_lenient_host_calls_a_module_that_violates_its_interface(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Templates call the provider that the agent uses: `interfaces: lenient` applies to them, too."""
+    monkeypatch.setattr(Provider, "registered", list(Provider.registered))
+    module = types.ModuleType("zloose")
+    exec(
+        "__virtualname__ = 'pkg'\n"
+        "async def list_installed(names=()): return {'tiny': [{'name': 'tiny', 'version': '1'}]}\n"
+        "async def hold(package): ...\n",
+        module.__dict__,
+    )
+    register_module(module, lambda _: PkgInterface)
+    options = {"providers": {"pkg": "zloose"}, "interfaces": "lenient"}
+
+    assert call("pkg.version", "tiny", options=options) == "1"
