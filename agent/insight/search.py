@@ -55,13 +55,13 @@ async def matching(given: str, view: View, verb: str) -> list[Vertex]:
 
 
 async def _hint(given: str, view: View) -> str:
-    """The most similar identity or ID, as a question; empty if nothing is similar."""
+    """The most similar identity or ID, as a question; else how to list all."""
     known = [*itertools.islice(view.present, CANDIDATES)]
     words = [each.identity for each in known]
     if "[" not in given:
         words += [str(each.call.low["__id__"]) for each in known]
     nearly = await Blocking(1)(nearest, given, words)
-    return f"; did you mean {nearly}?" if nearly else ""
+    return f"; did you mean {nearly}?" if nearly else "; `holdfast status` lists them"
 
 
 def _names(low: Low) -> tuple[str, str]:

@@ -29,7 +29,9 @@ async def test_an_identity_precedes_an_id_and_an_id_precedes_a_name(
         assert ids == [["a"], ["c", "d"]]
         with pytest.raises(ControlError, match=r"cannot trigger n: which one\? available: .*\[c\].*\[d\]"):
             await find("n", engine.view, "trigger")
-        with pytest.raises(ControlError, match=r"cannot pause zzzz: there is no such resource$"):
+        with pytest.raises(
+            ControlError, match=r"cannot pause zzzz: there is no such resource; `holdfast status` lists them$"
+        ):
             await find("zzzz", engine.view, "pause")
 
 
