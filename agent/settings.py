@@ -135,7 +135,7 @@ class Settings(_Strict):
     environments: dict[str, Directories] = Field(default_factory=dict)
     """Environment -> its directories, if they differ from the two above."""
     resources: Location = Path("resources")
-    """Directory of kinds of your own, one Python file each."""
+    """Directory of kinds and providers of your own, one Python file each."""
     grains_file: Location | None = Path("grains")
     """A YAML file with a mapping of grains of your own; it may be missing. None: no file."""
     grains: dict[str, Any] = Field(default_factory=dict)
@@ -146,7 +146,7 @@ class Settings(_Strict):
     """Control socket, for `holdfast status` and other verbs. Default: /run/holdfast/control.sock, or control.sock in a
     state_dir of your own."""
     providers: dict[str, str] = Field(default_factory=dict)
-    """Virtual module -> provider to use instead of the one that is chosen automatically (`pkg: apt`)."""
+    """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
     interfaces: Literal["strict", "lenient"] = "strict"
     """What happens if a provider violates its interface (a signature, a missing field of a result, a function that does
     not apply): it is refused, or with `lenient` used without the function, or with an empty value, and a warning."""

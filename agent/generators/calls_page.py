@@ -11,9 +11,13 @@ from holdfast.resources.execution.template_functions import MODULES, NAMES
 
 INTRODUCTION = """# Calls
 
-`module.run` and `module.wait` call the functions on this page by Salt's names; unknown functions and wrong arguments
-are errors before anything runs. Templates and guards call those that only look, so `plan` changes nothing: a template
-that calls another one is refused with its line.
+This page lists the execution functions of Salt that exist here. `module.run` and `module.wait` call all of them.
+Templates and guards call only those that change nothing, so `plan` changes nothing. An unknown function, wrong
+arguments, and a template that calls a function with effects are errors, each with its line, before anything runs.
+
+`holdfast call` has other names, those of the [interfaces](interfaces): for `pkg.list_pkgs` in a state, write
+`holdfast call pkg.list_installed`. The column "maps to" shows these names.
+[observing.md](observing.md#calling-functions) explains `holdfast call`.
 
 ```yaml
 fresh lists:
@@ -24,17 +28,22 @@ reload nginx:
   module.wait:
     - service.reload:
       - nginx
+    - watch:
+      - file: /etc/nginx/nginx.conf
+
+/etc/nginx/nginx.conf:
+  file.managed:
+    - source: salt://nginx.conf
 ```
 
 ```jinja
 {% if salt['pkg.version_cmp'](salt['pkg.version']('nginx') or '0', '1.22') >= 0 %}
 ```
 
-Templates are rendered synchronously, and functions of providers are coroutines. So a template's call of `pkg` runs in a
-thread with an event loop and a provider of its own. The provider reads files, or runs commands that only look, for at
-most 30 seconds. Nothing waits for the agent's event loop. `service` is answered by the unit files where systemd manages
-services, and by the provider elsewhere. If no provider fits, no package is installed, and versions are compared by
-Debian's rules."""
+A template's call of `pkg` runs in a thread with an event loop and a provider of its own, and does not use those of the
+agent. The call reads files, or runs commands that change nothing, and fails after 30 seconds. A template's call of
+`service` reads the unit files where systemd manages services, and asks the provider elsewhere. Where no provider of
+`pkg` works, the calls answer as if no package were installed, and compare versions by Debian's rules."""
 
 
 def calls_page() -> str:
@@ -44,7 +53,7 @@ def calls_page() -> str:
 
 def _lines() -> Iterator[str]:
     yield from (INTRODUCTION, "", "## Functions of interfaces")
-    yield "The interfaces have more arguments: [docs/interfaces](interfaces)."
+    yield "The [interfaces](interfaces) have further functions and arguments."
     yield ""
     yield from table(
         [

@@ -12,6 +12,9 @@ from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 class LanguageInterface(Interface, name="language", chosen_by_name=True):
     """Query, install and remove packages of a programming language, by the tool that the caller names (`pip`, `npm`).
 
+    A call has the name of the tool in place of that of the interface: `holdfast call pip.install requests
+    target=/opt/venv`.
+
     `target` says where the packages are: None: where all users of the host find them; `user`: those of one user; an
     absolute path: a virtual environment, or the directory of a project. `runas` is the user who runs the tool, by
     default the agent's own. A target that another user can change is refused unless that user is `runas`. `index` is

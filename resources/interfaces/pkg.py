@@ -204,7 +204,7 @@ class PkgInterface(Interface, name="pkg"):
 
     @supported(os_family=("Debian",))
     async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:
-        """Return whether those programs change, or have changed, one of these packages or the package of a path."""
+        """Return whether a program other than the agent changes, or has changed, a package or that of a path."""
         return False
 
     def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:

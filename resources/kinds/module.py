@@ -65,7 +65,7 @@ class _Module(Resource, Refreshable):
     umask: Any = None
     """Old syntax: an argument of the function."""
     calls: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """The calls, which are made from the other arguments."""
+    """The calls, made from the arguments that name functions. Not to be written in states."""
 
     @model_validator(mode="before")
     @classmethod
@@ -140,8 +140,8 @@ class _Module(Resource, Refreshable):
 class Run(_Module, kind="module.run"):
     """Calls of execution functions, each by its name with a list of its arguments.
 
-    The calls run once, and again when the state changes or a state that it watches has changed. Two calls of one
-    function: `service.restart:1` and `service.restart:2`.
+    docs/calls.md lists the functions. The calls run once, and again when the state changes or a state that it watches
+    has changed. Two calls of one function: `service.restart:1` and `service.restart:2`.
 
     new database:
       module.run:
