@@ -74,6 +74,8 @@ class Apk(PkgProvider):
         configured = [line.split()[-1].rstrip("/") for line in text.splitlines() if line.strip() and line[0] != "#"]
         updated = set(re.findall(r"^fetch (\S+)/[^/]+/APKINDEX\.tar\.gz$", done.stdout, re.MULTILINE))
         why = dict(re.findall(r"^WARNING: updating and opening (\S+): (.*)$", done.stderr, re.MULTILINE))
+        if done.retcode and not why:
+            return Fetched(dict.fromkeys(configured, "failed"), self._reason(done))
         found: dict[str, Outcome] = {
             name: "failed" if name in why else "updated" if name in updated else "unchanged" for name in configured
         }
