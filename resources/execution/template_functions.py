@@ -46,8 +46,8 @@ MODULES: Mapping[str, Mapping[str, str]] = {
     },
     "interfaces": {
         "pkg": (
-            "available_version file_dict file_list group_list info_installed latest_version list_holds list_patches"
-            " list_pkgs list_upgrades owner upgrade_available verify version version_cmp"
+            "available_version file_dict file_list get_repo group_list info_installed latest_version list_holds"
+            " list_patches list_pkgs list_repos list_upgrades owner upgrade_available verify version version_cmp"
         ),
         "service": "available disabled enabled missing",
     },

@@ -73,6 +73,8 @@ class _Module(Resource, Refreshable):
         """Make the calls from the arguments. An error has the position of the argument that names the function."""
         if not isinstance(given, dict):
             return given
+        if not isinstance(given.get("name", ""), str):
+            raise _wrong("name", "write the name of a function, as in `pkg.install`")
         functions = {key: plain_numbers(_plain(value)) for key, value in given.items() if "." in key}
         if not functions:
             more = {key: plain_numbers(_plain(value)) for key, value in given.items() if key != "name"}
