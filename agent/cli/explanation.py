@@ -36,7 +36,7 @@ NEXT = {
     "flapping": "checked in {when}: repairs are spaced out while it flaps",
     "poll": "checked every {every:g} s",
     "event": "checked as soon as its watch reports an event",
-    "action": "run again when its declaration changes or a requisite asks for it: nothing shows whether it is needed",
+    "action": "run again when its declaration changes or a requisite asks for it: no guard says whether it is needed",
     "superseded": "run again when a state of its sequence is declared differently; a later state of it counts",
     "recheck": "checked with everything else in {when}",
 }
