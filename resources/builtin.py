@@ -48,7 +48,7 @@ INTERFACES: Mapping[str, str] = {
 """Virtual module -> module in `resources/interfaces/` that declares its interface."""
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
-    "language": ("pip", "npm"),
+    "language": ("pip", "npm", "gem"),
     "pkg": ("apt", "dnf", "zypper", "pacman", "apk"),
     "service": ("systemd", "openrc", "runit", "sysv"),
     "user": ("shadow", "busybox"),

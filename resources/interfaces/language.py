@@ -10,19 +10,19 @@ from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 
 
 class LanguageInterface(Interface, name="language", chosen_by_name=True):
-    """Query, install and remove packages of a programming language, by the tool that the caller names (`pip`, `npm`).
+    """Query, install and remove packages of a programming language, by the tool that the caller names.
 
     A call has the name of the tool in place of that of the interface: `holdfast call pip.install requests
     target=/opt/venv`.
 
     `target` says where the packages are: None: where all users of the host find them; `user`: those of one user; an
-    absolute path: a virtual environment, or the directory of a project. `runas` is the user who runs the tool, by
-    default the agent's own. A target that another user can change is refused unless that user is `runas`. `index` is
-    where packages come from: a URL or, if the tool can, a directory of package files; by default what the tool is
-    configured for.
+    absolute path: a virtual environment, or the directory of a project or of packages. `runas` is the user who runs the
+    tool, by default the agent's own. A target that another user can change is refused unless that user is `runas`.
+    `index` is where packages come from: a URL or, if the tool can, a directory of package files; by default what the
+    tool is configured for.
 
-    Functions that change something return what they changed, including dependencies; with `test` they change nothing
-    and return what they would change. They raise `Permanent` if the tool refuses.
+    Functions that change something return what they changed, including dependencies that the tool lists; with `test`
+    they change nothing and return what they would change. They raise `Permanent` if the tool refuses.
     """
 
     words: ClassVar[frozenset[str]] = frozenset({"a", "b", "index", "names", "pkgs", "runas", "target"})

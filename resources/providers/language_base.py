@@ -19,7 +19,7 @@ from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 USER = "user"
 """The target of one user's packages."""
 Versions = dict[str, str]
-"""Name of a package -> version."""
+"""Name of a package -> its version; several versions are separated by commas, the newest first."""
 
 
 class Where(NamedTuple):
@@ -83,8 +83,8 @@ class LanguageProvider(Provider, ABC, abstract=True):
 
     def _reason(self, done: Completed) -> str:
         """Return why a command failed, in the tool's own words."""
-        lines = [line.strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
-        return "; ".join(line.removeprefix("ERROR: ") for line in lines) or done.stderr.strip() or done.stdout.strip()
+        errors = [line.partition(":")[2].strip() for line in done.stderr.splitlines() if line.startswith("ERROR:")]
+        return "; ".join(errors) or done.stderr.strip() or done.stdout.strip()
 
     # -- querying ------------------------------------------------------------------------------------------------
 
@@ -93,9 +93,9 @@ class LanguageProvider(Provider, ABC, abstract=True):
     ) -> dict[str, list[Pkg]]:
         """Return the installed packages by name."""
         found = await self._find(Where(target, runas))
-        known = {self._key(name): Pkg(name=name, version=version) for name, version in found.items()}
+        known = {self._key(name): [Pkg(name=name, version=v) for v in found[name].split(",")] for name in found}
         wanted = [(name, self._key(name)) for name in names or found]
-        return {name: [known[key]] for name, key in wanted if key in known}
+        return {name: known[key] for name, key in wanted if key in known}
 
     async def latest(
         self, names: Sequence[str], target: str | None = None, runas: str | None = None, index: str | None = None
@@ -157,14 +157,15 @@ class LanguageProvider(Provider, ABC, abstract=True):
         where = Where(target, runas, index, options or {})
         wanted = {self._key(name) for name in names}
         before = await self._find(where)
-        there = [name for name in before if not names or self._key(name) in wanted]
-        newest = {name: await self._newest(name, where) for name in there}
-        old = [
-            PkgSpec(name=name)
-            for name, new in newest.items()
-            if new is not None and await self.compare(new, before[name], target, runas) > 0
-        ]
+        there = {name: old for name, old in before.items() if not names or self._key(name) in wanted}
+        old = [PkgSpec(name=name) for name, version in there.items() if await self._outdated(name, version, where)]
         return await self._written(old, where, "upgrade", test=test) if old else ChangeSet()
+
+    async def _outdated(self, name: str, installed: str, where: Where) -> bool:
+        """Return whether the index has a newer version of a package."""
+        newest = await self._newest(name, where)
+        known, *_ = installed.split(",")
+        return newest is not None and await self.compare(newest, known, where.target, where.runas) > 0
 
     async def _written(
         self, pkgs: Sequence[PkgSpec], where: Where, verb: Literal["install", "upgrade"], *, test: bool
@@ -201,6 +202,12 @@ class LanguageProvider(Provider, ABC, abstract=True):
         if to and done.retcode:
             raise Permanent(f"cannot {to}: {self._reason(done)}")
         return done
+
+
+def refuse_reinstall(tool: str, pkgs: Sequence[PkgSpec]) -> None:
+    """Raise `Permanent` if a package should be installed again, for a tool that cannot do this."""
+    if again := [pkg.name for pkg in pkgs if pkg.reinstall]:
+        raise Permanent(f"cannot reinstall {', '.join(again)}: {tool} cannot do this; remove the package first")
 
 
 def _demand_trusted(target: str) -> None:

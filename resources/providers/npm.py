@@ -11,7 +11,7 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
-from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where
+from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where, refuse_reinstall
 
 QUIET = {f"NPM_CONFIG_{name}": "false" for name in ("AUDIT", "FUND", "UPDATE_NOTIFIER")} | {
     "NPM_CONFIG_LOGLEVEL": "error"
@@ -75,8 +75,7 @@ class Npm(LanguageProvider):
 
     async def _words(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> list[str]:
         """Return the packages to install, as npm's arguments. npm would upgrade installed ones: they are left out."""
-        if again := [pkg.name for pkg in pkgs if pkg.reinstall]:
-            raise Permanent(f"cannot reinstall {', '.join(again)}: npm cannot do this; remove the package first")
+        refuse_reinstall("npm", pkgs)
         before = {} if upgrade else await self._installed(where)
         wanted = [pkg for pkg in pkgs if pkg.source or pkg.version or pkg.name not in before]
         return [pkg.source or f"{pkg.name}@{pkg.version or 'latest'}" for pkg in wanted]

@@ -1,0 +1,116 @@
+"""Ruby packages by RubyGems."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from holdfast.resources.context import Completed
+from holdfast.resources.interfaces.provider import Confine
+from holdfast.resources.interfaces.results import PkgSpec
+from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where, refuse_reinstall
+
+LIST = """require "json"
+gems = Gem::Specification.select do |gem|
+  ARGV[0] == "all" ? gem.base_dir != Gem.user_dir : gem.base_dir == Gem.dir && !gem.default_gem?
+end
+puts JSON.generate(gems.group_by(&:name).transform_values { |all| all.map(&:version).uniq.sort.reverse.join(",") })"""
+NEWEST = """require "rubygems/spec_fetcher"
+name, *sources = ARGV
+Gem.sources = sources if sources.any?
+found, problems = Gem::SpecFetcher.fetcher.search_for_dependency(Gem::Dependency.new(name))
+unread = problems.grep(Gem::SourceFetchProblem)
+abort "ERROR: #{unread.map(&:wordy).join("; ")}" if found.empty? && unread.any?
+puts found.map { |gem, _| gem.version }.max"""
+"""Asks without `gem search`, which says nothing of an index that it cannot read."""
+SORT = 'puts ARGV.map { |text| Gem::Version.new(text) }.uniq.sort.reverse.join(",")'
+COMPARE = """begin
+  puts Gem::Version.new(ARGV[0]) <=> Gem::Version.new(ARGV[1])
+rescue ArgumentError => error
+  abort "ERROR: #{error.message}"
+end"""
+PLANNED = re.compile(r"^  (.+)-([0-9][\w.]*)(?:-[a-z].*)?$", re.MULTILINE)
+"""A gem in the output of `gem install --explain`: name, version, and the platform if it is a particular one."""
+
+
+class Gem(LanguageProvider):
+    """Ruby's packages. A path is a directory of gems, as in `GEM_HOME`; programs find them if `GEM_PATH` names it.
+
+    Several versions of a gem may be installed beside each other; an installation leaves the others there. gem cannot
+    be told to leave out the scripts by which a gem builds its native extensions. An index that is an absolute path is
+    a directory in which `gem generate_index` was run.
+    """
+
+    confine = Confine(commands=("gem", "ruby"))
+
+    async def _installed(self, where: Where) -> Versions:
+        scope = "all" if where.target is None else "own"
+        found: Versions = json.loads(await self._ruby(LIST, scope, where=where, to="list packages"))
+        return found
+
+    async def _newest(self, name: str, where: Where) -> str | None:
+        done = await self._ruby(NEWEST, name, *_sources(where), where=where, to=f"ask gem for {name}")
+        return done.strip() or None
+
+    async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
+        arguments = _arguments(pkgs, where, upgrade=upgrade)
+        done = await self._gem(*arguments, "--explain", where=where, to=_title(pkgs))
+        before, planned = await self._installed(where), dict(PLANNED.findall(done.stdout))
+        for name in planned.keys() & before.keys():
+            versions = [planned[name], *before[name].split(",")]
+            planned[name] = (await self._ruby(SORT, *versions, where=where, to=_title(pkgs))).strip()
+        return planned
+
+    async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
+        """Install all packages or, if gem does not find one of them, none."""
+        arguments = _arguments(pkgs, where, upgrade=upgrade)
+        await self._gem(*arguments, "--explain", where=where, to=_title(pkgs))
+        await self._gem(*arguments, where=where, to=_title(pkgs), shown=True)
+
+    async def _remove(self, names: Sequence[str], where: Where) -> None:
+        """Remove all versions."""
+        switches = ("--all", "--executables", "--ignore-dependencies", "--no-user-install")
+        await self._gem("uninstall", *switches, *names, where=where, to=f"remove {', '.join(names)}", shown=True)
+
+    async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
+        """Compare two versions as RubyGems does: a part with letters makes a pre-release."""
+        order = int(await self._ruby(COMPARE, a, b, where=Where(None, runas), to=f"compare {a} and {b}"))
+        return -1 if order < 0 else 1 if order else 0
+
+    # -- what only gem needs -------------------------------------------------------------------------------------
+
+    async def _gem(self, *arguments: str, where: Where, to: str, shown: bool = False) -> Completed:
+        return await self._run(*await self._settings(where), "gem", *arguments, where=where, to=to, shown=shown)
+
+    async def _ruby(self, script: str, *arguments: str, where: Where, to: str) -> str:
+        command = (*await self._settings(where), "ruby", "-e", script, *arguments)
+        return (await self._run(*command, where=where, to=to)).stdout
+
+    async def _settings(self, where: Where) -> list[str]:
+        """Return the start of a command that works on a target. A user's gems may need those of the host."""
+        if where.target == USER:
+            found = await self._run("ruby", "-e", "puts Gem.user_dir", where=where, to="find the user's gems")
+            return ["env", f"GEM_HOME={found.stdout.strip()}"]
+        return ["env", f"GEM_HOME={where.target}", f"GEM_PATH={where.target}"] if where.target else []
+
+
+def _sources(where: Where) -> list[str]:
+    """Return the URL of the index, if the caller names one."""
+    if where.source is None:
+        return []
+    return [f"file://{where.source}/" if where.source.startswith("/") else where.source]
+
+
+def _arguments(pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> list[str]:
+    """Return the arguments of gem that install packages."""
+    refuse_reinstall("gem", pkgs)
+    switches = ["--no-document", "--no-user-install", *([] if upgrade else ["--conservative"])]
+    index = [word for source in _sources(where) for word in ("--clear-sources", "--source", source)]
+    words = [pkg.source or ":".join(filter(None, (pkg.name, pkg.version))) for pkg in pkgs]
+    return ["install", *switches, *index, *words]
+
+
+def _title(pkgs: Sequence[PkgSpec]) -> str:
+    return f"install {', '.join(pkg.name for pkg in pkgs)}"

@@ -1,0 +1,149 @@
+"""gem with a directory as its index, in a directory of gems and in that of one user."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+from languages import Body, changes, with_tool
+
+from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.language import LanguageInterface
+from holdfast.resources.interfaces.results import PkgSpec
+
+BUILD = """require "rubygems/package"
+[["tiny", "1.9"], ["tiny", "1.10"], ["tiny", "2.0.rc1"], ["tiny-needs", "1.0"]].each do |name, version|
+  spec = Gem::Specification.new(name, version) do |gem|
+    gem.summary, gem.authors, gem.files = "tiny", ["tiny"], []
+    gem.add_runtime_dependency("tiny") if name == "tiny-needs"
+  end
+  Gem::Package.build(spec, true)
+end"""
+"""Builds the gems in the working directory."""
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Return a directory with the gems `tiny` and `tiny-needs`, and their index."""
+    if shutil.which("gem") is None:
+        pytest.skip("there is no command gem; scripts/test installs it")
+    top = tmp_path_factory.mktemp("index")
+    (top / "gems").mkdir()
+    subprocess.run(["ruby", "-e", BUILD], cwd=top / "gems", check=True, capture_output=True)
+    subprocess.run(["gem", "generate_index", "--directory", str(top)], check=True, capture_output=True)
+    return str(top)
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return an empty home directory."""
+    path = tmp_path / "home"
+    path.mkdir()
+    monkeypatch.setenv("HOME", str(path))
+    return path
+
+
+def with_gem(tmp_path: Path, body: Body) -> Any:
+    """Return the result of a body, which gets the provider on this host."""
+    return with_tool("gem", "gem", tmp_path, body)
+
+
+@pytest.mark.parametrize("where", ["path", "user"])
+def test_packages_are_installed_upgraded_and_removed(tmp_path: Path, index: str, where: str):
+    """Each change is planned as it is made, with dependencies; several versions stand beside each other."""
+    target = "user" if where == "user" else str(tmp_path / "gems")
+
+    async def body(gem: LanguageInterface) -> None:
+        old, needs = PkgSpec(name="tiny", version="1.9"), PkgSpec(name="tiny-needs")
+        assert await gem.list_installed([], target) == {}
+        assert await gem.latest(["tiny", "gone"], target, index=index) == {"tiny": "1.10", "gone": None}
+        for test in (True, False):
+            done = await gem.install([old], target, index=index, test=test)
+            assert changes(done) == {"tiny": ("", "1.9")}
+        for test in (True, False):
+            done = await gem.install([needs, PkgSpec(name="tiny")], target, index=index, test=test)
+            assert changes(done) == {"tiny-needs": ("", "1.0")}
+        for test in (True, False):
+            done = await gem.upgrade(["tiny", "gone"], target, index=index, test=test)
+            assert changes(done) == {"tiny": ("1.9", "1.10,1.9")}
+        assert changes(await gem.upgrade(target=target, index=index)) == {}
+        found = await gem.list_installed(["tiny"], target)
+        assert [package.version for package in found["tiny"]] == ["1.10", "1.9"]
+        for test in (True, False):
+            done = await gem.remove(["tiny", "gone"], target, test=test)
+            assert changes(done) == {"tiny": ("1.10,1.9", "")}
+        assert changes(await gem.remove(["tiny"], target)) == {}
+        for test in (True, False):
+            done = await gem.install([PkgSpec(name="tiny", version="2.0.rc1")], target, index=index, test=test)
+            assert changes(done) == {"tiny": ("", "2.0.rc1")}
+
+    with_gem(tmp_path, body)
+
+
+def test_dependencies_are_installed(tmp_path: Path, index: str):
+    """From the index, into the same directory."""
+
+    async def body(gem: LanguageInterface) -> None:
+        for test in (True, False):
+            done = await gem.install([PkgSpec(name="tiny-needs")], str(tmp_path / "gems"), index=index, test=test)
+            assert changes(done) == {"tiny": ("", "1.10"), "tiny-needs": ("", "1.0")}
+
+    with_gem(tmp_path, body)
+
+
+def test_the_packages_of_a_user_are_below_his_home(tmp_path: Path, index: str, home: Path):
+    """Where Ruby finds them without a setting, so that they are none of all users."""
+
+    async def body(gem: LanguageInterface) -> None:
+        await gem.install([PkgSpec(name="tiny")], "user", index=index)
+        assert await gem.list_installed(["tiny"]) == {}
+
+    with_gem(tmp_path, body)
+    assert list(home.glob("**/gems/tiny-1.10"))
+    subprocess.run(["ruby", "-e", "gem 'tiny', '1.10'"], check=True)
+
+
+def test_a_package_file_is_installed(tmp_path: Path, index: str):
+    """From its path, and planned with the version that it has."""
+
+    async def body(gem: LanguageInterface) -> None:
+        file = PkgSpec(name="tiny", source=f"{index}/gems/tiny-1.9.gem")
+        for test in (True, False):
+            done = await gem.install([file], str(tmp_path / "gems"), index=index, test=test)
+            assert changes(done) == {"tiny": ("", "1.9")}
+
+    with_gem(tmp_path, body)
+
+
+def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, index: str):
+    """In the words of gem; nothing is installed."""
+
+    async def body(gem: LanguageInterface) -> None:
+        wanted, target = [PkgSpec(name="tiny"), PkgSpec(name="gone")], str(tmp_path / "gems")
+        for test in (True, False):
+            with pytest.raises(Permanent, match=r"cannot install tiny, gone: Could not find a valid gem 'gone'"):
+                await gem.install(wanted, target, index=index, test=test)
+        assert await gem.list_installed([], target) == {}
+
+    with_gem(tmp_path, body)
+
+
+def test_an_index_that_cannot_be_read_is_an_error(tmp_path: Path, index: str):
+    """It does not mean that there is no such package."""
+    with pytest.raises(Permanent, match=r"cannot ask gem for tiny: Unable to download data from file:"):
+        with_gem(tmp_path, lambda gem: gem.latest(["tiny"], index=f"{index}/gems"))
+
+
+def test_versions_are_compared_as_rubygems_does(tmp_path: Path):
+    """Not as text; letters make a pre-release, and zeros at the end do not matter."""
+
+    async def body(gem: LanguageInterface) -> list[int]:
+        with pytest.raises(Permanent, match=r"cannot compare 1\.0 and x!: Malformed version number string x!"):
+            await gem.compare("1.0", "x!")
+        pairs = (("1.9", "1.10"), ("1.0", "1.0.rc1"), ("1.0", "1.0.0"))
+        return [await gem.compare(a, b) for a, b in pairs]
+
+    assert with_gem(tmp_path, body) == [-1, 1, 0]
