@@ -9,7 +9,7 @@ by an upgrade of all packages. Until then, only `upgrades` and an upgrade of all
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
@@ -99,9 +99,11 @@ class Pacman(UnneededProvider):
             name: "updated" if what == "downloading..." else "unchanged"
             for name, what in re.findall(r"^ (\S+) (downloading\.\.\.|is up to date)", done.stdout, re.MULTILINE)
         }
-        found |= dict.fromkeys(re.findall(r"failed retrieving file '(.+)\.db'", done.stderr), "failed")
+        found |= _failures(done, found)
         if await self.host.blocking(self._tidy, found) and not await self._outdated(*own):
-            await self._run(*PACMAN, "--sync", "--refresh")
+            again = await self._run(*PACMAN, "--sync", "--refresh")
+            found |= _failures(again, found)
+            done = again if again.retcode else done
         return Fetched(found, self._reason(done) if done.retcode else "")
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
@@ -276,6 +278,12 @@ class Pacman(UnneededProvider):
                 "no partial upgrade: upgrade all packages first"
             )
         return ""
+
+
+def _failures(done: Completed, known: Collection[str]) -> dict[str, Outcome]:
+    """Return the repositories whose lists a refresh has not fetched: all, if it failed and names none."""
+    named = re.findall(r"failed retrieving file '(.+)\.db'", done.stderr)
+    return dict.fromkeys(named or known, "failed") if done.retcode else {}
 
 
 def _is_full_upgrade(transaction: Transaction) -> bool:
