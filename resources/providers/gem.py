@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from holdfast.resources.context import Completed
+from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
 from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where, refuse_reinstall
@@ -46,9 +47,7 @@ class Gem(LanguageProvider):
     confine = Confine(commands=("gem", "ruby"))
 
     async def _installed(self, where: Where) -> Versions:
-        scope = "all" if where.target is None else "own"
-        found: Versions = json.loads(await self._ruby(LIST, scope, where=where, to="list packages"))
-        return found
+        return await self._list("all" if where.target is None else "own", where)
 
     async def _newest(self, name: str, where: Where) -> str | None:
         done = await self._ruby(NEWEST, name, *_sources(where), where=where, to=f"ask gem for {name}")
@@ -80,6 +79,21 @@ class Gem(LanguageProvider):
         return -1 if order < 0 else 1 if order else 0
 
     # -- what only gem needs -------------------------------------------------------------------------------------
+
+    async def _list(self, scope: Literal["all", "own"], where: Where) -> Versions:
+        """Return the gems that all users find, or only those in the directory into which gem installs."""
+        found: Versions = json.loads(await self._ruby(LIST, scope, where=where, to="list packages"))
+        return found
+
+    async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
+        if verb != "remove":
+            return
+        own = await self._list("own", where)
+        if kept := [name for name in names if name not in own]:
+            raise Permanent(
+                f"cannot remove {', '.join(kept)}: not installed by gem, but a part of Ruby or of a package of the "
+                "system; remove that package"
+            )
 
     async def _gem(self, *arguments: str, where: Where, to: str, shown: bool = False) -> Completed:
         return await self._run(*await self._settings(where), "gem", *arguments, where=where, to=to, shown=shown)

@@ -78,8 +78,8 @@ class LanguageProvider(Provider, ABC, abstract=True):
         """Return the form of a name in which two names of one package are equal."""
         return name
 
-    async def _demand_changeable(self, where: Where, what: str) -> None:
-        """Raise `Permanent` if the tool must not change the packages of a target. `what` is what would be done."""
+    async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
+        """Raise `Permanent` if these packages must not be changed. `verb` is install, upgrade or remove."""
 
     def _reason(self, done: Completed) -> str:
         """Return why a command failed, in the tool's own words."""
@@ -137,7 +137,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
             there = [name for name in before if self._key(name) in wanted]
             if not there:
                 return ChangeSet()
-            await self._demand_changeable(where, f"remove {', '.join(there)}")
+            await self._demand_changeable(where, "remove", there)
             if not test:
                 await self._remove(there, where)
             after = await self._find(where) if not test else {k: v for k, v in before.items() if k not in there}
@@ -172,7 +172,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
     ) -> ChangeSet:
         async with self._changing:
             before = await self._find(where)
-            await self._demand_changeable(where, f"{verb} {', '.join(pkg.name for pkg in pkgs)}")
+            await self._demand_changeable(where, verb, [pkg.name for pkg in pkgs])
             upgrade = verb == "upgrade"
             if test:
                 return _changed(before, {**before, **await self._plan(pkgs, where, upgrade=upgrade)})

@@ -70,7 +70,8 @@ class Pip(LanguageProvider):
     def _key(self, name: str) -> str:
         return re.sub(r"[-_.]+", "-", name).lower()
 
-    async def _demand_changeable(self, where: Where, what: str) -> None:
+    async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
+        what = f"{verb} {', '.join(names)}"
         done = await self._run(*_python(where), "-c", MANAGED, where=where, to=what)
         if done.stdout.strip() == "1":
             raise Permanent(

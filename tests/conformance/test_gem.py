@@ -131,6 +131,17 @@ def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, inde
     with_gem(tmp_path, body)
 
 
+def test_a_gem_that_belongs_to_ruby_is_not_removed(tmp_path: Path):
+    """Gem would leave it there without an error."""
+
+    async def body(gem: LanguageInterface) -> None:
+        for test in (True, False):
+            with pytest.raises(Permanent, match=r"cannot remove json: not installed by gem, but a part of Ruby"):
+                await gem.remove(["json"], test=test)
+
+    with_gem(tmp_path, body)
+
+
 def test_an_index_that_cannot_be_read_is_an_error(tmp_path: Path, index: str):
     """It does not mean that there is no such package."""
     with pytest.raises(Permanent, match=r"cannot ask gem for tiny: Unable to download data from file:"):
