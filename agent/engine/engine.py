@@ -146,7 +146,7 @@ class Engine:
         runs = [
             vertex.run.task
             for vertex in (*self._scheduler.unsettled, *self._swaps.retirement)
-            if vertex.run.task and vertex.run.rest is None and meant(vertex)
+            if vertex.run.task and meant(vertex)
         ]
         if runs:
             await asyncio.wait(runs)

@@ -266,6 +266,21 @@ KEPT = {
             ),
         ),
     ),
+    "a call did not wait for the end of an attempt that is tried again": Plan(
+        states=(),
+        troubles=(
+            (0, "break_", "look s5", "busy"),
+            (
+                0,
+                "swap",
+                [
+                    state("s5 before", meta={"retry": 2}, name="s5", value="early", superseded_by=["s5"]),
+                    state("s5", value="right"),
+                ],
+            ),
+            (0, "call", "s5"),
+        ),
+    ),
 }
 
 

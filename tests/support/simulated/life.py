@@ -313,9 +313,11 @@ class Life(Bench):
         self._rules.called.waits(name)
         async with self._engine.turn([("setting", name)]):
             self._rules.called.begins(name)
-            await asyncio.sleep(CALL)
-            self.drift(name, "called")
-            self._rules.call_ends(name)
+            try:
+                await asyncio.sleep(CALL)
+                self.drift(name, "called")
+            finally:  # a cancelled call ends, too
+                self._rules.call_ends(name)
 
     # -- events ------------------------------------------------------------------------------------------------
 
