@@ -36,7 +36,7 @@ EXITS = {
 AGAIN, SELDOM = 0.1, 1.0
 """Seconds between the first two attempts to find a free place, and at most; each wait is twice as long as the last."""
 PATIENCE = 2.0
-"""Seconds after which the user is told what the call waits for."""
+"""Seconds after which the command prints what the call waits for."""
 
 
 def given(words: Collection[str]) -> Mapping[str, Any] | None:

@@ -18,7 +18,7 @@ from pydantic import (
 )
 
 LENIENT = "lenient"
-"""Key of the context of a validation: a function that is told the name of a missing field, which is then filled."""
+"""Key of the context of a validation: a function that is called with the name of each missing field that is filled."""
 SMALLEST: Mapping[object, object] = {str: "", bool: False, int: 0, float: 0.0}
 """Type of a field -> the value that fills it."""
 
