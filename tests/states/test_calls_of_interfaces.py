@@ -105,6 +105,7 @@ def test_the_examples_of_the_page_compile(tmp_path):
     """Those of docs/calls.md, in YAML and in a template."""
     page = (Path(__file__).parents[2] / "docs/calls.md").read_text(encoding="utf-8")
     states, template = (re.findall(rf"```{form}\n(.*?)```", page, re.DOTALL) for form in ("yaml", "jinja"))
+    (tmp_path / "nginx.conf").write_text("the source of the example\n")
     (tmp_path / "a.sls").write_text(states[0])
     (tmp_path / "b.sls").write_text(f"{template[0]}new: {{test.nop: []}}\n{{% endif %}}\n")
 
