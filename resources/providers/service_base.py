@@ -198,23 +198,27 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
     async def _outcome(self, verb: Verb, name: str, before: ServiceStatus) -> str:
         """Wait until a change is complete; return why it has failed, or an empty text.
 
-        A started service must not end at once, and a reload must leave the process as it is.
+        A started service must not end at once, and a reload must leave the process as it is. After a restart, the
+        tool may still report the former process for a moment.
         """
         if verb == "stop":
             return f"it still runs after {STOPPING:g} s" if (await self._once(name, False, STOPPING)).active else ""
-        begun = await self._once(name, True, STARTING)
+        begun = await self._once(name, True, STARTING, former=before.pid if verb == "restart" else None)
         after = await self._once(name, False, SETTLE) if begun.active else begun
         if after.active is False or after.pid != begun.pid:
             return "it ended at once"
         return "another process runs in place of the former one" if verb == "reload" and before.pid != after.pid else ""
 
-    async def _once(self, name: str, active: bool, limit: float) -> ServiceStatus:
-        """Return the status when the service has become active or not, or after `limit` seconds."""
+    async def _once(self, name: str, active: bool, limit: float, *, former: int | None = None) -> ServiceStatus:
+        """Return the status when the service has become active or not, or after `limit` seconds.
+
+        `former` is the number of a process that does not count.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(limit):
                 async for _ in self.watch([name]):
                     status = await self._inspect(name)
-                    if status.active in (active, None):
+                    if status.active in (active, None) and (former is None or status.pid != former):
                         return status
         return await self._inspect(name)
 

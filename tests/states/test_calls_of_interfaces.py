@@ -113,7 +113,7 @@ def test_the_examples_of_the_page_compile(tmp_path):
 
     done = Compiler().compile(inputs)
 
-    assert [call.kind for call in done.calls][:2] == ["module.run", "module.wait"]
+    assert [call.kind for call in done.calls][:3] == ["module.run", "file.managed", "module.wait"]
 
 
 def test_a_checksum_is_checked(tmp_path):
