@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from holdfast.resources.context import NoLog
 from holdfast.resources.contract import Resource
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.needs import Need
@@ -25,19 +26,12 @@ MISSING = ("not implemented", "not supported")
 HINT = "leave out what needs it, or choose another provider in agent.yaml: `providers: {{{module}: ...}}`"
 
 
-class _Silent:
-    """A log without output, because the binding of the agent logs the same messages."""
-
-    def __getattr__(self, level: str) -> Any:
-        return lambda *_, **__: None
-
-
 class GrainsOnly:
     """The host as the choice of a provider sees it."""
 
     def __init__(self, facts: Mapping[str, Any]) -> None:
         self.facts = facts
-        self.log = _Silent()
+        self.log = NoLog()
 
     @staticmethod
     def system_path(path: Path) -> Path:

@@ -179,6 +179,14 @@ class Logger(Protocol):
         ...
 
 
+class NoLog:
+    """A logger without output, for a second binding of a provider: the binding of the agent logs the same messages."""
+
+    def __getattr__(self, level: str) -> Any:
+        """Return a function that does nothing."""
+        return lambda *_, **__: None
+
+
 class Services(Protocol):
     """Services of the host for everything that works on it: resources and providers."""
 

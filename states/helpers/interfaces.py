@@ -23,7 +23,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from holdfast.resources.context import PATH, Completed, I, Logger, Watch
+from holdfast.resources.context import PATH, Completed, I, Logger, NoLog, Watch
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.execution import table as execution
 from holdfast.resources.interfaces.binding import Bound
@@ -53,13 +53,6 @@ UNITS = tuple(
 """Directories of units of systemd; the first one with a name takes precedence."""
 
 
-class _NoLog:
-    """A log without output: the binding of the agent logs the same messages."""
-
-    def __getattr__(self, level: str) -> Any:
-        return lambda *_, **__: None
-
-
 class _WithoutProvider:
     """Packages where no provider fits: none is installed."""
 
@@ -80,7 +73,7 @@ class LookingHost:
         """The operator's choice of providers."""
         self._strict = view.options.get("interfaces") != "lenient"
         """Whether a provider that violates its interface is refused."""
-        self.log = cast("Logger", _NoLog())
+        self.log = cast("Logger", NoLog())
 
     def interface(self, interface: type[I], tool: str | None = None) -> I:
         """Return the functions of an interface, by a new provider."""
