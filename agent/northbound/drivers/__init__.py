@@ -1,0 +1,1 @@
+"""Databases of the northbound store: one process (memory), one machine (sqlite), many machines (etcd)."""

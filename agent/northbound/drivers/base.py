@@ -1,0 +1,170 @@
+"""What a database must do: transactions at revisions, a watch of all changes in their order, and leases.
+
+A revision is a number that each transaction raises. A row has the revision of the transaction that wrote it last.
+Drivers know tables, IDs and bytes, but no models.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from holdfast.agent.northbound.errors import NorthboundError
+
+
+class Row(NamedTuple):
+    """One stored record."""
+
+    table: str
+    id: str
+    data: bytes
+    revision: int
+    """Revision of the last write."""
+    created: int
+    """Revision of the first write since the row was last absent."""
+
+
+class Put(NamedTuple):
+    """Write a row, whether it exists or not."""
+
+    table: str
+    id: str
+    data: bytes
+    lease: int = 0
+    """Lease with which the row disappears; 0: none."""
+
+
+class Delete(NamedTuple):
+    """Delete a row; one that does not exist is no error."""
+
+    table: str
+    id: str
+
+
+class Expect(NamedTuple):
+    """A condition: the row has this revision; 0: it does not exist; -1: it exists."""
+
+    table: str
+    id: str
+    revision: int
+
+
+class Unchanged(NamedTuple):
+    """A condition: no row of the table was written after this revision. Deleted rows do not count."""
+
+    table: str
+    since: int
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Writes that are made together, or not at all if a condition does not hold.
+
+    A row is written at most once. Operations and conditions count towards the limit of the driver.
+    """
+
+    writes: Sequence[Put | Delete]
+    conditions: Sequence[Expect | Unchanged] = ()
+    require_lease: int = 0
+    """A lease that must not have ended; 0: none."""
+
+
+class Change(NamedTuple):
+    """A write as a watch reports it."""
+
+    table: str
+    id: str
+    row: Row | None
+    """The row after the write; None if it was deleted."""
+
+
+class Batch(NamedTuple):
+    """The changes of one or more transactions, in order."""
+
+    revision: int
+    """The database's revision after them. A batch without changes only says that nothing else happened until then."""
+    changes: Sequence[Change]
+
+
+class Snapshot(NamedTuple):
+    """All rows at one revision."""
+
+    revision: int
+    rows: Sequence[Row]
+
+
+class Limits(NamedTuple):
+    """What one transaction may contain."""
+
+    operations: int
+    """Most writes and conditions."""
+    bytes: int
+    """Most bytes of all data."""
+
+
+class ConditionFailed(NorthboundError):
+    """A condition of a transaction did not hold, so nothing was written."""
+
+    def __init__(self, condition: Expect | Unchanged, current: int) -> None:
+        super().__init__(f"{condition} does not hold: the revision is {current}")
+        self.condition, self.current = condition, current
+        """The first condition that failed; the present revision of its row (0: none) or of its table's newest row."""
+
+
+class LeaseEnded(NorthboundError):
+    """The lease has ended or was never granted, so nothing was written."""
+
+
+class Driver(ABC):
+    """One database. All methods may raise `Unavailable`."""
+
+    limits = Limits(operations=100_000, bytes=64 << 20)
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Connect, or open the file."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End all watches and free everything; leases end by themselves."""
+
+    @abstractmethod
+    async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
+        """Return all rows of some tables, or of all, at one revision."""
+
+    @abstractmethod
+    async def get(self, table: str, id: str) -> Row | None:
+        """Return a row as it is now, past all caches; None if there is none."""
+
+    @abstractmethod
+    async def commit(self, transaction: Transaction) -> int:
+        """Write durably, and return the revision; that of the database if there is nothing to write.
+
+        Raises `ConditionFailed`, `LeaseEnded`, or `Unavailable` with `unsure` if the outcome is unknown.
+        """
+
+    @abstractmethod
+    def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+        """Yield every change after a revision, each once and in order, until the driver is closed.
+
+        The first batch, which may be empty, comes when the watch is armed. A transaction is never divided between two
+        batches. After a lost connection the watch resumes. Raises `Compacted` if the changes are no longer kept.
+        """
+
+    @abstractmethod
+    async def compact(self, before: int) -> None:
+        """Forget the history before a revision; the rows stay."""
+
+    @abstractmethod
+    async def grant(self, ttl: float) -> int:
+        """Return a new lease, which ends `ttl` seconds after the last `keep_alive`."""
+
+    @abstractmethod
+    async def keep_alive(self, lease: int) -> None:
+        """Let a lease begin again. Raises `LeaseEnded`."""
+
+    @abstractmethod
+    async def revoke(self, lease: int) -> None:
+        """End a lease and delete its rows; one that has ended is no error."""

@@ -1,0 +1,170 @@
+"""A database in memory, for tests and as the reference for others. Its whole history is a list."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass, field
+
+from holdfast.agent.northbound.drivers.base import (
+    Batch,
+    Change,
+    ConditionFailed,
+    Delete,
+    Driver,
+    Expect,
+    LeaseEnded,
+    Put,
+    Row,
+    Snapshot,
+    Transaction,
+    Unchanged,
+)
+from holdfast.agent.northbound.errors import Compacted
+
+
+@dataclass
+class _Lease:
+    ttl: float
+    timer: asyncio.TimerHandle
+    rows: set[tuple[str, str]] = field(default_factory=set)
+
+
+class Memory:
+    """The content, which several drivers can share as several processes share a database."""
+
+    def __init__(self) -> None:
+        self.revision = 0
+        self.rows: dict[tuple[str, str], Row] = {}
+        self.history: list[Batch] = []
+        self.compacted = 0
+        """Changes up to this revision are forgotten."""
+        self.leases: dict[int, _Lease] = {}
+        self.lease_numbers = itertools.count(1)
+        self.changed: set[Callable[[], None]] = set()
+        """Called after each transaction."""
+
+    def write(self, writes: Sequence[Put | Delete]) -> None:
+        """Make the writes of one transaction."""
+        changes = []
+        revision = self.revision + 1
+        for write in writes:
+            key = (write.table, write.id)
+            before = self.rows.pop(key, None)
+            for lease in self.leases.values():
+                lease.rows.discard(key)
+            if isinstance(write, Put):
+                created = before.created if before else revision
+                self.rows[key] = Row(write.table, write.id, write.data, revision, created)
+                if write.lease:
+                    self.leases[write.lease].rows.add(key)
+                changes.append(Change(*key, self.rows[key]))
+            elif before:
+                changes.append(Change(*key, None))
+        if changes:
+            self.revision = revision
+            self.history.append(Batch(revision, changes))
+            for changed in list(self.changed):
+                changed()
+
+
+class MemoryDriver(Driver):
+    """Transactions and watches of a `Memory`."""
+
+    def __init__(self, memory: Memory | None = None) -> None:
+        self.memory = memory or Memory()
+        self._closing = asyncio.Event()
+
+    async def open(self) -> None:
+        """Do nothing."""
+        self._closing.clear()
+
+    async def close(self) -> None:
+        """End all watches."""
+        self._closing.set()
+        for changed in list(self.memory.changed):
+            changed()
+
+    async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
+        """Return the rows."""
+        rows = [row for row in self.memory.rows.values() if tables is None or row.table in tables]
+        return Snapshot(self.memory.revision, rows)
+
+    async def get(self, table: str, id: str) -> Row | None:
+        """Return a row."""
+        return self.memory.rows.get((table, id))
+
+    async def commit(self, transaction: Transaction) -> int:
+        """Check the conditions, then write."""
+        memory = self.memory
+        leases = {write.lease for write in transaction.writes if isinstance(write, Put)} | {transaction.require_lease}
+        if ended := leases - {0} - memory.leases.keys():
+            raise LeaseEnded(f"the lease {min(ended)} has ended")
+        for condition in transaction.conditions:
+            current = self._current(condition)
+            if isinstance(condition, Unchanged):
+                holds = current <= condition.since
+            else:
+                holds = current == condition.revision or (condition.revision == -1 and current > 0)
+            if not holds:
+                raise ConditionFailed(condition, current)
+        memory.write(transaction.writes)
+        return memory.revision
+
+    def _current(self, condition: Expect | Unchanged) -> int:
+        if isinstance(condition, Expect):
+            row = self.memory.rows.get((condition.table, condition.id))
+            return row.revision if row else 0
+        return max((row.revision for row in self.memory.rows.values() if row.table == condition.table), default=0)
+
+    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+        """Yield the history and what follows."""
+        memory, changed = self.memory, asyncio.Event()
+        memory.changed.add(changed.set)
+        try:
+            yield Batch(after, ())
+            while not self._closing.is_set():
+                changed.clear()
+                if after < memory.compacted:
+                    raise Compacted(f"the changes since revision {after} are no longer kept")
+                for batch in [each for each in memory.history if each.revision > after]:
+                    wanted = [each for each in batch.changes if tables is None or each.table in tables]
+                    after = batch.revision
+                    yield Batch(after, wanted)
+                await changed.wait()
+        finally:
+            memory.changed.discard(changed.set)
+
+    async def compact(self, before: int) -> None:
+        """Forget the older part of the history."""
+        memory = self.memory
+        memory.compacted = max(memory.compacted, min(before, memory.revision))
+        memory.history = [each for each in memory.history if each.revision > memory.compacted]
+
+    async def grant(self, ttl: float) -> int:
+        """Return a new lease."""
+        lease = next(self.memory.lease_numbers)
+        self.memory.leases[lease] = _Lease(ttl, self._timer(lease, ttl))
+        return lease
+
+    async def keep_alive(self, lease: int) -> None:
+        """Start its time again."""
+        known = self.memory.leases.get(lease)
+        if known is None:
+            raise LeaseEnded(f"the lease {lease} has ended")
+        known.timer.cancel()
+        known.timer = self._timer(lease, known.ttl)
+
+    async def revoke(self, lease: int) -> None:
+        """End it."""
+        self._end(lease)
+
+    def _timer(self, lease: int, ttl: float) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(ttl, self._end, lease)
+
+    def _end(self, lease: int) -> None:
+        known = self.memory.leases.pop(lease, None)
+        if known:
+            known.timer.cancel()
+            self.memory.write([Delete(*key) for key in known.rows])

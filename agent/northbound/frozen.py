@@ -1,0 +1,62 @@
+"""Dictionaries and lists that cannot change: records are shared by all readers, so nothing in them may be modified."""
+
+from __future__ import annotations
+
+from typing import Any, Never
+
+from pydantic import BaseModel
+
+
+def _refuse(self: object, *_: object, **__: object) -> Never:
+    raise TypeError(f"a {type(self).__base__.__name__} of a record cannot change; build a new record")  # type: ignore[union-attr]
+
+
+class FrozenDict(dict[Any, Any]):
+    """A dictionary without the methods that change it."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __ior__ = clear = pop = popitem = setdefault = update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a plain dictionary."""
+        return dict, (dict(self),)
+
+
+class FrozenList(list[Any]):
+    """A list without the methods that change it."""
+
+    __slots__ = ()
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
+    append = clear = extend = insert = pop = remove = reverse = sort = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a plain list."""
+        return list, (list(self),)
+
+
+class FrozenSet(set[Any]):
+    """A set without the methods that change it; unlike a `frozenset`, pydantic writes it as the declared set."""
+
+    __slots__ = ()
+    __iand__ = __ior__ = __isub__ = __ixor__ = add = clear = discard = pop = remove = _refuse
+    update = difference_update = intersection_update = symmetric_difference_update = _refuse
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle as a plain set."""
+        return set, (list(self),)
+
+
+def freeze(value: Any) -> Any:
+    """Return the value with everything in it frozen. Other models are frozen since they were built."""
+    kind = type(value)
+    if kind is dict:
+        return FrozenDict({key: freeze(each) for key, each in value.items()})
+    if kind is list:
+        return FrozenList([freeze(each) for each in value])
+    if kind is set:
+        return FrozenSet(value)
+    if kind is tuple:
+        return tuple(freeze(each) for each in value)
+    if isinstance(value, BaseModel) and not value.model_config.get("frozen"):
+        raise TypeError(f"{type(value).__name__} can change: embed models that are derived from Model or are frozen")
+    return value

@@ -1,0 +1,291 @@
+"""Models: what a record is. Everything else about a table follows from one class statement.
+
+    class ResourceStatus(Versioned, Model, table="resources"):
+        indexes = {"host": "host", "by_result": ("host", "result")}
+        host: Annotated[Ref[Host], OnDelete.CASCADE]
+        result: Result
+
+A record never changes; methods that would change one return a copy. It may be built from any of its fields: `update`
+takes those that are set. A model without a table can only be embedded in others.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
+from pydantic._internal._model_construction import ModelMetaclass
+
+from holdfast.agent.northbound.errors import Invalid
+from holdfast.agent.northbound.frozen import freeze
+from holdfast.agent.northbound.indexing import Index, embedded
+from holdfast.agent.northbound.ref import OnDelete, Ref, Source, references
+from holdfast.agent.northbound.registry import registry
+from holdfast.agent.northbound.values import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+Unknown = Literal["keep", "drop", "reject"]
+"""What becomes of fields of a stored record that its model does not have; kept ones are written back unchanged."""
+
+VERSION = "$v"
+"""Key of the schema version in a stored record. No field can have this name."""
+CONTAINERS = (dict, list, set, tuple)
+EVENTS = ("created", "updated", "deleted")
+"""Events that every table may have."""
+
+
+class Use(NamedTuple):
+    """A reference in a model or in what it embeds."""
+
+    path: str
+    """Dotted path of the field; lists, sets and values of dictionaries are not named."""
+    ref: type[Ref[Any]]
+    on_delete: OnDelete
+
+
+class Decoding(NamedTuple):
+    """How a stored record is read."""
+
+    source: Source | None
+    unknown: Unknown
+
+
+@dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
+class _Meta(ModelMetaclass):
+    """Gives each field without a default the default `UNSET`, so that a record may be built from any of its fields."""
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any) -> _Meta:
+        for field, annotation in namespace.get("__annotations__", {}).items():
+            if field.startswith("_") or "ClassVar" in str(annotation):
+                continue
+            if field not in namespace:
+                namespace[field] = Field(default=UNSET)
+        return super().__new__(mcs, name, bases, namespace, **options)  # type: ignore[return-value]
+
+    def __call__(cls, *arguments: Any, **values: Any) -> Any:
+        """Build a record from the given fields. Raises `Invalid` that names each field that is wrong."""
+        try:
+            return super().__call__(*arguments, **values)
+        except ValidationError as error:
+            raise Invalid(f"cannot build {cls.__name__}: {_told(error)}{_strange(cls, values, error)}") from None
+
+
+class Struct(BaseModel, metaclass=_Meta):
+    """Fields without an ID, to be embedded in records. It is frozen, and so is everything in it."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=(), ser_json_bytes="base64")
+
+    def __init_subclass__(cls, **_: Any) -> None:
+        """Accept the options of the class statement, which `__pydantic_init_subclass__` uses."""
+
+    def given(self) -> frozenset[str]:
+        """Return the names of the fields that were set."""
+        return frozenset(self.model_fields_set)
+
+    def replace(self, **values: Any) -> Self:
+        """Return a copy with other values, which are validated. Raises `Invalid`."""
+        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | values)
+
+    def demand_whole(self) -> None:
+        """Raise `Invalid` if a required field of the record or of an embedded one is not set."""
+        if missing := list(_missing(self, "")):
+            raise Invalid(f"{type(self).__name__} lacks {', '.join(missing)}")
+
+    @model_validator(mode="after")
+    def _settle(self, info: ValidationInfo) -> Self:
+        """Freeze what is in the record, and decide about fields that the model does not have."""
+        extra = self.__pydantic_extra__
+        if extra:
+            policy = info.context.unknown if info.context else "reject"
+            if policy == "reject":
+                raise ValueError(_unknown_fields(type(self), extra))
+            if policy == "drop":
+                extra.clear()
+        values = self.__dict__
+        for name, value in values.items():
+            if type(value) in CONTAINERS or isinstance(value, BaseModel):
+                values[name] = freeze(value)
+        return self
+
+
+class Model(Struct):
+    """Base of all records."""
+
+    table: ClassVar[str] = ""
+    """Name of the table; empty: the model is only embedded."""
+    schema_version: ClassVar[int] = 1
+    unknown: ClassVar[Unknown] = "keep"
+    upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
+    """Schema version -> function that turns a stored record of that version into one of the next version."""
+    indexes: ClassVar[Mapping[str, str | tuple[str, ...]]] = {}
+    """Name -> path, or paths, of an index. Those of parents and mixins are inherited; the nearest class wins."""
+    events: ClassVar[Sequence[str]] = EVENTS
+    """Events that `watch` delivers. Those of parents and mixins are inherited."""
+    _index_paths: ClassVar[dict[str, Index]] = {}
+    _uses: ClassVar[tuple[Use, ...] | None] = None
+
+    id: str
+
+    @classmethod
+    def __pydantic_init_subclass__(
+        cls, *, table: str = "", schema: int = 1, unknown: Unknown = "keep", **_: Any
+    ) -> None:
+        """Register the model. Raises `Invalid` if a name is taken or an index has a wrong path."""
+        cls.table, cls.schema_version, cls.unknown = table, schema, unknown
+        lineage = [each for each in reversed(cls.__mro__) if issubclass(each, Model)]
+        cls.events = tuple(dict.fromkeys(name for each in lineage for name in vars(each).get("events", ())))
+        cls.indexes = {name: path for each in lineage for name, path in vars(each).get("indexes", {}).items()}
+        cls._uses = None
+        cls._index_paths = {}
+        if missing := [number for number in range(1, schema) if number not in cls.upgrades]:
+            raise Invalid(f"cannot define {cls.__name__}: no upgrade from schema version {missing[0]}")
+        if table:
+            cls._index_paths = {name: Index(cls, name, paths) for name, paths in cls.indexes.items()}
+        registry.add(cls)
+
+    # -- what is in a record -----------------------------------------------------------------------------------
+
+    @classmethod
+    def references(cls) -> tuple[Use, ...]:
+        """Return all references of the model and of what it embeds."""
+        if cls._uses is None:
+            cls._uses = tuple(_uses(cls, "", ()))
+        return cls._uses
+
+    @classmethod
+    def index(cls, name: str) -> Index:
+        """Return an index by its name. Raises `Invalid`."""
+        try:
+            return cls._index_paths[name]
+        except KeyError:
+            known = ", ".join(cls._index_paths) or "none"
+            raise Invalid(f"{cls.__name__} has no index {name!r}; it has: {known}") from None
+
+    @classmethod
+    def all_indexes(cls) -> Mapping[str, Index]:
+        """Return the indexes by name."""
+        return cls._index_paths
+
+    def merged(self, change: Model) -> Self:
+        """Return a copy with the fields that are set in `change`."""
+        return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
+
+    def changed_from(self, original: Model) -> frozenset[str]:
+        """Return the names of the fields whose values differ."""
+        return frozenset(name for name in type(self).model_fields if getattr(self, name) != getattr(original, name))
+
+    # -- hooks -------------------------------------------------------------------------------------------------
+
+    def on_create_pre(self) -> Self:
+        """Return the record that is to be created. Hooks call `super()`; one that raises prevents the write."""
+        return self
+
+    def on_update_pre(self, original: Self) -> Self:  # noqa: ARG002 - for hooks
+        """Return the record that is to replace `original`."""
+        return self
+
+    def on_delete_pre(self) -> None:
+        """Do nothing; a hook may raise to prevent that the record is deleted."""
+
+    @classmethod
+    def on_get_all_post(cls, found: Sequence[Self]) -> Sequence[Self]:
+        """Return what `get_all` returns of what it found."""
+        return found
+
+    # -- how it is stored --------------------------------------------------------------------------------------
+
+    def encode(self) -> bytes:
+        """Return the stored form: JSON. Raises `Invalid` if a required field is not set."""
+        self.demand_whole()
+        version = (self.__pydantic_extra__ or {}).get(VERSION, self.schema_version)
+        body = self.model_dump_json(exclude={VERSION})
+        return f'{{"{VERSION}":{version},{body[1:]}'.encode()
+
+    @classmethod
+    def decode(cls, data: bytes, source: Source | None = None) -> Self:
+        """Return the record of a stored form of this, an older or a newer schema version.
+
+        Fields that a newer version has added are kept. Raises `Invalid`.
+        """
+        head = f'{{"{VERSION}":{cls.schema_version},'.encode()
+        context = Decoding(source, cls.unknown)
+        try:
+            if data.startswith(head):
+                return cls.model_validate_json(b"{" + data[len(head) :], context=context)
+            return cls._decode_other(json.loads(data), context)
+        except ValidationError as error:
+            raise Invalid(f"cannot read a record of {cls.table}: {_told(error)}") from None
+        except (ValueError, KeyError, TypeError) as error:
+            raise Invalid(f"cannot read a record of {cls.table}: {error}") from None
+
+    @property
+    def newer(self) -> int:
+        """The schema version of the stored record if it is newer than the model's, else 0."""
+        return int((self.__pydantic_extra__ or {}).get(VERSION, 0))
+
+    @classmethod
+    def _decode_other(cls, values: Any, context: Decoding) -> Self:
+        """Return the record of a form with another schema version, or with keys in another order."""
+        if not isinstance(values, dict):
+            raise TypeError("it is not a JSON object")
+        version = values.pop(VERSION, 1)
+        if type(version) is not int or version < 1:
+            raise ValueError(f"its schema version is {version!r}")
+        if version > cls.schema_version:
+            values[VERSION], context = version, context._replace(unknown="keep")
+        for number in range(version, cls.schema_version):  # none if the record is newer
+            values = cls.upgrades[number](values)
+        return cls.model_validate_json(json.dumps(values), context=context)
+
+
+def _unknown_fields(model: type[BaseModel], names: Iterable[str]) -> str:
+    return f"there is no field {', '.join(map(repr, names))}; the fields are {', '.join(model.model_fields)}"
+
+
+def _strange(model: Any, values: Mapping[str, Any], error: ValidationError) -> str:
+    """Return what is wrong with the names of the given fields, if the error does not say so itself."""
+    names = [name for name in values if name not in model.model_fields]
+    return f"; {_unknown_fields(model, names)}" if names and "there is no field" not in str(error) else ""
+
+
+def _told(error: ValidationError) -> str:
+    """Return all mistakes in one line, without the values, which may be secret."""
+    return "; ".join(
+        f"{'.'.join(map(str, each['loc'])) or 'the record'}: {each['msg'].removeprefix('Value error, ')}"
+        for each in error.errors(include_url=False, include_input=False, include_context=False)
+    )
+
+
+def _missing(value: Any, path: str) -> Iterable[str]:
+    """Yield the paths of required fields that are not set, in a record and in what it embeds."""
+    if isinstance(value, Struct):
+        for name in type(value).model_fields:
+            here = f"{path}.{name}" if path else name
+            inner = getattr(value, name)
+            if inner is UNSET:
+                yield here
+            elif isinstance(inner, (Struct, list, dict, tuple, set)):
+                yield from _missing(inner, here)
+    elif isinstance(value, dict):
+        for key, each in value.items():
+            yield from _missing(each, f"{path}.{key}")
+    elif isinstance(value, (list, tuple, set)):
+        for number, each in enumerate(value):
+            yield from _missing(each, f"{path}.{number}")
+
+
+def _uses(model: type[Model], path: str, above: tuple[type[Model], ...]) -> Iterable[Use]:
+    """Yield the references of a model and of the models that it embeds."""
+    if model in above:
+        return
+    for name, field in model.model_fields.items():
+        here = f"{path}.{name}" if path else name
+        policy = next((each for each in field.metadata if isinstance(each, OnDelete)), OnDelete.RESTRICT)
+        for ref in references(field.annotation):
+            yield Use(here, ref, policy)
+        for inner in embedded(Struct, field.annotation):
+            yield from _uses(inner, here, (*above, model))
