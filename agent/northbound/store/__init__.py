@@ -1,0 +1,1 @@
+"""The cache of all records, with their indexes."""
