@@ -107,16 +107,6 @@ def scalar(value: Any) -> Any:
     return value
 
 
-def embedded(base: type, annotation: Any) -> Iterator[type[Any]]:
-    """Yield the classes derived from `base` in a type, wherever they stand in it."""
-    if isinstance(annotation, type) and get_origin(annotation) is None:
-        if issubclass(annotation, base):
-            yield annotation
-        return
-    for argument in get_args(annotation):
-        yield from embedded(base, argument)
-
-
 def _rows(node: _Node, value: Any) -> list[Key]:
     """Return the combinations of values of all paths below a node."""
     if isinstance(value, SEQUENCES):

@@ -20,8 +20,8 @@ from pydantic._internal._model_construction import ModelMetaclass
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.frozen import freeze
-from holdfast.agent.northbound.indexing import Index, embedded
-from holdfast.agent.northbound.ref import OnDelete, Ref, Source, references
+from holdfast.agent.northbound.indexing import Index
+from holdfast.agent.northbound.ref import OnDelete, Ref, Source, target_name, within
 from holdfast.agent.northbound.registry import registry
 from holdfast.agent.northbound.values import UNSET
 
@@ -42,9 +42,14 @@ class Use(NamedTuple):
     """A reference in a model or in what it embeds."""
 
     path: str
-    """Dotted path of the field; lists, sets and values of dictionaries are not named."""
+    """Path of the field, as in an index."""
     ref: type[Ref[Any]]
     on_delete: OnDelete
+
+    @property
+    def target(self) -> str:
+        """Class name of the target."""
+        return target_name(self.ref)
 
 
 class Decoding(NamedTuple):
@@ -127,6 +132,7 @@ class Model(Struct):
     """Events that `watch` delivers. Those of parents and mixins are inherited."""
     _index_paths: ClassVar[dict[str, Index]] = {}
     _uses: ClassVar[tuple[Use, ...] | None] = None
+    _use_indexes: ClassVar[tuple[tuple[Use, Index], ...] | None] = None
 
     id: str
 
@@ -139,7 +145,7 @@ class Model(Struct):
         lineage = [each for each in reversed(cls.__mro__) if issubclass(each, Model)]
         cls.events = tuple(dict.fromkeys(name for each in lineage for name in vars(each).get("events", ())))
         cls.indexes = {name: path for each in lineage for name, path in vars(each).get("indexes", {}).items()}
-        cls._uses = None
+        cls._uses = cls._use_indexes = None
         cls._index_paths = {}
         if missing := [number for number in range(1, schema) if number not in cls.upgrades]:
             raise Invalid(f"cannot define {cls.__name__}: no upgrade from schema version {missing[0]}")
@@ -155,6 +161,13 @@ class Model(Struct):
         if cls._uses is None:
             cls._uses = tuple(_uses(cls, "", ()))
         return cls._uses
+
+    @classmethod
+    def reference_indexes(cls) -> Sequence[tuple[Use, Index]]:
+        """Return for each reference the index of the IDs that it holds; stores keep these besides `all_indexes`."""
+        if cls._use_indexes is None:
+            cls._use_indexes = tuple((use, Index(cls, f"->{use.path}", use.path)) for use in cls.references())
+        return cls._use_indexes
 
     @classmethod
     def index(cls, name: str) -> Index:
@@ -285,7 +298,7 @@ def _uses(model: type[Model], path: str, above: tuple[type[Model], ...]) -> Iter
     for name, field in model.model_fields.items():
         here = f"{path}.{name}" if path else name
         policy = next((each for each in field.metadata if isinstance(each, OnDelete)), OnDelete.RESTRICT)
-        for ref in references(field.annotation):
-            yield Use(here, ref, policy)
-        for inner in embedded(Struct, field.annotation):
-            yield from _uses(inner, here, (*above, model))
+        for ref, depth in within(Ref, field.annotation):
+            yield Use(here + depth, ref, policy)
+        for inner, depth in within(Struct, field.annotation):
+            yield from _uses(inner, here + depth, (*above, model))

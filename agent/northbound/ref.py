@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
@@ -148,10 +148,13 @@ def _id(ref: type[Ref[Any]], target: object) -> str:
     return str(target.id)  # type: ignore[attr-defined]
 
 
-def references(annotation: Any) -> list[type[Ref[Any]]]:
-    """Return the classes of references in a type, wherever they stand in it."""
-    if isinstance(annotation, type) and issubclass(annotation, Ref):
-        return [annotation]
-    if get_origin(annotation) is None:
-        return []
-    return [found for argument in get_args(annotation) for found in references(argument)]
+def within(base: type, annotation: Any, path: str = "") -> Iterator[tuple[type[Any], str]]:
+    """Yield the classes derived from `base` in a type, with `.*` for each dictionary on the way."""
+    origin = get_origin(annotation)
+    if origin is None:
+        if isinstance(annotation, type) and issubclass(annotation, base):
+            yield annotation, path
+        return
+    step = ".*" if origin is dict else ""
+    for argument in get_args(annotation):
+        yield from within(base, argument, path + step)

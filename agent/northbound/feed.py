@@ -1,0 +1,214 @@
+"""From the database to the cache, and from there to subscribers: the only writer of the cache.
+
+The feed lists the records once, then follows the driver's watch. If the history that it needs is gone, it lists again;
+the differences become events, so subscribers notice nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from holdfast.agent.northbound.drivers.base import Batch, Change, Driver, Row
+from holdfast.agent.northbound.errors import Compacted, Invalid, NorthboundError
+from holdfast.agent.northbound.events import Event, Subscription, event
+from holdfast.agent.northbound.model import Model
+from holdfast.agent.northbound.ref import OnDelete, Source
+from holdfast.agent.northbound.registry import registry
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+
+RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
+"""Seconds between tries to reach the database; the last value repeats."""
+
+Record = tuple[type[Model], str]
+
+
+class Feed:
+    """Keeps a store equal to a database. `wanted` says which records the cache holds."""
+
+    def __init__(self, driver: Driver, store: DbStore, source: Source, wanted: Callable[[Model], bool]) -> None:
+        self.store = store
+        self._driver, self._source, self._wanted = driver, source, wanted
+        self._models: dict[str, type[Model]] = {}
+        self._order: dict[type[Model], int] = {}
+        self.subscriptions: set[Subscription[Any]] = set()
+        self.unreadable: dict[Record, str] = {}
+        """Records of the database that cannot be read, and why. The cache does not have them."""
+        self.newer: dict[type[Model], int] = {}
+        """Models of which the database has records of a newer schema version."""
+        self.pending: dict[Record, Event[Any]] = {}
+        """Events of records that refer to one that is not there yet."""
+        self.trouble = ""
+        """Why the cache does not follow the database now; empty while it does."""
+        self._task: asyncio.Task[None] | None = None
+        self._moved: set[asyncio.Future[None]] = set()
+
+    async def start(self) -> None:
+        """List the records and follow the database. Raises `Invalid` for models, and the errors of the driver."""
+        order = registry.in_order()
+        self._models = {model.table: model for model in order}
+        self._order = {model: number for number, model in enumerate(order)}
+        await self._list()
+        self._task = asyncio.create_task(self._follow(), name="northbound feed")
+
+    async def stop(self) -> None:
+        """End the feed and all subscriptions."""
+        if self._task:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        for each in list(self.subscriptions):
+            each.close()
+        self._move()
+
+    async def shows(self, revision: int, patience: float) -> bool:
+        """Wait until the cache is at least at this revision; return False if it is not after `patience` seconds."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + patience
+        while self.store.view.revision < revision:
+            moved: asyncio.Future[None] = loop.create_future()
+            self._moved.add(moved)
+            done, _ = await asyncio.wait([moved], timeout=until - loop.time())
+            self._moved.discard(moved)
+            if not done or (self._task and self._task.done()):
+                return False
+        return True
+
+    def decode(self, row: Row) -> Model | None:
+        """Return the record of a row. None, with an entry in `unreadable`, if that is not possible."""
+        model = self._models[row.table]
+        try:
+            record = model.decode(row.data, self._source)
+            if record.id != row.id:
+                raise Invalid(f"its ID is {record.id!r}")
+        except NorthboundError as error:
+            self.unreadable[model, row.id] = f"cannot read {row.table} {row.id!r}: {error}"
+            return None
+        self.unreadable.pop((model, row.id), None)
+        if record.newer:
+            self.newer[model] = max(record.newer, self.newer.get(model, 0))
+        return record
+
+    async def list_again(self) -> None:
+        """Compare the cache with the whole database and apply the differences."""
+        await self._list()
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        tries = 0
+        while True:
+            try:
+                async for batch in self._driver.watch(self.store.view.revision, list(self._models)):
+                    self.trouble, tries = "", 0
+                    self._take(batch)
+            except Compacted:
+                await self._list_until_done()
+            except NorthboundError as error:
+                self.trouble = str(error)
+                await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
+                tries += 1
+            else:
+                return  # the driver is closed
+
+    async def _list_until_done(self) -> None:
+        tries = 0
+        while True:
+            try:
+                await self._list()
+            except NorthboundError as error:
+                self.trouble = str(error)
+                await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
+                tries += 1
+            else:
+                return
+
+    async def _list(self) -> None:
+        snapshot = await self._driver.read(list(self._models))
+        view, present = self.store.view, set()
+        changes: list[StoreChange] = []
+        for row in snapshot.rows:
+            model = self._models[row.table]
+            present.add((model, row.id))
+            known = view.stored(model, row.id)
+            if known is None or known.revision < row.revision:
+                changes.append(self._change(model, row.id, row))
+        for model in self._models.values():
+            changes += [StoreChange(model, key, None) for key in view.keys(model) if (model, key) not in present]
+        self._apply(max(snapshot.revision, view.revision), changes)
+
+    def _take(self, batch: Batch) -> None:
+        """Apply a batch of the driver's watch. What a newer listing has brought already is left alone."""
+        view = self.store.view
+        latest: dict[Record, Change] = {}
+        for change in batch.changes:
+            if change.table in self._models:
+                model = self._models[change.table]
+                known = view.stored(model, change.id)
+                if known is None or known.revision < (change.row.revision if change.row else batch.revision):
+                    latest[model, change.id] = change
+        if latest or batch.revision > view.revision:
+            changes = [self._change(*record, change.row) for record, change in latest.items()]
+            self._apply(max(batch.revision, view.revision), changes)
+
+    def _change(self, model: type[Model], id: str, row: Row | None) -> StoreChange:
+        record = self.decode(row) if row else None
+        if row is None:
+            self.unreadable.pop((model, id), None)
+        if row is None or record is None or not self._wanted(record):
+            return StoreChange(model, id, None)
+        return StoreChange(model, id, Stored(record, row.revision, row.created))
+
+    def _apply(self, revision: int, changes: Sequence[StoreChange]) -> None:
+        before = self.store.view
+        after = self.store.apply(revision, changes) if changes or revision != before.revision else before
+        self._publish(before, after, [(each.model, each.id) for each in changes])
+        self._move()
+
+    def _publish(self, before: View, after: View, records: Iterable[Record]) -> None:
+        """Offer the differences of two views: what is referred to first, and deletions last, in reverse."""
+        found = []
+        for record in records:
+            held = self.pending.pop(record, None)  # subscribers have not seen what came of that
+            if each := event(*record, held.old if held else before.get(*record), after.get(*record), after.revision):
+                found.append(each)
+        there = [each for each in found if each.kind != "deleted"]
+        gone = [each for each in found if each.kind == "deleted"]
+        there.sort(key=lambda each: self._order[each.model])
+        gone.sort(key=lambda each: -self._order[each.model])
+        for each in (*there, *gone):
+            self._deliver(each, after)
+
+    def _deliver(self, found: Event[Any], view: View) -> None:
+        if found.new is not None and missing_target(found.new, view):
+            self.pending[found.model, found.id] = found
+            return
+        for each in list(self.subscriptions):
+            each.offer(found)
+        if found.kind == "created" and self.pending:
+            for key, held in list(self.pending.items()):
+                if held.new and not missing_target(held.new, view):
+                    del self.pending[key]
+                    self._deliver(held, view)
+
+    def _move(self) -> None:
+        moved, self._moved = self._moved, set()
+        for each in moved:
+            if not each.done():
+                each.set_result(None)
+
+
+def missing_target(record: Model, view: View) -> tuple[type[Model], str] | None:
+    """Return the first target of a record that must exist and is not in the view."""
+    needed = ((model, key) for model, keys in targets(record).items() for key in keys)
+    return next((target for target in needed if not view.has(*target)), None)
+
+
+def targets(record: Model) -> Mapping[type[Model], set[str]]:
+    """Return the records that must exist because a record refers to them, by model."""
+    found: dict[type[Model], set[str]] = {}
+    for use, index in type(record).reference_indexes():
+        if use.on_delete is not OnDelete.DANGLE:
+            keys = {key for (key,) in index.keys(record) if isinstance(key, str)}
+            found.setdefault(registry.find(use.target), set()).update(keys)
+    return found
