@@ -143,6 +143,7 @@ def merge(events: Iterable[Event[T]]) -> list[Event[T]]:
         first, _, number = merged.pop(key, (each.old, each, 0))
         merged[key] = (first, each, number + each.merged)
     found = (
-        event(last.model, last.id, first, last.new, last.revision, count) for first, last, count in merged.values()
+        event(last.model, last.id, first, last.new, last.revision, merged=count)
+        for first, last, count in merged.values()
     )
     return [each for each in found if each is not None]

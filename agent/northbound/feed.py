@@ -93,6 +93,12 @@ class Feed:
         """Compare the cache with the whole database and apply the differences."""
         await self._list()
 
+    def forget(self, unwanted: Callable[[Model], bool]) -> None:
+        """Remove records from the cache, with events."""
+        view = self.store.view
+        records = [record for model in self._models.values() for record in view.get_all(model) if unwanted(record)]
+        self._apply(view.revision, [StoreChange(type(record), record.id, None) for record in records])
+
     # -- parts -------------------------------------------------------------------------------------------------
 
     async def _follow(self) -> None:

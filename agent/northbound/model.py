@@ -51,6 +51,11 @@ class Use(NamedTuple):
         """Class name of the target."""
         return target_name(self.ref)
 
+    @property
+    def index_name(self) -> str:
+        """Name of the index of the IDs in these references."""
+        return f"->{self.path}"
+
 
 class Decoding(NamedTuple):
     """How a stored record is read."""
@@ -132,7 +137,6 @@ class Model(Struct):
     """Events that `watch` delivers. Those of parents and mixins are inherited."""
     _index_paths: ClassVar[dict[str, Index]] = {}
     _uses: ClassVar[tuple[Use, ...] | None] = None
-    _use_indexes: ClassVar[tuple[tuple[Use, Index], ...] | None] = None
 
     id: str
 
@@ -145,12 +149,13 @@ class Model(Struct):
         lineage = [each for each in reversed(cls.__mro__) if issubclass(each, Model)]
         cls.events = tuple(dict.fromkeys(name for each in lineage for name in vars(each).get("events", ())))
         cls.indexes = {name: path for each in lineage for name, path in vars(each).get("indexes", {}).items()}
-        cls._uses = cls._use_indexes = None
+        cls._uses = None
         cls._index_paths = {}
         if missing := [number for number in range(1, schema) if number not in cls.upgrades]:
             raise Invalid(f"cannot define {cls.__name__}: no upgrade from schema version {missing[0]}")
         if table:
-            cls._index_paths = {name: Index(cls, name, paths) for name, paths in cls.indexes.items()}
+            paths = dict(cls.indexes) | {use.index_name: use.path for use in cls.references()}
+            cls._index_paths = {name: Index(cls, name, path) for name, path in paths.items()}
         registry.add(cls)
 
     # -- what is in a record -----------------------------------------------------------------------------------
@@ -164,10 +169,8 @@ class Model(Struct):
 
     @classmethod
     def reference_indexes(cls) -> Sequence[tuple[Use, Index]]:
-        """Return for each reference the index of the IDs that it holds; stores keep these besides `all_indexes`."""
-        if cls._use_indexes is None:
-            cls._use_indexes = tuple((use, Index(cls, f"->{use.path}", use.path)) for use in cls.references())
-        return cls._use_indexes
+        """Return for each reference the index of the IDs that it holds; `all_indexes` has these, too."""
+        return [(use, cls._index_paths[use.index_name]) for use in cls.references()]
 
     @classmethod
     def index(cls, name: str) -> Index:
@@ -180,7 +183,7 @@ class Model(Struct):
 
     @classmethod
     def all_indexes(cls) -> Mapping[str, Index]:
-        """Return the indexes by name."""
+        """Return the indexes by name: the declared ones and one for each reference."""
         return cls._index_paths
 
     def merged(self, change: Model) -> Self:

@@ -1,0 +1,280 @@
+"""Several writes as one: computed against a view, with the conditions under which the result is still right.
+
+Hooks run here. If a condition does not hold any more, everything is computed again from a newer view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, TypeVar
+
+from holdfast.agent.northbound.drivers.base import Delete, Expect, Put, Transaction, Unchanged
+from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, NotFound, Referenced, RefMissing
+from holdfast.agent.northbound.feed import targets
+from holdfast.agent.northbound.mixins import Counter, UniqueKey
+from holdfast.agent.northbound.model import Model
+from holdfast.agent.northbound.ref import OnDelete, Ref
+from holdfast.agent.northbound.registry import registry
+from holdfast.agent.northbound.store.base import Stored, View
+
+T = TypeVar("T", bound=Model)
+Record = tuple[type[Model], str]
+
+NAMED = 3
+"""Most records that an error names."""
+ABSENT = Stored(None, 0, 0)
+
+
+class Step(NamedTuple):
+    """One write as it was asked for."""
+
+    model: type[Model]
+    id: str
+    compute: Callable[[Model | None], Model | None]
+    """Returns the record from its present state; None deletes it."""
+    expected: int | None = None
+    """Revision that the record must have; None: any."""
+
+
+@dataclass
+class Result:
+    """A computed transaction."""
+
+    transaction: Transaction
+    records: dict[Record, Model | None] = field(default_factory=dict)
+    """What is written; None: deleted."""
+    changed: frozenset[str] = frozenset()
+    """Names of the fields that the last step changed."""
+
+
+class Writing:
+    """A transaction that is being put together.
+
+    Nothing happens before the end of the block: `async with api.transaction() as writing: writing.create(...)`.
+    """
+
+    def __init__(self, *, lease: int = 0, require: int = 0) -> None:
+        self._lease, self._require = lease, require
+        self._steps: list[Step] = []
+        self._expected: list[tuple[Record, int]] = []
+
+    def create(self, record: Model) -> None:
+        """Create a record; the commit raises `AlreadyExists` if there is one with its ID."""
+        _demand_table(record)
+
+        def compute(present: Model | None) -> Model:
+            if present is not None:
+                raise AlreadyExists(f"cannot create {name_of(record)}: it exists")
+            return record.on_create_pre()
+
+        self._steps.append(Step(type(record), record.id, compute))
+
+    def update(self, change: Model, *, expected: int | None = None) -> None:
+        """Change the fields that are set in `change`; the commit raises `NotFound` or `Conflict`.
+
+        Nothing is written if the record has these values already.
+        """
+        _demand_table(change)
+
+        def compute(present: Model | None) -> Model:
+            if present is None:
+                raise NotFound(f"cannot update {name_of(change)}: it does not exist")
+            return updated(present, present.merged(change))
+
+        self._steps.append(Step(type(change), change.id, compute, expected))
+
+    def delete(self, record: Model, *, expected: int | None = None) -> None:
+        """Delete the record with this ID; the commit raises `NotFound`, `Conflict` or `Referenced`."""
+        _demand_table(record)
+
+        def compute(present: Model | None) -> None:
+            if present is None:
+                raise NotFound(f"cannot delete {name_of(record)}: it does not exist")
+            present.on_delete_pre()
+
+        self._steps.append(Step(type(record), record.id, compute, expected))
+
+    def mutate(self, model: type[T], id: str, change: Callable[[T], T]) -> None:
+        """Replace a record by what `change` returns for it. `change` may run several times, so it must be pure."""
+
+        def compute(present: Any) -> Model:
+            if present is None:
+                raise NotFound(f"cannot change {model.table} {id!r}: it does not exist")
+            return updated(present, change(present))
+
+        self._steps.append(Step(model, id, compute))
+
+    def expect(self, model: type[Model], id: str, revision: int) -> None:
+        """Write only if a record, which need not be written, has this revision; 0: does not exist; -1: exists."""
+        self._expected.append(((model, id), revision))
+
+    @property
+    def asserts(self) -> bool:
+        """Whether the caller stated conditions."""
+        return bool(self._expected)
+
+    def asserted(self, condition: Expect | Unchanged) -> bool:
+        """Return whether the caller stated this condition."""
+        return any(condition == Expect(model.table, key, revision) for (model, key), revision in self._expected)
+
+    def compute(self, view: View) -> Result:
+        """Return the writes and their conditions. Raises the errors of the steps, of hooks and of references."""
+        state = _State(view)
+        changed: frozenset[str] = frozenset()
+        for step in self._steps:
+            changed = state.make(step)
+        conditions = [Expect(model.table, key, revision) for (model, key), revision in self._expected]
+        return Result(
+            Transaction(
+                [_write(record, value, self._lease) for record, value in state.written.items()],
+                [*state.conditions(), *conditions],
+                self._require,
+            ),
+            state.written,
+            changed,
+        )
+
+
+class _State:
+    """A view with the writes of a transaction so far."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
+        self.written: dict[Record, Model | None] = {}
+        self._read: dict[Record, int] = {}
+        """Records that were read -> their revisions."""
+        self._needed: set[Record] = set()
+        """Records that must exist because a written record refers to them."""
+        self._unchanged: set[type[Model]] = set()
+        """Models whose tables must not have changed, because others of their records would have to be deleted, too."""
+
+    def make(self, step: Step) -> frozenset[str]:
+        """Make a step; returns the names of the changed fields."""
+        record = (step.model, step.id)
+        stored = self._stored(record)
+        if step.expected is not None and stored.revision != step.expected:
+            current = stored.revision
+            raise Conflict(f"{step.model.table} {step.id!r} has revision {current}, not {step.expected}", current)
+        before = self._present(record)
+        after = step.compute(before)
+        if after is None:
+            self._delete(record)
+            return frozenset()
+        if before is None and isinstance(after, UniqueKey):
+            after = self._numbered(after)
+        changed = frozenset(step.model.model_fields) if before is None else after.changed_from(before)
+        if changed:
+            after.demand_whole()
+            self.written[record] = after
+            self._demand_targets(record, before, after)
+        return changed
+
+    def conditions(self) -> Iterator[Expect | Unchanged]:
+        """Yield the conditions under which the writes are right."""
+        for (model, key), revision in self._read.items():
+            yield Expect(model.table, key, revision)
+        for model, key in self._needed:
+            if (model, key) not in self.written and (model, key) not in self._read:
+                yield Expect(model.table, key, -1)
+        for model in self._unchanged:
+            yield Unchanged(model.table, self._view.revision)
+
+    def _numbered(self, record: UniqueKey) -> Model:
+        """Return a new record with the next number of its table."""
+        if "unique_key" in record.given():
+            raise Invalid(f"cannot create {name_of(record)}: its unique_key is allocated, it cannot be chosen")
+        counter = (Counter, record.table)
+        self._stored(counter)
+        last = self._present(counter)
+        number = last.last + 1 if isinstance(last, Counter) else 1
+        self.written[counter] = Counter(id=record.table, last=number)
+        return record.replace(unique_key=number)
+
+    def _stored(self, record: Record) -> Stored:
+        stored = self._view.stored(*record) or ABSENT
+        self._read[record] = stored.revision
+        return stored
+
+    def _present(self, record: Record) -> Model | None:
+        if record in self.written:
+            return self.written[record]
+        return self._view.get(*record)
+
+    def _demand_targets(self, record: Record, before: Model | None, after: Model) -> None:
+        """Raise `RefMissing` if a new reference leads nowhere."""
+        known = targets(before) if before else {}
+        for model, keys in targets(after).items():
+            for key in sorted(keys - known.get(model, set())):
+                if self._present((model, key)) is None:
+                    table = record[0].table
+                    what = f"it refers to {model.table} {key!r}, which does not exist"
+                    raise RefMissing(f"cannot write {table} {record[1]!r}: {what}", model.table, key)
+                self._needed.add((model, key))
+
+    def _delete(self, record: Record) -> None:
+        """Delete a record and those that are deleted with it. Raises `Referenced`."""
+        self.written[record] = None
+        for (model, key), policy in self._referrers(record):
+            if policy is OnDelete.CASCADE and self._present((model, key)) is not None:
+                self._stored((model, key))
+                present = self._present((model, key))
+                if present is not None:
+                    present.on_delete_pre()
+                self._delete((model, key))
+        kept = [each for each, policy in self._referrers(record) if policy is OnDelete.RESTRICT]
+        if kept := [each for each in kept if self._present(each) is not None]:
+            names = ", ".join(f"{model.table} {key!r}" for model, key in kept[:NAMED])
+            more = f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
+            raise Referenced(f"cannot delete {record[0].table} {record[1]!r}: {names}{more} refer to it")
+
+    def _referrers(self, record: Record) -> Iterator[tuple[Record, OnDelete]]:
+        """Yield the records that refer to one, in the view and in the writes so far."""
+        target, target_id = record
+        for model in registry.tables().values():
+            for use, index in model.reference_indexes():
+                if use.on_delete is OnDelete.DANGLE or registry.find(use.target) is not target:
+                    continue
+                self._unchanged.add(model)
+                found = [*self._view.keys(model, index.name, **{index.parts[0]: target_id})]
+                found += [key for (each, key), value in self.written.items() if each is model and value]
+                for key in dict.fromkeys(found):
+                    present = self._present((model, key))
+                    if present is not None and (target_id,) in index.keys(present):
+                        yield (model, key), use.on_delete
+
+
+def updated(present: Model, wanted: Model) -> Model:
+    """Return what replaces a record; the record itself if nothing changes. Runs the hook, and refuses another ID."""
+    if type(wanted) is not type(present) or wanted.id != present.id:
+        raise Invalid(f"cannot change {name_of(present)} into {name_of(wanted)}")
+    if not wanted.changed_from(present):
+        return present
+    return wanted.on_update_pre(present)
+
+
+def name_of(record: Model) -> str:
+    """Return the table and the ID of a record, for messages."""
+    return f"{record.table} {record.id!r}"
+
+
+def ref_model(ref: Ref[T]) -> type[T]:
+    """Return the class of a reference's target."""
+    return registry.find(type(ref).model)  # type: ignore[return-value]
+
+
+def _demand_table(record: Model) -> None:
+    if not record.table:
+        raise Invalid(f"{type(record).__name__} has no table; it can only be embedded")
+    if not isinstance(record.id, str) or not record.id:
+        raise Invalid(f"a record of {record.table} needs an ID")
+
+
+def _write(record: Record, value: Model | None, lease: int) -> Put | Delete:
+    model, key = record
+    return Delete(model.table, key) if value is None else Put(model.table, key, value.encode(), lease)
+
+
+def size(writes: Sequence[Put | Delete]) -> int:
+    """Return the number of bytes of all data of a transaction."""
+    return sum(len(write.data) for write in writes if isinstance(write, Put))
