@@ -1,0 +1,281 @@
+"""The database of many machines: etcd 3, over gRPC.
+
+A record is the value of `<prefix><table>/<id>`; revisions, transactions, watches and leases are etcd's own. A lease
+also has a key, `<prefix>$lease/<number>`, because a condition of etcd can ask for a key but not for a lease.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import grpc
+
+from holdfast.agent.northbound.drivers.base import (
+    Batch,
+    Change,
+    ConditionFailed,
+    Driver,
+    Expect,
+    LeaseEnded,
+    Limits,
+    Put,
+    Row,
+    Snapshot,
+    Transaction,
+    Unchanged,
+)
+from holdfast.agent.northbound.drivers.etcd_connection import Access, Connection, Rejected
+from holdfast.agent.northbound.drivers.etcd_messages import (
+    DELETED,
+    EQUAL,
+    GREATER,
+    LESS,
+    MODIFIED,
+    VERSION,
+    message,
+)
+from holdfast.agent.northbound.errors import Compacted, Invalid, Unavailable
+
+PREFIX = "/holdfast/nb/"
+PAGE = 1000
+"""Rows that one request reads."""
+RETRIES = (0.05, 0.2, 0.5, 1.0, 2.0)
+"""Seconds between two tries to resume a watch; the last value repeats."""
+DESCENDING, BY_REVISION = 2, 3
+"""RangeRequest.sort_order and sort_target."""
+LEASES = "$lease"
+"""The table of the keys of leases."""
+
+RANGE, TXN, COMPACT = "/etcdserverpb.KV/Range", "/etcdserverpb.KV/Txn", "/etcdserverpb.KV/Compact"
+WATCH = "/etcdserverpb.Watch/Watch"
+GRANT, REVOKE = "/etcdserverpb.Lease/LeaseGrant", "/etcdserverpb.Lease/LeaseRevoke"
+KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
+
+
+class EtcdDriver(Driver):
+    """A cluster, or a part of its keys."""
+
+    limits = Limits(operations=128, bytes=1_500_000)
+
+    def __init__(self, access: Access, prefix: str = PREFIX) -> None:
+        self._prefix = prefix.encode()
+        self._connection = Connection(access)
+        self._closing = asyncio.Event()
+
+    async def open(self) -> None:
+        """Connect. Raises `Unavailable`."""
+        self._closing.clear()
+        await self._ask(RANGE, message["RangeRequest"](key=self._prefix, count_only=True))
+
+    async def close(self) -> None:
+        """Disconnect; watches end."""
+        self._closing.set()
+        await self._connection.close()
+
+    async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
+        """Return the rows, read page by page at one revision."""
+        revision, rows = 0, []
+        for table in [None] if tables is None else tables:
+            start, end = self._range(table)
+            more = True
+            while more:
+                request = message["RangeRequest"](key=start, range_end=end, limit=PAGE, revision=revision)
+                try:
+                    answer = await self._connection.ask(RANGE, request)
+                except Rejected as error:
+                    if "compacted" in error.text:  # the revision of the first page is gone
+                        return await self.read(tables)
+                    raise Unavailable(f"etcd cannot read: {error.text}") from None
+                revision = revision or answer.header.revision
+                rows += [self._row(each) for each in answer.kvs]
+                more = answer.more
+                start = answer.kvs[-1].key + b"\0" if more else b""
+        if not revision:
+            revision = (await self._ask(RANGE, message["RangeRequest"](key=self._prefix))).header.revision
+        return Snapshot(revision, [row for row in rows if row.table != LEASES])
+
+    async def get(self, table: str, id: str) -> Row | None:
+        """Return a row, as the majority of the members has it."""
+        answer = await self._ask(RANGE, message["RangeRequest"](key=self._key(table, id)))
+        return self._row(answer.kvs[0]) if answer.kvs else None
+
+    async def commit(self, transaction: Transaction) -> int:
+        """Write in one transaction of etcd."""
+        conditions = [*transaction.conditions]
+        if transaction.require_lease:
+            conditions.append(Expect(LEASES, str(transaction.require_lease), -1))
+        request = message["TxnRequest"](
+            compare=[self._compare(each) for each in conditions],
+            success=[self._write(each) for each in transaction.writes],
+            failure=[self._question(each) for each in conditions],
+        )
+        try:
+            answer = await self._connection.ask(TXN, request, repeatable=not transaction.writes)
+        except Rejected as error:
+            if error.code is grpc.StatusCode.NOT_FOUND:
+                raise LeaseEnded("the lease has ended") from None
+            if error.code is grpc.StatusCode.INVALID_ARGUMENT:
+                raise Invalid(f"etcd refuses the transaction: {error.text}") from None
+            raise Unavailable(f"etcd cannot write: {error.text}") from None
+        if answer.succeeded:
+            return int(answer.header.revision)
+        raise self._failure(conditions, answer.responses)
+
+    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+        """Yield changes; the stream is resumed at another member as often as necessary."""
+        tries, armed = 0, False
+        while not self._closing.is_set():
+            try:
+                async for batch in self._stream(after):
+                    tries = 0
+                    if batch.changes or batch.revision > after or not armed:
+                        armed, after = True, max(after, batch.revision)
+                        wanted = [each for each in batch.changes if _wanted(each.table, tables)]
+                        yield Batch(after, wanted)
+            except (Unavailable, Rejected) as error:
+                if isinstance(error, Rejected) and error.code is not grpc.StatusCode.OUT_OF_RANGE:
+                    raise Unavailable(f"etcd refuses the watch: {error.text}") from None
+                await self._rest(RETRIES[min(tries, len(RETRIES) - 1)])
+                tries += 1
+
+    async def compact(self, before: int) -> None:
+        """Let etcd forget the history before a revision."""
+        try:
+            await self._connection.ask(COMPACT, message["CompactionRequest"](revision=before))
+        except Rejected as error:
+            if "compacted" not in error.text:
+                raise Invalid(f"cannot compact: {error.text}") from None
+
+    async def grant(self, ttl: float) -> int:
+        """Return a new lease; etcd counts in whole seconds."""
+        answer = await self._ask(GRANT, message["LeaseGrantRequest"](TTL=max(1, math.ceil(ttl))))
+        lease = int(answer.ID)
+        await self.commit(Transaction([Put(LEASES, str(lease), b"", lease)]))
+        return lease
+
+    async def keep_alive(self, lease: int) -> None:
+        """Let a lease begin again."""
+        try:
+            async for answer in self._connection.stream(KEEP_ALIVE, [message["LeaseKeepAliveRequest"](ID=lease)]):
+                if answer.TTL <= 0:
+                    raise LeaseEnded(f"the lease {lease} has ended")
+                return
+        except Rejected as error:
+            raise Unavailable(f"etcd does not keep the lease: {error.text}") from None
+        raise Unavailable("etcd does not keep the lease: the stream has ended")
+
+    async def revoke(self, lease: int) -> None:
+        """End a lease."""
+        try:
+            await self._connection.ask(REVOKE, message["LeaseRevokeRequest"](ID=lease))
+        except Rejected as error:
+            if error.code is not grpc.StatusCode.NOT_FOUND:
+                raise Unavailable(f"etcd does not end the lease: {error.text}") from None
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    async def _ask(self, method: str, request: Any) -> Any:
+        try:
+            return await self._connection.ask(method, request)
+        except Rejected as error:
+            raise Unavailable(f"etcd refuses: {error.text}") from None
+
+    async def _stream(self, after: int) -> AsyncIterator[Batch]:
+        """Yield the batches of one stream of etcd. Raises `Compacted`, `Rejected` and `Unavailable`."""
+        start, end = self._range(None)
+        create = message["WatchCreateRequest"](
+            key=start, range_end=end, start_revision=after + 1, progress_notify=True, fragment=True
+        )
+        parts: list[Any] = []
+        async for answer in self._connection.stream(WATCH, [message["WatchRequest"](create_request=create)]):
+            if answer.canceled:
+                if answer.compact_revision:
+                    raise Compacted(f"the changes since revision {after} are no longer kept")
+                raise Unavailable(f"etcd has ended the watch: {answer.cancel_reason}")
+            if answer.created:
+                yield Batch(after, ())
+                continue
+            parts += answer.events
+            if answer.fragment:
+                continue
+            events, parts = parts, []
+            if events:
+                yield Batch(max(each.kv.mod_revision for each in events), [self._change(each) for each in events])
+            else:
+                yield Batch(answer.header.revision, ())
+
+    async def _rest(self, seconds: float) -> None:
+        try:
+            await asyncio.wait_for(self._closing.wait(), seconds)
+        except TimeoutError:
+            return
+
+    def _key(self, table: str, id: str) -> bytes:
+        return self._prefix + f"{table}/{id}".encode()
+
+    def _range(self, table: str | None) -> tuple[bytes, bytes]:
+        """Return the first key, and the one behind the last, of a table or of all."""
+        start = self._prefix + (f"{table}/".encode() if table is not None else b"")
+        return start, start[:-1] + bytes([start[-1] + 1])
+
+    def _name(self, key: bytes) -> tuple[str, str]:
+        table, _, id = key[len(self._prefix) :].decode().partition("/")  # noqa: A001 - the field's own name
+        return table, id
+
+    def _row(self, found: Any) -> Row:
+        return Row(*self._name(found.key), found.value, found.mod_revision, found.create_revision)
+
+    def _change(self, found: Any) -> Change:
+        row = None if found.type == DELETED else self._row(found.kv)
+        return Change(*self._name(found.kv.key), row)
+
+    def _write(self, write: Any) -> Any:
+        key = self._key(write.table, write.id)
+        if isinstance(write, Put):
+            put = message["PutRequest"](key=key, value=write.data, lease=write.lease)
+            return message["RequestOp"](request_put=put)
+        return message["RequestOp"](request_delete_range=message["DeleteRangeRequest"](key=key))
+
+    def _compare(self, condition: Expect | Unchanged) -> Any:
+        compare = message["Compare"]
+        if isinstance(condition, Unchanged):
+            start, end = self._range(condition.table)
+            since = condition.since + 1
+            return compare(result=LESS, target=MODIFIED, key=start, range_end=end, mod_revision=since)
+        key = self._key(condition.table, condition.id)
+        if condition.revision == -1:
+            return compare(result=GREATER, target=VERSION, key=key, version=0)
+        return compare(result=EQUAL, target=MODIFIED, key=key, mod_revision=condition.revision)
+
+    def _question(self, condition: Expect | Unchanged) -> Any:
+        """Return the read that tells, if the transaction fails, whether it was this condition."""
+        if isinstance(condition, Unchanged):
+            start, end = self._range(condition.table)
+            request = message["RangeRequest"](
+                key=start, range_end=end, limit=1, sort_order=DESCENDING, sort_target=BY_REVISION, keys_only=True
+            )
+        else:
+            request = message["RangeRequest"](key=self._key(condition.table, condition.id), keys_only=True)
+        return message["RequestOp"](request_range=request)
+
+    def _failure(self, conditions: Sequence[Expect | Unchanged], answers: Sequence[Any]) -> Exception:
+        """Return the error for the first condition that did not hold."""
+        for condition, answer in zip(conditions, answers, strict=True):
+            found = answer.response_range.kvs
+            current = found[0].mod_revision if found else 0
+            if isinstance(condition, Unchanged):
+                holds = current <= condition.since
+            else:
+                holds = current == condition.revision or (condition.revision == -1 and current > 0)
+            if not holds and condition.table == LEASES:
+                return LeaseEnded("the lease has ended")
+            if not holds:
+                return ConditionFailed(condition, current)
+        return Unavailable("etcd refused a transaction whose conditions hold")
+
+
+def _wanted(table: str, tables: Sequence[str] | None) -> bool:
+    return table != LEASES and (tables is None or table in tables)

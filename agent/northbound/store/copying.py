@@ -1,0 +1,109 @@
+"""The simplest store that is right, for tests: every view is a copy, and every query looks at every record."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
+
+from holdfast.agent.northbound.errors import Invalid
+from holdfast.agent.northbound.model import Model, Struct
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.values import ANY
+
+T = TypeVar("T", bound=Model)
+Table = dict[str, Stored]
+
+
+class CopyingView(View):
+    """One copy of everything."""
+
+    def __init__(self, revision: int, tables: dict[type[Model], Table]) -> None:
+        self.revision, self.tables = revision, tables
+
+    def stored(self, model: type[T], id: str) -> Stored | None:
+        """Return a record; an embedded one comes from the container that was written last."""
+        found = self.tables.get(model, {}).get(id)
+        inner = [
+            Stored(each, outer.revision, outer.created)
+            for table in self.tables.values()
+            for outer in table.values()
+            for each in inside(outer.record)
+            if type(each) is model and each.id == id
+        ]
+        return max([*([found] if found else []), *inner], key=lambda each: each.revision, default=None)
+
+    def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:
+        """Return the IDs, in order."""
+        known = set(self.tables.get(model, {})) | {
+            each.id
+            for table in self.tables.values()
+            for outer in table.values()
+            for each in inside(outer.record)
+            if type(each) is model
+        }
+        if not index:
+            if values:
+                raise Invalid(f"cannot look for {', '.join(values)} in {model.__name__} without an index")
+            return sorted(known)
+        query = model.index(index).query(values)
+        return [key for key in sorted(known) if self._matches(model, key, index, query)]
+
+    def get_all(self, model: type[T], index: str = "", **values: Any) -> Sequence[T]:
+        """Return the records, ordered by ID."""
+        found = [self.get(model, key) for key in self.keys(model, index, **values)]
+        return [each for each in found if each is not None]
+
+    def get_one(self, model: type[T], index: str = "", **values: Any) -> T | None:
+        """Return the only one."""
+        found = self.get_all(model, index, **values)
+        if len(found) > 1:
+            raise Invalid(f"{len(found)} records of {model.__name__} match, not one")
+        return found[0] if found else None
+
+    def count(self, model: type[Model]) -> int:
+        """Return the number of records."""
+        return len(self.keys(model))
+
+    def _matches(self, model: type[Model], key: str, index: str, query: Sequence[Any]) -> bool:
+        return any(
+            all(part is ANY or value in part for value, part in zip(row, query, strict=True))
+            for row in model.index(index).keys(self.get(model, key))
+        )
+
+
+class CopyingStore(DbStore):
+    """A store of `CopyingView`s."""
+
+    view: CopyingView
+
+    def __init__(self) -> None:
+        self.view = CopyingView(0, {})
+
+    def apply(self, revision: int, changes: Sequence[StoreChange]) -> View:
+        """Copy, change, and compute all keys once so that a wrong record changes nothing."""
+        tables = {model: dict(table) for model, table in self.view.tables.items()}
+        for model, key, stored in changes:
+            table = tables.setdefault(model, {})
+            if stored is None:
+                table.pop(key, None)
+                continue
+            if key in table and table[key].revision > stored.revision:
+                continue
+            for record in (stored.record, *inside(stored.record)):
+                for index in type(record).all_indexes().values():
+                    index.keys(record)
+            table[key] = stored
+        self.view = CopyingView(revision, tables)
+        return self.view
+
+
+def inside(value: Any) -> Iterator[Model]:
+    """Yield the records with a table that a record contains."""
+    if isinstance(value, Struct):
+        inner: Any = [getattr(value, name) for name in type(value).model_fields]
+    else:
+        inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set)) else ()
+    for each in inner:
+        if isinstance(each, Model) and each.table:
+            yield each
+        yield from inside(each)
