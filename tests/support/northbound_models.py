@@ -1,0 +1,69 @@
+"""Models for the tests of the northbound store: machines, what runs on them, and what is embedded."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from holdfast.agent.northbound.mixins import Named, Topic, UniqueKey, Versioned
+from holdfast.agent.northbound.model import Model, Struct
+from holdfast.agent.northbound.ref import OnDelete, Ref
+
+
+class Site(Named, Model, table="test-sites"):
+    """Where machines stand."""
+
+
+class Machine(Versioned, Model, table="test-machines"):
+    """Refers to its site, which cannot go while it is there."""
+
+    indexes = {"os": "facts.os", "role": "labels.role", "site": "site"}
+    site: Ref[Site] | None = None
+    facts: dict[str, object] = {}
+    labels: dict[str, str] = {}
+    note: str | None = None
+
+
+class Port(Struct):
+    """A part of a `Service`."""
+
+    number: int
+    protocol: str = "tcp"
+
+
+class Service(Model, table="test-services"):
+    """Goes with its machine."""
+
+    indexes = {"by_state": ("machine", "state"), "port": ("ports.number", "ports.protocol")}
+    machine: Annotated[Ref[Machine], OnDelete.CASCADE]
+    state: str
+    ports: list[Port] = []
+    after: Annotated[list[Ref[Machine]], OnDelete.DANGLE] = []
+
+
+class Tenant(Topic, UniqueKey, Model, table="test-tenants"):
+    """Has a topic and a number."""
+
+
+class Hooked(Model, table="test-hooked"):
+    """Its hooks refuse the text `bad` and shorten others."""
+
+    text: str
+
+    def on_create_pre(self) -> Hooked:
+        """Refuse and shorten."""
+        return super().on_create_pre()._checked()
+
+    def on_update_pre(self, original: Hooked) -> Hooked:
+        """Refuse and shorten."""
+        return super().on_update_pre(original)._checked()
+
+    def on_delete_pre(self) -> None:
+        """Refuse."""
+        super().on_delete_pre()
+        if self.text == "kept":
+            raise ValueError("this record is kept")
+
+    def _checked(self) -> Hooked:
+        if self.text == "bad":
+            raise ValueError("this text is bad")
+        return self.replace(text=self.text.strip())
