@@ -67,3 +67,17 @@ class Hooked(Model, table="test-hooked"):
         if self.text == "bad":
             raise ValueError("this text is bad")
         return self.replace(text=self.text.strip())
+
+
+class Part(Model, table="test-parts"):
+    """Stands by itself, or in a `Container`."""
+
+    indexes = {"text": "text"}
+    text: str
+
+
+class Container(Model, table="test-containers"):
+    """Contains parts."""
+
+    parts: list[Part] = []
+    named: dict[str, Part] = {}

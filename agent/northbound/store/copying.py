@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from holdfast.agent.northbound.errors import Invalid
-from holdfast.agent.northbound.model import Model, Struct
+from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.indexed import contents, inside, newest
 from holdfast.agent.northbound.values import ANY
 
 T = TypeVar("T", bound=Model)
@@ -22,15 +23,13 @@ class CopyingView(View):
 
     def stored(self, model: type[T], id: str) -> Stored | None:
         """Return a record; an embedded one comes from the container that was written last."""
-        found = self.tables.get(model, {}).get(id)
-        inner = [
-            Stored(each, outer.revision, outer.created)
-            for table in self.tables.values()
-            for outer in table.values()
-            for each in inside(outer.record)
-            if type(each) is model and each.id == id
-        ]
-        return max([*([found] if found else []), *inner], key=lambda each: each.revision, default=None)
+        held = {
+            (outer, key): contents(stored)[model, id]
+            for outer, table in self.tables.items()
+            for key, stored in table.items()
+            if (model, id) in contents(stored)
+        }
+        return newest(self.tables.get(model, {}).get(id), held)
 
     def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:
         """Return the IDs, in order."""
@@ -95,15 +94,3 @@ class CopyingStore(DbStore):
             table[key] = stored
         self.view = CopyingView(revision, tables)
         return self.view
-
-
-def inside(value: Any) -> Iterator[Model]:
-    """Yield the records with a table that a record contains."""
-    if isinstance(value, Struct):
-        inner: Any = [getattr(value, name) for name in type(value).model_fields]
-    else:
-        inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple, set)) else ()
-    for each in inner:
-        if isinstance(each, Model) and each.table:
-            yield each
-        yield from inside(each)
