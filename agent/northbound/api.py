@@ -73,6 +73,10 @@ class NbApi:
         """The cache as it is now; it does not change."""
         return self._store.view
 
+    async def shows(self, revision: int, patience: float = PATIENCE) -> bool:
+        """Wait until the cache is at least at this revision; return False if it is not after `patience` seconds."""
+        return await self._feed.shows(revision, patience)
+
     # -- the five methods --------------------------------------------------------------------------------------
 
     async def create(self, record: T, *, lease: Lease | None = None) -> T:
@@ -270,7 +274,8 @@ class NbApi:
             except LeaseEnded as error:
                 raise Conflict(str(error), 0) from None
             else:
-                await self._feed.shows(revision, PATIENCE)
+                if result.transaction.writes:
+                    await self._feed.shows(revision, PATIENCE)
                 return result
         raise Conflict(f"others have changed the same records {TRIES} times in a row", 0)
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import uuid
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from holdfast.agent.northbound.api import NbApi
-from holdfast.agent.northbound.drivers.base import Driver
+from holdfast.agent.northbound.drivers.base import Driver, Put, Transaction
+from holdfast.agent.northbound.drivers.etcd import EtcdDriver
+from holdfast.agent.northbound.drivers.etcd_connection import Access
 from holdfast.agent.northbound.drivers.memory import Memory, MemoryDriver
 from holdfast.agent.northbound.errors import (
     AlreadyExists,
@@ -21,7 +24,9 @@ from holdfast.agent.northbound.errors import (
 )
 from holdfast.agent.northbound.events import Event
 from holdfast.agent.northbound.ref import Ref
+from holdfast.agent.northbound.store.base import DbStore
 from holdfast.agent.northbound.store.copying import CopyingStore
+from holdfast.agent.northbound.store.indexed import IndexedStore
 from holdfast.agent.northbound.values import ANY, MISSING
 from northbound_models import Hooked, Machine, Port, Service, Site, Tenant
 
@@ -29,22 +34,24 @@ from northbound_models import Hooked, Machine, Port, Service, Site, Tenant
 class World:
     """One database, and as many APIs on it as a test opens."""
 
-    def __init__(self) -> None:
-        self._memory = Memory()
-
-    def driver(self) -> Driver:
-        """Return a connection to the database."""
-        return MemoryDriver(self._memory)
+    def __init__(self, connect: Callable[[], Driver], store: Callable[[], DbStore]) -> None:
+        self.driver, self._store = connect, store
+        """`driver()` returns a new connection to the database."""
 
     def api(self, topics: set[str] | None = None) -> NbApi:
         """Return an API with a cache of its own."""
-        return NbApi(self.driver(), CopyingStore(), topics)
+        return NbApi(self.driver(), self._store(), topics)
 
 
-@pytest.fixture
-def world() -> World:
+@pytest.fixture(params=["memory", "memory-copying", "etcd"])
+def world(request: pytest.FixtureRequest) -> World:
     """An empty database."""
-    return World()
+    if request.param == "etcd":
+        access = Access(request.getfixturevalue("etcd").endpoints)
+        prefix = f"/{uuid.uuid4()}/"
+        return World(lambda: EtcdDriver(access, prefix), IndexedStore)
+    memory = Memory()
+    return World(lambda: MemoryDriver(memory), CopyingStore if request.param == "memory-copying" else IndexedStore)
 
 
 @pytest.fixture
@@ -52,6 +59,17 @@ async def api(world: World) -> AsyncIterator[NbApi]:
     """An open API."""
     async with world.api() as opened:
         yield opened
+
+
+async def caught_up(world: World, *apis: NbApi) -> None:
+    """Wait until APIs have seen all that is in the database, and their subscribers, too."""
+    driver = world.driver()
+    await driver.open()
+    revision = (await driver.read()).revision
+    await driver.close()
+    for each in apis:
+        assert await each.shows(revision, 20)
+    await settle()
 
 
 @asynccontextmanager
@@ -223,13 +241,13 @@ async def test_a_target_that_is_deleted_meanwhile_prevents_the_reference(world: 
     async with world.api() as other:
         for number in range(20):
             await api.create(Site(id=f"s{number}", name="x"))
-            await other._feed.shows(api.view.revision, 1)
+            await caught_up(world, other)
             await asyncio.gather(
                 other.delete(Site(id=f"s{number}")),
                 api.create(Machine(id=f"m{number}", site=f"s{number}")),
                 return_exceptions=True,
             )
-            await settle()
+            await caught_up(world, api)
             machine = api.view.get(Machine, f"m{number}")
             assert (machine is not None) == api.view.has(Site, f"s{number}")
 
@@ -282,6 +300,7 @@ async def test_unique_keys_are_distinct_under_concurrency(world: World, api: NbA
                 for n in range(20)
             )
         )
+        await caught_up(world, api)
         await api.delete(Tenant(id="a0"))
         last = await api.create(Tenant(id="c", topic="t"))
         numbers = [each.unique_key for each in await api.get_all(Tenant)]
@@ -291,12 +310,12 @@ async def test_unique_keys_are_distinct_under_concurrency(world: World, api: NbA
         await api.create(Tenant(id="d", topic="t", unique_key=7))
 
 
-async def test_a_record_disappears_with_its_lease(api: NbApi) -> None:
+async def test_a_record_disappears_with_its_lease(world: World, api: NbApi) -> None:
     """At the end of the block."""
     async with api.lease(5) as lease, watching(api, Machine) as seen:
         await api.create(Machine(id="a"), lease=lease)
         assert api.view.has(Machine, "a")
-    await settle()
+    await caught_up(world, api)
     assert not api.view.has(Machine, "a")
     assert [each.kind for each in seen][:1] == ["created"]
 
@@ -412,11 +431,12 @@ async def test_parts_of_an_element_belong_together(api: NbApi) -> None:
 
 async def test_a_record_that_cannot_be_read_is_told_and_harms_nothing(world: World, api: NbApi) -> None:
     """It is absent from the cache; the others are there."""
-    from holdfast.agent.northbound.drivers.base import Put, Transaction
-
     await api.create(Machine(id="a"))
-    await world.driver().commit(Transaction([Put("test-machines", "b", b'{"id": "b", "labels": 7}')]))
-    await settle()
+    driver = world.driver()
+    await driver.open()
+    await driver.commit(Transaction([Put("test-machines", "b", b'{"id": "b", "labels": 7}')]))
+    await driver.close()
+    await caught_up(world, api)
     assert api.view.keys(Machine) == ["a"]
     assert "cannot read test-machines 'b'" in api.problems()[0]
 

@@ -1,0 +1,120 @@
+"""Real members of etcd on loopback, for the tests of the northbound store."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+PATIENCE = 30.0
+"""Seconds in which a member must begin to listen."""
+SHARED = Path("/dev/shm")
+
+
+def installed() -> bool:
+    """Return whether etcd is installed."""
+    return shutil.which("etcd") is not None
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody uses now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class Member:
+    """One process of a cluster. It can be killed, stopped for a while and started again."""
+
+    def __init__(self, name: str, directory: Path, options: list[str]) -> None:
+        self.name = name
+        self.port, self.peer_port = free_port(), free_port()
+        self._directory, self._options = directory / name, options
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        """`host:port` for clients."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def peer(self) -> str:
+        """How the other members reach it."""
+        return f"{self.name}=http://127.0.0.1:{self.peer_port}"
+
+    def start(self, cluster: str, scheme: str = "http") -> None:
+        """Start it; a second time with the data of the first."""
+        client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
+        with Path(f"{self._directory}.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                ["etcd", "--name", self.name, "--data-dir", self._directory, "--unsafe-no-fsync",
+                 "--listen-client-urls", client, "--advertise-client-urls", client,
+                 "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                 "--initial-cluster", cluster, "--log-level", "error",
+                 "--heartbeat-interval", "50", "--election-timeout", "500", *self._options],
+                stdout=log, stderr=log,
+            )  # fmt: skip
+
+    def wait(self) -> None:
+        """Wait until it accepts connections."""
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if time.monotonic() > until or (self._process and self._process.poll() is not None):
+                    raise RuntimeError(Path(f"{self._directory}.log").read_text()[-2000:]) from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def signal(self, number: int) -> None:
+        """Send a signal: SIGSTOP and SIGCONT make it hang for a while."""
+        if self._process:
+            self._process.send_signal(number)
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+
+
+class Cluster:
+    """Some members, in a temporary directory."""
+
+    def __init__(self, size: int = 1, options: list[str] | None = None, scheme: str = "http") -> None:
+        self._directory = Path(tempfile.mkdtemp(dir=SHARED if SHARED.is_dir() else None))
+        self.members = [Member(f"m{number}", self._directory, options or []) for number in range(size)]
+        self._scheme = scheme
+
+    def __enter__(self) -> Self:
+        """Start all members and wait for them."""
+        for member in self.members:
+            self.start(member)
+        for member in self.members:
+            member.wait()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill them and remove their data."""
+        for member in self.members:
+            member.kill()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def start(self, member: Member) -> None:
+        """Start a member, again if it was killed."""
+        member.start(",".join(each.peer for each in self.members), self._scheme)
+
+    @property
+    def endpoints(self) -> list[str]:
+        """`host:port` of each member."""
+        return [member.endpoint for member in self.members]
