@@ -47,6 +47,11 @@ class Member:
         """How the other members reach it."""
         return f"{self.name}=http://127.0.0.1:{self.peer_port}"
 
+    @property
+    def running(self) -> bool:
+        """Whether its process runs."""
+        return self._process is not None and self._process.poll() is None
+
     def start(self, cluster: str, scheme: str = "http") -> None:
         """Start it; a second time with the data of the first."""
         client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"

@@ -14,10 +14,6 @@ from grpc import aio
 from holdfast.agent.northbound.drivers.etcd_messages import METHODS, message
 from holdfast.agent.northbound.errors import Unavailable
 
-CONNECT = 3.0
-"""Seconds in which a member must accept a connection."""
-ANSWER = 10.0
-"""Seconds in which a member must answer a request."""
 OPTIONS = [
     ("grpc.keepalive_time_ms", 10_000),
     ("grpc.keepalive_timeout_ms", 5_000),
@@ -57,6 +53,10 @@ class Access:
     """None: not encrypted."""
     user: str = ""
     password: str = field(default="", repr=False)
+    connect: float = 3.0
+    """Seconds in which a member must accept a connection."""
+    answer: float = 10.0
+    """Seconds in which a member must answer a request."""
 
 
 class Rejected(Exception):
@@ -115,9 +115,7 @@ class Connection:
             while (answer := await call.read()) is not aio.EOF:
                 yield answer
         except (asyncio.InvalidStateError, asyncio.CancelledError):
-            task = asyncio.current_task()
-            if task and task.cancelling():
-                raise
+            demand_not_cancelled()
             raise Unavailable("the connection to etcd was closed") from None
         except aio.AioRpcError as error:
             raise Unavailable(f"lost the connection to etcd: {await self._failed(channel, error)}") from None
@@ -127,8 +125,13 @@ class Connection:
     # -- parts -------------------------------------------------------------------------------------------------
 
     async def _once(self, channel: aio.Channel, method: str, request: Any) -> Any:
+        """Return the answer of one member. Raises `AioRpcError`."""
         call: Callable[..., Awaitable[Any]] = self._method(channel.unary_unary, method)
-        return await call(request, timeout=ANSWER, metadata=self._metadata())
+        try:
+            return await call(request, timeout=self._access.answer, metadata=self._metadata())
+        except asyncio.CancelledError:
+            demand_not_cancelled()
+            raise closed() from None
 
     def _method(self, kind: Callable[..., Any], method: str) -> Any:
         _, answer = METHODS[method]
@@ -148,12 +151,12 @@ class Connection:
                 endpoint = self._access.endpoints[self._member % len(self._access.endpoints)]
                 channel = self._open(endpoint)
                 try:
-                    await asyncio.wait_for(channel.channel_ready(), CONNECT)
+                    await asyncio.wait_for(channel.channel_ready(), self._access.connect)
                 except TimeoutError:
                     self._member += 1
                     await channel.close()
                     why = "no connection" + (", or no agreement on TLS" if self._access.tls else "")
-                    raise Unavailable(f"{endpoint}: {why} within {CONNECT:g} s") from None
+                    raise Unavailable(f"{endpoint}: {why} within {self._access.connect:g} s") from None
                 self._channel = channel
                 if self._access.user and not self._token:
                     await self._authenticate(channel)
@@ -201,3 +204,18 @@ class Connection:
             self._member += 0 if same else 1
         with suppress(Exception):
             await channel.close()
+
+
+def demand_not_cancelled() -> None:
+    """Raise `CancelledError` if the present task is being cancelled.
+
+    gRPC raises it, too, in every call whose channel another caller has closed after a failure.
+    """
+    task = asyncio.current_task()
+    if task and task.cancelling():
+        raise asyncio.CancelledError
+
+
+def closed() -> aio.AioRpcError:
+    """Return the error of a call whose channel was closed."""
+    return aio.AioRpcError(grpc.StatusCode.UNAVAILABLE, aio.Metadata(), aio.Metadata(), "the connection was closed")
