@@ -14,7 +14,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar, overload
+from typing import Any, NamedTuple, Self, TypeVar, overload
 
 from holdfast.agent.northbound.drivers.base import ConditionFailed, Driver, Expect, LeaseEnded, Transaction
 from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, RefMissing, Unavailable
@@ -24,7 +24,7 @@ from holdfast.agent.northbound.mixins import Topic
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import Ref
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.northbound.store.base import DbStore, View
+from holdfast.agent.northbound.store.base import DbStore, Stored, View
 from holdfast.agent.northbound.transactions import Result, Writing, ref_model, size
 
 T = TypeVar("T", bound=Model)
@@ -47,13 +47,36 @@ class Lease:
         """Set when it ended although the block goes on."""
 
 
-class NbApi:
-    """The store of one process. `topics`: the only topics that the cache holds; None: all of them."""
+class Followed(NamedTuple):
+    """One write, as `follow` tells it."""
 
-    def __init__(self, driver: Driver, store: DbStore, topics: Collection[str] | None = None) -> None:
+    revision: int
+    """Of the batch: go on after it once all writes with this number are dealt with."""
+    model: type[Model]
+    id: str
+    record: Model | None
+    """None: it was deleted."""
+
+
+class NbApi:
+    """The store of one process.
+
+    `topics`: the only topics that the cache holds; None: all of them. `uncached`: models whose records the cache does
+    not hold, because there are many: they are read with `get` and `page`, and followed with `follow`.
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        store: DbStore,
+        *,
+        topics: Collection[str] | None = None,
+        uncached: Collection[type[Model]] = (),
+    ) -> None:
         self._driver, self._store = driver, store
         self._topics = None if topics is None else set(topics)
-        self._feed = Feed(driver, store, self, self._wanted)
+        self._uncached = frozenset(uncached)
+        self._feed = Feed(driver, store, self, self._wanted, self._uncached)
 
     async def __aenter__(self) -> Self:
         """Open the database and fill the cache. Raises `Invalid` for models, and the errors of the driver."""
@@ -135,9 +158,21 @@ class NbApi:
         `values`: parts of the index: a value, a set of values, `ANY`, `MISSING` or None. Raises `Invalid`.
         """
         found: Any = registry.find(model)
+        if found in self._uncached:
+            raise Invalid(f"the cache does not hold the records of {found.table}: use `page`")
         records = [*found.on_get_all_post(self.view.get_all(found, index, **values))]
         await self._resolve(records, resolve)
         return records
+
+    async def page(
+        self, model: type[T], *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
+    ) -> list[T]:
+        """Return at most `limit` records from the database, in the order of their IDs; `newest`: the greatest first.
+
+        Records that cannot be read are left out. `after`, `before`: only greater or smaller IDs.
+        """
+        rows = await self._driver.scan(model.table, after=after, before=before, limit=limit, newest=newest)
+        return [record for row in rows if (record := self._feed.decode(row)) is not None]  # type: ignore[misc]
 
     # -- more than one record ----------------------------------------------------------------------------------
 
@@ -202,6 +237,18 @@ class NbApi:
         finally:
             self._feed.subscriptions.discard(subscription)
 
+    async def follow(self, models: Collection[type[Model]], after: int) -> AsyncIterator[Followed]:
+        """Yield every write after a revision, from the database: none is merged, and the state before is not known.
+
+        A consumer that notes the revision can go on from there after a restart. Raises `Compacted` if the history is no
+        longer kept.
+        """
+        async for batch in self._driver.watch(after, [model.table for model in models]):
+            for change in batch.changes:
+                record = self._feed.decode(change.row) if change.row else None
+                if record is not None or change.row is None:
+                    yield Followed(batch.revision, registry.find(change.table), change.id, record)
+
     # -- topics ------------------------------------------------------------------------------------------------
 
     async def take_topic(self, topic: str) -> None:
@@ -262,7 +309,7 @@ class NbApi:
         """Write a transaction; compute it again as long as others have changed what it read."""
         for number in range(TRIES):
             view = self.view
-            result = writing.compute(view)
+            result = writing.compute(view, await self._fetch(writing.records))
             self._demand_fits(result.transaction)
             try:
                 revision = await self._driver.commit(result.transaction)
@@ -279,6 +326,16 @@ class NbApi:
                 return result
         raise Conflict(f"others have changed the same records {TRIES} times in a row", 0)
 
+    async def _fetch(self, records: Iterable[tuple[type[Model], str]]) -> dict[tuple[type[Model], str], Stored | None]:
+        """Return those of the records that the cache does not hold, from the database."""
+        fetched: dict[tuple[type[Model], str], Stored | None] = {}
+        for model, key in records:
+            if model in self._uncached:
+                row = await self._driver.get(model.table, key)
+                record = self._feed.decode(row) if row else None
+                fetched[model, key] = Stored(record, row.revision, row.created) if row and record else None
+        return fetched
+
     def _demand_fits(self, transaction: Transaction) -> None:
         limits, data = self._driver.limits, size(transaction.writes)
         operations = len(transaction.writes) + len(transaction.conditions)
@@ -291,7 +348,7 @@ class NbApi:
     async def _caught_up(self, view: View, error: ConditionFailed) -> None:
         """Wait until the cache has seen what made a condition fail."""
         condition = error.condition
-        if self.view is not view:
+        if self.view is not view or registry.find(condition.table) in self._uncached:
             return
         if isinstance(condition, Expect) and condition.revision == 0 and error.current:
             model = registry.find(condition.table)

@@ -7,7 +7,7 @@ the differences become events, so subscribers notice nothing.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from holdfast.agent.northbound.drivers.base import Batch, Change, Driver, Row
@@ -22,14 +22,17 @@ RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds between tries to reach the database; the last value repeats."""
 
 Record = tuple[type[Model], str]
+Models = Collection[type[Model]]
 
 
 class Feed:
     """Keeps a store equal to a database. `wanted` says which records the cache holds."""
 
-    def __init__(self, driver: Driver, store: DbStore, source: Source, wanted: Callable[[Model], bool]) -> None:
+    def __init__(
+        self, driver: Driver, store: DbStore, source: Source, wanted: Callable[[Model], bool], uncached: Models
+    ) -> None:
         self.store = store
-        self._driver, self._source, self._wanted = driver, source, wanted
+        self._driver, self._source, self._wanted, self._uncached = driver, source, wanted, uncached
         self._models: dict[str, type[Model]] = {}
         self._order: dict[type[Model], int] = {}
         self.subscriptions: set[Subscription[Any]] = set()
@@ -46,7 +49,9 @@ class Feed:
 
     async def start(self) -> None:
         """List the records and follow the database. Raises `Invalid` for models, and the errors of the driver."""
-        order = registry.in_order()
+        order = [model for model in registry.in_order() if model not in self._uncached]
+        for model in registry.tables().values():
+            demand_cached(model, self._uncached)
         self._models = {model.table: model for model in order}
         self._order = {model: number for number, model in enumerate(order)}
         await self._list()
@@ -76,7 +81,7 @@ class Feed:
 
     def decode(self, row: Row) -> Model | None:
         """Return the record of a row. None, with an entry in `unreadable`, if that is not possible."""
-        model = self._models[row.table]
+        model = registry.find(row.table)
         try:
             record = model.decode(row.data, self._source)
             if record.id != row.id:
@@ -202,6 +207,16 @@ class Feed:
         for each in moved:
             if not each.done():
                 each.set_result(None)
+
+
+def demand_cached(model: type[Model], uncached: Models) -> None:
+    """Raise `Invalid` if the rules for a reference of a model need records that the cache does not hold."""
+    for use in model.references():
+        if use.on_delete is not OnDelete.DANGLE and (model in uncached or registry.find(use.target) in uncached):
+            raise Invalid(
+                f"{model.__name__} refers to {use.target} in {use.path}, and the cache does not hold both; "
+                f"the reference must be OnDelete.DANGLE"
+            )
 
 
 def missing_target(record: Model, view: View) -> tuple[type[Model], str] | None:

@@ -5,8 +5,9 @@ Hooks run here. If a condition does not hold any more, everything is computed ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.agent.northbound.drivers.base import Delete, Expect, Put, Transaction, Unchanged
@@ -118,9 +119,17 @@ class Writing:
         """Return whether the caller stated this condition."""
         return any(condition == Expect(model.table, key, revision) for (model, key), revision in self._expected)
 
-    def compute(self, view: View) -> Result:
-        """Return the writes and their conditions. Raises the errors of the steps, of hooks and of references."""
-        state = _State(view)
+    @property
+    def records(self) -> Iterator[Record]:
+        """The records that the steps name."""
+        yield from ((step.model, step.id) for step in self._steps)
+
+    def compute(self, view: View, fetched: Mapping[Record, Stored | None] = MappingProxyType({})) -> Result:
+        """Return the writes and their conditions. Raises the errors of the steps, of hooks and of references.
+
+        `fetched`: the records of the database that the view does not hold.
+        """
+        state = _State(view, fetched)
         changed: frozenset[str] = frozenset()
         for step in self._steps:
             changed = state.make(step)
@@ -139,8 +148,8 @@ class Writing:
 class _State:
     """A view with the writes of a transaction so far."""
 
-    def __init__(self, view: View) -> None:
-        self._view = view
+    def __init__(self, view: View, fetched: Mapping[Record, Stored | None]) -> None:
+        self._view, self._fetched = view, fetched
         self.written: dict[Record, Model | None] = {}
         self._read: dict[Record, int] = {}
         """Records that were read -> their revisions."""
@@ -192,14 +201,15 @@ class _State:
         return record.replace(unique_key=number)
 
     def _stored(self, record: Record) -> Stored:
-        stored = self._view.stored(*record) or ABSENT
+        stored = (self._fetched[record] if record in self._fetched else self._view.stored(*record)) or ABSENT
         self._read[record] = stored.revision
         return stored
 
     def _present(self, record: Record) -> Model | None:
         if record in self.written:
             return self.written[record]
-        return self._view.get(*record)
+        found = self._fetched[record] if record in self._fetched else self._view.stored(*record)
+        return found.record if found else None
 
     def _demand_targets(self, record: Record, before: Model | None, after: Model) -> None:
         """Raise `RefMissing` if a new reference leads nowhere."""

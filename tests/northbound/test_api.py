@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -38,9 +39,9 @@ class World:
         self.driver, self._store = connect, store
         """`driver()` returns a new connection to the database."""
 
-    def api(self, topics: set[str] | None = None) -> NbApi:
+    def api(self, **options: Any) -> NbApi:
         """Return an API with a cache of its own."""
-        return NbApi(self.driver(), self._store(), topics)
+        return NbApi(self.driver(), self._store(), **options)
 
 
 @pytest.fixture(params=["memory", "memory-copying", "etcd"])
@@ -447,3 +448,48 @@ def test_a_reference_accepts_only_its_model() -> None:
     assert Machine(id="a", site=site).site == Machine(id="a", site="muc").site == Ref[Site]("muc")
     with pytest.raises(Invalid, match="it refers to Site, not to Machine"):
         Machine(id="a", site=Machine(id="b"))
+
+
+# -- tables that are not in the cache --------------------------------------------------------------------------
+
+
+async def test_records_that_the_cache_does_not_hold_are_read_in_pages(world: World) -> None:
+    """In the order of their IDs; all methods but `get_all` work on them."""
+    async with world.api(uncached=[Hooked]) as api:
+        for number in range(5):
+            await api.create(Hooked(id=f"h{number}", text="x"))
+        with pytest.raises(AlreadyExists):
+            await api.create(Hooked(id="h1", text="y"))
+        await api.update(Hooked(id="h1", text="y"))
+        await api.mutate(Hooked, "h2", lambda record: record.replace(text="z"))
+        await api.delete(Hooked(id="h4"))
+        with pytest.raises(NotFound):
+            await api.delete(Hooked(id="h4"))
+        assert [each.text for each in await api.page(Hooked)] == ["x", "y", "z", "x"]
+        assert [each.id for each in await api.page(Hooked, limit=2, newest=True)] == ["h3", "h2"]
+        assert [each.id for each in await api.page(Hooked, after="h0", before="h3")] == ["h1", "h2"]
+        assert api.view.count(Hooked) == 0
+        with pytest.raises(Invalid, match="use `page`"):
+            await api.get_all(Hooked)
+
+
+async def test_every_write_can_be_followed_from_a_revision(world: World) -> None:
+    """None is merged; a consumer goes on from the revision that it noted."""
+    async with world.api(uncached=[Hooked]) as api:
+        start = api.view.revision
+        for text in "abc":
+            await api.create(Hooked(id=text, text=text))
+        await api.delete(Hooked(id="a"))
+        seen = []
+        async for each in api.follow([Hooked], start):
+            seen.append((each.id, each.record.text if each.record else None))
+            if len(seen) == 4:
+                break
+        assert seen == [("a", "a"), ("b", "b"), ("c", "c"), ("a", None)]
+
+
+async def test_references_between_cached_and_other_models_must_dangle(world: World) -> None:
+    """Otherwise a deletion could not find what refers to its record."""
+    with pytest.raises(Invalid, match=r"Machine refers to Site in site, and the cache does not hold both"):
+        async with world.api(uncached=[Site]):
+            pass

@@ -135,6 +135,15 @@ class Driver(ABC):
         """Return all rows of some tables, or of all, at one revision."""
 
     @abstractmethod
+    async def scan(
+        self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
+    ) -> Sequence[Row]:
+        """Return at most `limit` rows of a table in the order of their IDs, by bytes.
+
+        `after`, `before`: only rows with greater or smaller IDs; `newest`: from the greatest ID downwards.
+        """
+
+    @abstractmethod
     async def get(self, table: str, id: str) -> Row | None:
         """Return a row as it is now, past all caches; None if there is none."""
 

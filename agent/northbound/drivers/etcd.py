@@ -44,7 +44,7 @@ PAGE = 1000
 """Rows that one request reads."""
 RETRIES = (0.05, 0.2, 0.5, 1.0, 2.0)
 """Seconds between two tries to resume a watch; the last value repeats."""
-DESCENDING, BY_REVISION = 2, 3
+ASCENDING, DESCENDING, BY_KEY, BY_REVISION = 1, 2, 0, 3
 """RangeRequest.sort_order and sort_target."""
 LEASES = "$lease"
 """The table of the keys of leases."""
@@ -96,6 +96,20 @@ class EtcdDriver(Driver):
         if not revision:
             revision = (await self._ask(RANGE, message["RangeRequest"](key=self._prefix))).header.revision
         return Snapshot(revision, [row for row in rows if row.table != LEASES])
+
+    async def scan(
+        self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
+    ) -> Sequence[Row]:
+        """Return rows in the order of their IDs."""
+        start, end = self._range(table)
+        request = message["RangeRequest"](
+            key=self._key(table, after) + b"\0" if after else start,
+            range_end=self._key(table, before) if before else end,
+            limit=limit,
+            sort_order=DESCENDING if newest else ASCENDING,
+            sort_target=BY_KEY,
+        )
+        return [self._row(each) for each in (await self._ask(RANGE, request)).kvs]
 
     async def get(self, table: str, id: str) -> Row | None:
         """Return a row, as the majority of the members has it."""

@@ -91,6 +91,14 @@ class MemoryDriver(Driver):
         rows = [row for row in self.memory.rows.values() if tables is None or row.table in tables]
         return Snapshot(self.memory.revision, rows)
 
+    async def scan(
+        self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
+    ) -> Sequence[Row]:
+        """Return rows in the order of their IDs."""
+        found = [row for row in self.memory.rows.values() if row.table == table and row.id > after]
+        found = [row for row in found if not before or row.id < before]
+        return sorted(found, key=lambda row: row.id.encode(), reverse=newest)[:limit]
+
     async def get(self, table: str, id: str) -> Row | None:
         """Return a row."""
         return self.memory.rows.get((table, id))
