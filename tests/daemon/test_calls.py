@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.agent_calls import MOST, AgentCalls
+from holdfast.agent.agent_calls import MOST, REMAINS, AgentCalls
 from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
 from holdfast.agent.control.connection import Peer
@@ -32,6 +32,7 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls funct
 
 THINGS = '''
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -54,6 +55,10 @@ class Things(Interface, name="zthings"):
     @replaces("put")
     async def write(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Write a thing, as soon as a file `go` exists."""
+        return ChangeSet()
+
+    async def block(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Write a thing in a thread, as soon as a file `go` exists."""
         return ChangeSet()
 
     async def hide(self, name: str, value: Secret, *, test: bool = False, options: Options = None) -> ChangeSet:
@@ -97,6 +102,14 @@ class Tool(Provider):
                 await asyncio.sleep(0.01)
             (HOST / name).write_text(value)
         return ChangeSet(changes={name: {"old": None, "new": value}})
+
+    def block(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        with (HOST / "began").open("a") as file:
+            file.write(f"{name}\\n")
+        while not (HOST / "go").exists():
+            time.sleep(0.01)
+        (HOST / name).write_text("blocked")
+        return ChangeSet(changes={name: {"old": None, "new": "blocked"}})
 
     async def hide(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         raise RuntimeError(f"the tool said {value}")
@@ -367,6 +380,54 @@ def test_a_call_can_be_ended(either: Tree, way: str) -> None:
     (either.host / "go").touch()
     assert not (either.host / "a").exists()
     either("call", "zthings.write", "a", "y", check=0)
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "--timeout"])
+def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str) -> None:
+    """The caller is told at once; other calls of the same thing wait until the thread has ended."""
+    (tree.host / "go").unlink()
+    options = ["--timeout", "1"] if way == "--timeout" else []
+    with Agent(tree) as agent:
+        with calling(tree, "zthings.block", "a", *options) as process:
+            wait(lambda: began(tree) == ["a"], "the call")
+            if way == "Ctrl-C":
+                process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == (130 if way == "Ctrl-C" else 4)
+        said = agent.log if way == "Ctrl-C" else err
+        assert REMAINS in said
+        with calling(tree, "zthings.write", "a", "later") as later:
+            tree("call", "zthings.write", "b", "x", "--test", check=0)
+            tree("call", "zthings.write", "a", "x", "--timeout", "0.5", check=4)
+            assert began(tree) == ["a"]
+            (tree.host / "go").touch()
+            assert later.wait(20) == 0
+        assert (tree.host / "a").read_text() == "later"
+        assert "the change of zthings.block name=a has ended, " in agent.log
+
+
+def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> None:
+    """The agent waits for it for `stop_timeout`, says that it is broken off, and ends."""
+    tree.settings("resources: resources\nengine:\n  stop_timeout: 0.5\n")
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        tree("call", "zthings.block", "a", "--timeout", "0.5", check=4)
+        agent.signal(signal.SIGTERM)
+        assert agent.process.wait(20) == 0
+        assert "the change of zthings.block name=a is broken off: the agent stops" in agent.log
+    assert not (tree.host / "a").exists()
+
+
+def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None:
+    """Without an agent, the caller is told that the change was broken off, and the lock is free again."""
+    (tree.host / "go").unlink()
+    with calling(tree, "zthings.block", "a", "--timeout", "0.5") as process:
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 4
+    assert "zthings.block did not end within 0.5 s; its change was broken off" in err
+    (tree.host / "go").touch()
+    assert not (tree.host / "a").exists()
+    tree("call", "zthings.write", "a", "x", check=0)
 
 
 def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:
