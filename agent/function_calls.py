@@ -21,10 +21,10 @@ from holdfast.resources.contract import Uid
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.execution import table
 from holdfast.resources.interfaces import arguments
-from holdfast.resources.interfaces.base import changes
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import ArgumentError, FunctionNotFound
 from holdfast.resources.interfaces.registry import serving
+from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.secrets import MASK, Redactor
 
 Code = Literal["usage", "missing", "failed", "timeout", "interrupted", "busy"]
@@ -206,13 +206,13 @@ class FunctionCall:
             declared = bound.declaration(name)
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)
-            given |= self._test(declared)
+            given |= self._test(declared, changing=bound.changes(name))
         except FunctionNotFound as error:
             raise self._unknown(error) from error
         except ArgumentError as error:
             raise CallRefused("usage", str(error)) from error
         self._note(signature, given)
-        if changes(declared) and not given.get("test"):
+        if bound.changes(name) and not given.get("test"):
             self._things = arguments.things(interface, tool, given)
         return bound, call, given
 
@@ -234,12 +234,13 @@ class FunctionCall:
             text = f"cannot call {self._request.function}: it is {entry.row.state} by {bound.tool}{why}"
             raise CallRefused("missing", text, state=entry.row.state, why=entry.why, provider=bound.tool)
 
-    def _test(self, declared: Callable[..., Any]) -> dict[str, Any]:
-        """Return the argument `test`. Raises `ArgumentError` if the function changes nothing."""
+    def _test(self, declared: Callable[..., Any], *, changing: bool) -> dict[str, Any]:
+        """Return the argument `test`. Raises `ArgumentError` if the function does not have it."""
         if not self._request.test:
             return {}
-        if not changes(declared):
-            raise ArgumentError(f"cannot call {self._request.function} with --test: it changes nothing")
+        if "test" not in parameters(declared):
+            why = "it has no parameter 'test', and would change something" if changing else "it changes nothing"
+            raise ArgumentError(f"cannot call {self._request.function} with --test: {why}")
         return {"test": True}
 
     def _note(self, signature: arguments.Signature, given: Mapping[str, Any]) -> None:

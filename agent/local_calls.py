@@ -78,5 +78,5 @@ class _Turn(AbstractAsyncContextManager[None]):
         except LockedError as error:
             raise CallRefused("busy", str(error)) from error
 
-    async def __aexit__(self, *error: Any) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._lock.__exit__(None, None, None)

@@ -133,12 +133,12 @@ class _ModelBuilder:
             name=name,
             version=cls.version,
             docs=docs_of(cls),
-            functions=tuple(self.function(each, functions[each]) for each in sorted(functions)),
+            functions=tuple(self.function(each, functions[each], cls) for each in sorted(functions)),
             providers=tuple(self.provider(offer) for _, offer in sorted(interfaces.offers(cls).items())),
             chosen_by_name=cls.chosen_by_name,
         )
 
-    def function(self, name: str, call: Any) -> Function:
+    def function(self, name: str, call: Any, interface: type[base.Interface]) -> Function:
         hints, every = get_type_hints(call, include_extras=True), parameters(call)
         known = {name: each for name, each in every.items() if each.kind is not Parameter.VAR_KEYWORD}
         since, added = getattr(call, "_since", (1, ()))
@@ -148,7 +148,7 @@ class _ModelBuilder:
             parameters=tuple(self.parameter(each, hints) for each in known.values()),
             keyword_only=tuple(each.name for each in known.values() if each.kind is Parameter.KEYWORD_ONLY),
             returns=self.types.read(AsyncIterator if isasyncgenfunction(call) else hints.get("return", object)),
-            changes="test" in known,
+            changes=base.changes(call, promised=not interface.generated),
             open=len(known) < len(every),
             supported=base.marked(call, "supported") or {},
             not_applicable=base.marked(call, "not_applicable") or {},

@@ -11,6 +11,7 @@ from typing import Any, NoReturn, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.resources.interfaces import rows
+from holdfast.resources.interfaces.base import changes
 from holdfast.resources.interfaces.decisions import decide
 from holdfast.resources.interfaces.errors import (
     ArgumentError,
@@ -94,6 +95,13 @@ class Bound:
         name = self._former.get(function, function)
         return self._promised.get(name) or self._provided.public.get(name)
 
+    def changes(self, function: str) -> bool:
+        """Return whether a function may change something, also by a former name."""
+        name = self._former.get(function, function)
+        if name in self._promised:
+            return changes(self._promised[name], promised=not self.interface.generated)
+        return changes(self._provided.public[name], promised=False)
+
     def __dir__(self) -> list[str]:
         """Return the names of the functions that really run."""
         return [name for name in sorted(self._entries) if self.has(name)]
@@ -131,7 +139,7 @@ class Bound:
                     call=f"{self._name}.{entry.function}",
                     provider=self.tool,
                     state=entry.row.state,
-                    why=entry.why,
+                    why=entry.why or f"{self.tool} lacks it",
                 )
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:

@@ -52,8 +52,9 @@ class Provider:
     """Serves one interface with one tool. Created once for a host, when the interface is first used.
 
     MUST set `implements`; SHOULD set `confine`. The public methods are functions of the virtual module; a function that
-    is only for callers of the tool itself is decorated with `physical`. A method that is not `async` runs in a thread,
-    if the interface declares it `async`.
+    is only for callers of the tool itself is decorated with `physical`. A method that the interface does not have, and
+    that changes nothing, is decorated with `looks` (`base.py`). A method that is not `async` runs in a thread, if the
+    interface declares it `async`.
     """
 
     implements: ClassVar[type[Interface]]
@@ -238,4 +239,4 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
 def generated(module: ModuleType, name: str) -> type[Interface]:
     """Return an interface with the functions of a module, for a virtual name that only this module serves."""
     found = {each: staticmethod(function) for each, function in functions(module).public.items()}
-    return type(f"Generated_{name}", (Interface,), found, name=name)
+    return type(f"Generated_{name}", (Interface,), {**found, "generated": True}, name=name)

@@ -38,7 +38,7 @@ from pathlib import Path
 from typing import Any
 
 from holdfast.resources.contract import Resource
-from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
+from holdfast.resources.interfaces.base import Interface, Options, looks, not_applicable, replaces, supported
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.interfaces.results import ChangeSet, Secret
 
@@ -117,9 +117,16 @@ class Tool(Provider):
     async def wrong(self) -> int:
         return "text"
 
+    @looks
     def own(self) -> str:
         """Return what only this tool has."""
         return "mine"
+
+    def stir(self) -> str:
+        """Do what only this tool can do."""
+        with (HOST / "began").open("a") as file:
+            file.write("all\\n")
+        return "stirred"
 
 
 class Spare(Provider):
@@ -257,6 +264,11 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
     assert either("call", "zthings.idle", check=0).stdout == "nothing was changed\n"
     assert either("call", "zthings.own", check=0).stdout == "mine\n"
     assert either("call", "zthings.put", "old", "name", check=0).stdout == "old: none -> name\n"
+    assert (
+        "it has no parameter 'test', and would change something"
+        in either("call", "zthings.stir", "--test", check=64).stderr
+    )
+    assert "it changes nothing" in either("call", "zthings.own", "--test", check=64).stderr
     assert "it changes nothing" in either("call", "zthings.read", "a", "--test", check=64).stderr
     answer = json.loads(either("call", "zthings.foreign", "--format", "json", check=1).stdout)
     assert answer["code"] == "missing"
@@ -342,6 +354,21 @@ def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:
             (tree.host / "go").touch()
             assert process.wait(20) == 0
         agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair of a")
+
+
+def test_a_function_that_only_the_provider_has_waits_for_all_things_of_its_kind(tree: Tree) -> None:
+    """It counts as one that may change anything, because no interface says what it does."""
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        with calling(tree, "zthings.write", "a", "x") as first:
+            agent.wait(lambda: began(tree) == ["a"], "the first call")
+            assert tree("call", "zthings.own", check=0).stdout == "mine\n"
+            tree("call", "zthings.stir", "--timeout", "0.5", check=4)
+            assert began(tree) == ["a"]
+            (tree.host / "go").touch()
+            assert first.wait(20) == 0
+        assert tree("call", "zthings.stir", check=0).stdout == "stirred\n"
+        assert began(tree) == ["a", "all"]
 
 
 def test_a_change_continues_when_its_caller_is_killed(tree: Tree) -> None:

@@ -10,7 +10,7 @@ from pydantic import StrictBool
 
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.interfaces import rows
-from holdfast.resources.interfaces.base import Interface, not_applicable, replaces, since, supported
+from holdfast.resources.interfaces.base import RESERVED, Interface, not_applicable, replaces, since, supported
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import (
     ArgumentError,
@@ -146,6 +146,7 @@ async def test_every_row_of_the_table(host, row):
         bound = bind(host, **members)
         bound_level = [at for at, _, fields in host.log.lines if fields.get("call") == f"things.{function}"]
         assert bound_level == ([level] if level else [])
+        assert all(fields["why"] for _, event, fields in host.log.lines if "differ" in event)
         entry = {entry.function: entry for entry in bound.describe()}.get(function)
         assert (entry.row.number if entry else 4) == number
         assert bound.has(function) is (function in dir(bound)) is (effect == RUNS)
@@ -449,6 +450,17 @@ def test_interfaces_and_providers_need_a_name():
         type("Nameless", (Interface,), {})
     with pytest.raises(DeclarationError, match="it does not say what it implements"):
         type("Idle", (Provider,), {})
+
+
+def test_functions_cannot_have_the_names_of_what_every_interface_has(host):
+    """Callers would get the attribute, not the function; so the names are those of `Interface` and of `Bound`."""
+    bound = bind(host)
+    public = {name for name in {*dir(Interface), *dir(Bound), *vars(bound)} if not name.startswith("_")}
+
+    assert public == RESERVED
+    for name in RESERVED:
+        with pytest.raises(DeclarationError, match=f"things.{name}: all interfaces have an attribute '{name}'"):
+            type("Wrong", (Interface,), {name: less()}, name="things")
 
 
 def test_an_interface_inherits_functions():
