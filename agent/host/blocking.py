@@ -72,7 +72,7 @@ def counted() -> Iterator[Threads]:
 
 
 def never() -> bool:
-    """Default of `Blocking(alone=)`: something else may always want to run."""
+    """Return False, as the default of `Blocking(alone=)`: something else may always want to run."""
     return False
 
 
@@ -174,7 +174,7 @@ class Blocking:
                     work = inbox.get()
 
     def _lend(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """A function that gives the slot of one call back.
+        """Return a function that gives the slot of one call back.
 
         If the call takes long, a spare slot replaces it meanwhile.
         """
