@@ -172,7 +172,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     # -- failures ------------------------------------------------------------------------------------------------
 
     def _is_busy(self, done: Completed) -> bool:
-        """Only apt's own messages count: standard output has those of scripts, which may run apt in vain."""
+        """Return whether apt's own messages say so: standard output is that of scripts, which may run apt in vain."""
         return any(words in done.stderr for words in self.busy)
 
     def _reason(self, done: Completed) -> str:

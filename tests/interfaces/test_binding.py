@@ -55,23 +55,23 @@ class Things(Interface, name="things", version=3):
         return {}
 
     async def plain(self) -> ChangeSet:
-        """A function without declarations."""
+        """Have no declarations."""
         return ChangeSet()
 
     @supported(os_family=("Debian", "RedHat"))
     async def some(self) -> ChangeSet:
-        """A function that only some systems support."""
+        """Do what only some systems support."""
         return ChangeSet()
 
     @not_applicable(kernel="Windows")
     async def spared(self) -> ChangeSet:
-        """A function that does nothing on some systems."""
+        """Do nothing on some systems."""
         return ChangeSet(comment="nothing to do")
 
     @supported(os_family=("Debian", "RedHat"))
     @not_applicable(kernel="Windows")
     async def both(self) -> ChangeSet:
-        """A function that is declared both ways."""
+        """Do what is declared both ways."""
         return ChangeSet(comment="nothing to do")
 
 
@@ -95,12 +95,12 @@ def bind(host: Any, *, strict: bool = True, **members: Any) -> Bound:
 
 
 async def act(self: Any) -> ChangeSet:
-    """A function of the provider that changes something."""
+    """Change something, as a function of the provider."""
     return ChangeSet(changes={"it": {"old": None, "new": 1}})
 
 
 async def wrong(self: Any, more: int) -> ChangeSet:
-    """A function with another signature than that of the interface."""
+    """Take other arguments than the function of the interface."""
     return ChangeSet()
 
 
@@ -363,17 +363,17 @@ class Later(Interface, name="later", version=2):
     """The second version of an interface."""
 
     async def old(self) -> int:
-        """A function of the first version."""
+        """Return a number, as in the first version."""
         return 0
 
     @since(2, "deep")
     async def wider(self, name: str, deep: bool = False) -> int:
-        """A function that has got a parameter."""
+        """Take one parameter more than in the first version."""
         return 0
 
     @since(2)
     async def new(self) -> int:
-        """A function that the second version has added."""
+        """Return a number, only since the second version."""
         return 0
 
 
@@ -474,7 +474,7 @@ def test_an_interface_inherits_functions():
 
 
 async def look_less(self, name: str) -> Thing:
-    """A function that lacks a parameter."""
+    """Look with one parameter less."""
     return Thing(name=name, ready=True)
 
 

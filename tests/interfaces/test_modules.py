@@ -31,7 +31,7 @@ class Plants(Interface, name="plants"):
         return 0
 
     async def late(self) -> int:
-        """A function that is defined at the end of a module."""
+        """Return a number; the function is defined at the end of a module."""
         return 0
 
 
