@@ -175,8 +175,8 @@ class Interface:
         for function, member in vars(cls).items():
             if function in RESERVED and (callable(member) or isinstance(member, (staticmethod, classmethod))):
                 raise DeclarationError(
-                    f"cannot declare {name or cls.__name__}.{function}: all interfaces have an attribute {function!r}; give the "
-                    "function another name"
+                    f"cannot declare {name or cls.__name__}.{function}: all interfaces have an attribute {function!r}; "
+                    "give the function another name"
                 )
 
     @classmethod
