@@ -191,7 +191,7 @@ class _ModelBuilder:
 
 
 def _functions_of(source: type[provider.Provider] | ModuleType) -> Mapping[str, Any]:
-    """Return the functions of a provider, without making one: a class or a module."""
+    """Return the functions of a provider (a class or a module) without instantiating it."""
     if isinstance(source, ModuleType):
         return provider.functions(source).public
     names = [name for name in dir(source) if not name.startswith("_") and not hasattr(provider.Provider, name)]
@@ -227,7 +227,7 @@ def _default(info: FieldInfo) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as data for JSON; ABSENT for what cannot be data."""
+    """Return a default as data for JSON; ABSENT if it cannot be represented."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (str, int, float, bool, dict)):

@@ -11,7 +11,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 
 OPTIONS = frozenset({"fromrepo", "skip_verify", "update_holds", "only_upgrade", "install_recommends"})
-"""Further parameters of Salt's `pkg.install`; the provider says which of them it has."""
+"""Further parameters of Salt's `pkg.install`; the provider says which of them it supports."""
 
 
 def _words(name: object) -> list[str]:

@@ -35,7 +35,7 @@ RESERVED = frozenset({
     "changes", "chosen_by_name", "decide", "declaration", "deprecated_calls", "describe", "entry", "function",
     "functions", "generated", "has", "interface", "module", "offer", "provider", "thing", "tool", "version", "words",
 })  # fmt: skip
-"""Attributes of `Interface` and of `Bound`, which functions cannot be named like."""
+"""Names of the attributes of `Interface` and `Bound`, which no function may have."""
 
 
 def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
@@ -134,7 +134,7 @@ class Interface:
     """What one virtual module promises on every host; subclasses name it by `name=`.
 
     A provider must have all public methods, except those decorated with `supported` or `not_applicable`. A subclass of
-    an interface may widen it (more functions, more optional parameters, more platforms), and never narrow it.
+    an interface may widen it (more functions, more optional parameters, more platforms), but must not narrow it.
     """
 
     module: ClassVar[str] = ""

@@ -1,4 +1,4 @@
-"""A provider bound to its interface: the object that callers use. `rows.py` has what each call does, and why."""
+"""A provider bound to its interface: the object that callers use. `rows.py` says what each call does, and why."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Bound:
         self._strict = strict
         self._host = host
         self._sites: set[tuple[str, str, int]] = set()
-        """Deprecated function, file and line of calls that were warned of."""
+        """Deprecated function, file and line of each call that has caused a warning."""
         self._promised = offer.interface.functions()
         self._former = {
             name: function for function, call in self._promised.items() for name in getattr(call, "_replaces", ())
@@ -111,7 +111,7 @@ class Bound:
         if function.startswith("_"):
             raise AttributeError(function)
         call = self.function(function)
-        self.__dict__[function] = call  # found directly the next time
+        self.__dict__[function] = call  # later accesses find the attribute directly
         self._made.add(function)
         return call
 

@@ -103,7 +103,7 @@ class Offer:
     targets: int
     source: type[Provider] | ModuleType
     undeclared: bool = False
-    """Whether a module has the name of the interface, and does not say that it implements it."""
+    """Whether a module has the name of the interface, but does not declare that it implements the interface."""
 
     @property
     def home(self) -> str:
@@ -111,7 +111,7 @@ class Offer:
         return self.source.__name__ if isinstance(self.source, ModuleType) else self.source.__module__
 
     def refusals(self, host: ProviderHost, *, strict: bool = True) -> list[str]:
-        """Return the reasons why the provider does not work on a host; none: it does."""
+        """Return the reasons why the provider does not work on a host; empty if it works."""
         found = list(self.confine.refusals(host))
         if self.undeclared and strict:
             found.append(f"{self.home} does not declare `__interface__ = {self.interface.__name__}`")

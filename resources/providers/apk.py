@@ -88,7 +88,7 @@ class Apk(PkgProvider):
             raise Permanent(f"cannot compare {a} and {b}: apk knows no such versions")
         return order
 
-    # -- what not every tool has ---------------------------------------------------------------------------------
+    # -- optional functions --------------------------------------------------------------------------------------
 
     async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Search the list of installed files. Directories belong to the first package that has them."""
