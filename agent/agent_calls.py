@@ -22,10 +22,11 @@ from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trusted_uids
 
 if TYPE_CHECKING:
-    from holdfast.agent.function_calls import CallHost, CallRecord, CallRequest, FunctionCall
+    from holdfast.agent.function_calls import CallHost, CallRecord, CallRequest, FunctionCall, Remainder
 
 log = LazyLogger("holdfast")
 
+REMAINS = "its change goes on in a thread, and other changes of the same thing wait for its end"
 MOST = 16
 """Most calls at once; other requests must find a place on the control socket, too."""
 Answer = dict[str, Any]
@@ -37,6 +38,8 @@ class AgentCalls:
     def __init__(self, host: CallHost, engine: Engine, history: History) -> None:
         self._host, self._engine, self._history = host, engine, history
         self._tasks: set[asyncio.Task[Answer]] = set()
+        self._remainders: set[asyncio.Task[None]] = set()
+        """Wait for the changes of calls that have ended, and hold their turns."""
 
     async def serve(self, request: CallRequest, client: ClientConnection) -> Answer:
         """Make a call for a client, and return the answer.
@@ -49,7 +52,7 @@ class AgentCalls:
         make, caller = await self._host.blocking(_prepared, client.peer)
         if len(self._tasks) >= MOST:
             raise ControlError(f"cannot make more than {MOST} calls at once; try again", "busy")
-        call = make(request, self._host, self._engine.turn)
+        call = make(request, self._host, self._engine.turn, REMAINS)
         task = asyncio.create_task(self._made(call, caller, client.peer), name=f"call of {request.function}")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -67,15 +70,20 @@ class AgentCalls:
         return await asyncio.shield(task)
 
     async def stop(self, timeout: float) -> None:
-        """Let calls end within `timeout` seconds, then cancel them."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=timeout)
+        """Let calls, and what remains of earlier ones, end within `timeout` seconds; then cancel them.
+
+        A change in a thread cannot be cancelled: it ends with the process.
+        """
+        if present := {*self._tasks, *self._remainders}:
+            await asyncio.wait(present, timeout=timeout)
         self.hurry()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self.hurry()  # what remains of these calls
+        await asyncio.gather(*self._remainders, return_exceptions=True)
 
     def hurry(self) -> None:
-        """Cancel all calls."""
-        for task in self._tasks:
+        """Cancel all calls, and wait no longer for what remains of earlier ones."""
+        for task in (*self._tasks, *self._remainders):
             task.cancel()
 
     async def _made(self, call: FunctionCall, caller: str, peer: Peer) -> Answer:
@@ -85,9 +93,25 @@ class AgentCalls:
             answer, record = await call.run()
         except asyncio.CancelledError:
             answer, record = call.interrupted(time.monotonic() - began)
+        if call.remainder is not None:
+            remains = asyncio.create_task(self._remains(call.remainder, record), name=f"remainder of {record.function}")
+            self._remainders.add(remains)
+            remains.add_done_callback(self._remainders.discard)
         managed_by = await self._managed_by(record)
         self._note(record, caller, peer, managed_by)
         return {**answer, "managed_by": managed_by} if managed_by else answer
+
+    @staticmethod
+    async def _remains(remainder: Remainder, record: CallRecord) -> None:
+        """Hold the turn of a call that has ended until its change has ended."""
+        began = time.monotonic()
+        try:
+            await remainder.end()
+        except asyncio.CancelledError:
+            log.warning("the change of %s is broken off: the agent stops", record.call, called=record.function)
+            raise
+        seconds = time.monotonic() - began
+        log.info("the change of %s has ended, %.0f s after its call", record.call, seconds, called=record.function)
 
     async def _managed_by(self, record: CallRecord) -> list[str]:
         """Return the identities of the resources that manage what a call may have changed."""

@@ -51,7 +51,7 @@ class AgentStatus:
     # -- what happens ------------------------------------------------------------------------------------------
 
     def applied(self, settings: Settings, declared: Collection[str]) -> None:
-        """Settings and states were applied. `declared`: the identities of all resources."""
+        """Adopt the settings and states that were applied; `declared` has the identities of all resources."""
         self._settings, self._resources = settings, len(declared)
         self._failing.intersection_update(declared)
         self._reloaded = time.time()
@@ -99,7 +99,7 @@ class AgentStatus:
         self._notifier.status(self._logs.redactor(self.summary()))
 
     def with_rows(self, most: int | None) -> dict[str, Any]:
-        """The agent and its health, ready for JSON, with an iterator over the rows of its resources.
+        """Return the agent and its health, ready for JSON, with an iterator over the rows of its resources.
 
         `most` limits the rows and adds the number of resources in each state; None means all rows.
         """
@@ -107,7 +107,7 @@ class AgentStatus:
         return {**self.state(), **counts, "resources": rows(lambda: self._engine.view, most)}
 
     def state(self) -> dict[str, Any]:
-        """The agent and its health."""
+        """Return the agent and its health."""
         working = BROKEN not in self._conditions
         applied = self._reloaded is not None
         agent = {
@@ -130,7 +130,7 @@ class AgentStatus:
         return {**agent, "health": health}
 
     def summary(self) -> str:
-        """The state of the agent in one line."""
+        """Return the state of the agent in one line."""
         if BROKEN in self._conditions:
             return self._conditions[BROKEN].text
         if self._reloaded is None:
@@ -148,7 +148,7 @@ class AgentStatus:
         return f"{state}: {number_of(self._resources, 'resource')}{noop}"
 
     def _wrong(self) -> str:
-        """How many resources are not as declared, or not watched; empty if there are none."""
+        """Return how many resources are not as declared, or not watched; empty if there are none."""
         view, total = self._engine.view, number_of(self._resources, "resource")
         counted = {
             "failed or wait for one that did": len(self._failing),

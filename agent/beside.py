@@ -103,7 +103,7 @@ class AgentBeside:
 async def joined(
     settings: Settings, emit: Callable[[Event], None], locked: LockedError
 ) -> tuple[Journal, AgentBeside | None]:
-    """A copy of the journal of the agent that holds the state directory, and that agent.
+    """Return a copy of the journal of the agent that holds the state directory, and that agent.
 
     If the agent manages other states, the journal is only in memory and no agent is returned, because the agent does
     not need the changes. Raises `locked` if no agent answers.
@@ -120,7 +120,7 @@ async def joined(
 
 
 async def copied(settings: Settings, emit: Callable[[Event], None]) -> Journal:
-    """A journal for a run that changes nothing: the agent's, or the file's, or an empty one if neither may be read."""
+    """Return a journal for a run without changes: the agent's, the file's, or an empty one if neither may be read."""
     try:
         return Journal(copied=await known(settings.socket, settings.tree))
     except (ControlError, OSError):

@@ -6,5 +6,5 @@ import time
 
 
 def boottime() -> float:
-    """Seconds since boot, including the time in which the system was suspended."""
+    """Return the seconds since boot, including the time in which the system was suspended."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -53,7 +53,7 @@ class Compiled(NamedTuple):
 
 
 def _paths(calls: Sequence[Call]) -> frozenset[str]:
-    """The paths that calls manage."""
+    """Return the paths that calls manage."""
     return frozenset(value for call in calls for kind, value in call.resource.uids() if kind == "path")
 
 
@@ -98,7 +98,7 @@ class ConfigurationCompiler:
     def check(
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
     ) -> LintReport:
-        """All findings about the states. Raises `CompileError` if the kinds or the pillar cannot be loaded."""
+        """Return all findings about the states. Raises `CompileError` if the kinds or the pillar cannot be loaded."""
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 
         self.load_kinds(settings.resources)
@@ -119,18 +119,21 @@ class ConfigurationCompiler:
         return replace(report, errors=errors, warnings=warnings)
 
     def pillar(self, settings: Settings, *, grains: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """The pillar alone. Raises `CompileError`."""
+        """Return the pillar alone. Raises `CompileError`."""
         return _pillar(settings, self._inputs(settings, grains)).data
 
     def grains(self, settings: Settings) -> dict[str, Any]:
-        """The host's grains, read again. A grain that cannot be read keeps its value.
+        """Return the host's grains, read again. A grain that cannot be read keeps its value.
 
         Raises `CompileError`; on the first call also `OSError`.
         """
         return facts.gather(settings, self._facts)
 
     def _functions(self, settings: Settings, grains: Mapping[str, Any]) -> FunctionCheck:
-        """The check of the functions that states need, on this host; kept while nothing that decides it changes."""
+        """Return the check of the functions that states need, on this host.
+
+        It is kept while nothing that decides it changes.
+        """
         made_for = (grains, settings.providers, settings.interfaces)
         if self._function_check is None or self._function_check[0] != made_for:
             check = FunctionCheck(grains, settings.providers, strict=settings.interfaces == "strict")
@@ -182,12 +185,12 @@ class ConfigurationCompiler:
 
 
 def _pillar(settings: Settings, inputs: CompilerInputs) -> Pillar:
-    """The pillar for a request. Raises `CompileError`."""
+    """Return the pillar for a request. Raises `CompileError`."""
     return Pillar(dict(inputs.pillar)) if settings.pillar is None else compile_pillar(settings.pillar, inputs)
 
 
 def _files(directory: Path) -> list[Path]:
-    """The files of the operator's kinds, sorted; none if the directory does not exist.
+    """Return the files of the operator's kinds, sorted; none if the directory does not exist.
 
     Raises `CompileError` if it is unreadable.
     """

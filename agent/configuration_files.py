@@ -34,14 +34,17 @@ class MadeFrom(NamedTuple):
     """Directories that count with all their content, hidden entries included."""
 
     def unchanged(self, seen: Collection[str], others: bool) -> set[str]:
-        """Paths among `seen` that are unchanged since the graph was made; with `others` also paths outside of it."""
+        """Return the paths among `seen` that are unchanged since the graph was made.
+
+        With `others`, paths that the graph was not made from are returned, too.
+        """
         known = {path: digest for path, digest in self.files() if path in seen}
         same = {path for path, digest in known.items() if _holds(path, digest)}
         return same | {path for path in seen if others and path not in known}
 
 
 def made_from(compiled: Compiled, snapshot: SourceSnapshot) -> MadeFrom:
-    """All files that a graph was made from: state files, their imports, and sources."""
+    """Return all files that a graph was made from: state files, their imports, and sources."""
     read = [(str(source.path), source.digest) for source in compiled.compilation.sources]
     return MadeFrom(lambda: chain(read, snapshot.files()), snapshot.trees())
 
@@ -86,14 +89,14 @@ class ConfigurationFiles(NamedTuple):
 
     @classmethod
     def of(cls, settings: Settings, config: Path) -> ConfigurationFiles:
-        """The files that the settings name, and the settings file itself."""
+        """Return the files that the settings name, and the settings file itself."""
         return cls(
             tuple(filter(None, (settings.states, settings.pillar, settings.resources))),
             tuple(filter(None, (config, settings.grains_file))),
         )
 
     def roots(self) -> dict[str, bool]:
-        """Directories to watch -> whether recursively; symbolic links resolved, each place once."""
+        """Return the directories to watch -> whether recursively. Links are resolved; each place is listed once."""
         trees = {os.path.realpath(tree) for tree in self.trees}
         singles = {os.path.realpath(file.parent) for file in self.files}
         trees |= {single for single in singles if _holds_only(single, trees)}
@@ -103,12 +106,12 @@ class ConfigurationFiles(NamedTuple):
         return {root: recursive for root, recursive in wanted.items() if os.path.isdir(root)}  # noqa: PTH112
 
     def main(self) -> str | None:
-        """The directory for watchdog: the outermost one that contains the states; None while it does not exist."""
+        """Return the directory for watchdog: the outermost one with the states; None while it does not exist."""
         states = os.path.realpath(self.trees[0])
         return next((root for root, recursive in self.roots().items() if recursive and inside(states, {root})), None)
 
     def reach(self) -> WatchRoots:
-        """The paths to watch now."""
+        """Return the paths to watch now."""
         main = self.main()
         covered = {main} if main else set()
         trees = tuple(str(tree) for tree in self.trees if not inside(os.path.realpath(tree), covered))
@@ -121,7 +124,7 @@ class ConfigurationFiles(NamedTuple):
         )
 
     def compare(self, before: Survey, made: MadeFrom, following: bool) -> tuple[Survey, list[str]]:
-        """The present metadata, and the paths that have changed.
+        """Return the present metadata, and the paths that have changed.
 
         `following`: the files in `made` are new, and files that are seen for the first time count as unchanged.
         """
@@ -132,12 +135,12 @@ class ConfigurationFiles(NamedTuple):
         return now, sorted(differences(before.named, now.named) | more)
 
     def survey(self, made: MadeFrom) -> Survey:
-        """The present metadata of all files."""
+        """Return the present metadata of all files."""
         found = self.signature()
         return Survey(found, _more(made, found), self._beyond(made))
 
     def signature(self) -> Signature:
-        """The present metadata of the files that the settings name."""
+        """Return the present metadata of the files that the settings name."""
         found: dict[str, tuple[int, ...]] = {}
         for file in self.files:
             found.update(_entry(str(file)))
@@ -147,7 +150,7 @@ class ConfigurationFiles(NamedTuple):
         return found
 
     def _beyond(self, made: MadeFrom) -> ExtraPaths:
-        """Paths in `made` that the watch of the main directory does not reach: behind links, or elsewhere."""
+        """Return the paths in `made` that the watch of the main directory does not reach: behind links or elsewhere."""
         main = self.main()
         if main is None:
             return ExtraPaths()
@@ -167,7 +170,7 @@ class ConfigurationFiles(NamedTuple):
 
 
 def _more(made: MadeFrom, found: Signature) -> Signature:
-    """Metadata of the paths in `made` that `found` does not contain."""
+    """Return the metadata of the paths in `made` that `found` does not contain."""
     more: dict[str, tuple[int, ...]] = {}
     for directory in made.trees:
         more.update(each for each in _walk(directory, set(), hidden=True) if each[0] not in found)
@@ -178,7 +181,7 @@ def _more(made: MadeFrom, found: Signature) -> Signature:
 
 
 def _holds(path: str, digest: str) -> bool:
-    """Whether a file still has the content with this digest."""
+    """Return whether a file still has the content with this digest."""
     try:
         if (info := look(path)) is not None and info.st_size > FILE:
             return digest == large(looks(info))
@@ -188,12 +191,15 @@ def _holds(path: str, digest: str) -> bool:
 
 
 def differences(before: Signature, after: Signature) -> set[str]:
-    """Paths whose metadata differ."""
+    """Return the paths whose metadata differ."""
     return {path for path in before.keys() | after.keys() if before.get(path) != after.get(path)}
 
 
 def _holds_only(directory: str, trees: set[str]) -> bool:
-    """Whether the directory contains no directories but these trees: watching all of it then costs nothing more."""
+    """Return whether the directory contains no directories but these trees.
+
+    Watching all of it then costs nothing more.
+    """
     if not any(os.path.dirname(tree) == directory for tree in trees):  # noqa: PTH120 - text is faster
         return False
     try:
@@ -204,7 +210,7 @@ def _holds_only(directory: str, trees: set[str]) -> bool:
 
 
 def _inode(path: str | None) -> int:
-    """Identifies a directory among others in its place; 0 if there is none."""
+    """Return a number that identifies a directory among others in its place; 0 if there is none."""
     try:
         return os.stat(path).st_ino if path is not None else 0  # noqa: PTH116 - text is faster
     except OSError:
@@ -212,12 +218,12 @@ def _inode(path: str | None) -> int:
 
 
 def inside(path: str, roots: Iterable[str]) -> bool:
-    """Whether the path is one of these or below one."""
+    """Return whether the path is one of these or below one."""
     return any(path == root or path.startswith(root.rstrip("/") + "/") for root in roots)
 
 
 def _walk(directory: str, seen: set[tuple[int, int]], *, hidden: bool = False) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Metadata of everything below a directory. Symbolic links are followed, each directory is read once.
+    """Yield the metadata of everything below a directory. Symbolic links are followed, each directory is read once.
 
     Hidden entries, caches and backups are left out unless `hidden`. Directories that an untrusted user could change are
     left out: the agent uses nothing in them, and they may have any number of entries.
@@ -236,7 +242,7 @@ def _walk(directory: str, seen: set[tuple[int, int]], *, hidden: bool = False) -
 
 
 def _entries(directory: str, seen: set[tuple[int, int]]) -> list[os.DirEntry[str]]:
-    """The entries of a directory; none if it was seen, is not readable, or an untrusted user could change it.
+    """Return the entries of a directory; none if it was seen, is not readable, or an untrusted user could change it.
 
     Raises `OSError` for a reached limit.
     """
@@ -256,12 +262,12 @@ def _entries(directory: str, seen: set[tuple[int, int]]) -> list[os.DirEntry[str
 
 
 def _entry(path: str) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The metadata of one path; nothing if it does not exist."""
+    """Yield the metadata of one path; nothing if it does not exist."""
     yield from _shown(path, look(path))
 
 
 def _shown(path: str, info: os.stat_result | None) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """The metadata that shows a change; for a directory, changes of its entries do not count."""
+    """Yield the metadata that shows a change; for a directory, changes of its entries do not count."""
     if info is not None:
         content = () if stat.S_ISDIR(info.st_mode) else (info.st_mtime_ns, info.st_ctime_ns, info.st_size)
         yield path, (info.st_mode, info.st_uid, info.st_gid, info.st_ino, *content)

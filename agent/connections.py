@@ -91,7 +91,7 @@ class Connections(Generic[Asked]):
 
 
 def affordable(most: int) -> int:
-    """How many of `most` clients the process can have with its limit of descriptors; at least one."""
+    """Return how many of `most` clients the process can have with its limit of descriptors; at least one."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return most if soft == resource.RLIM_INFINITY else max(1, min(most, soft // SHARE))
 
@@ -104,7 +104,7 @@ class Exhaustion:
         self._end: asyncio.TimerHandle | None = None
 
     def handle(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Called by asyncio; other errors are logged as by default."""
+        """Handle an exception for asyncio; errors other than those of a scarce resource are logged as by default."""
         error = context.get("exception")
         if not isinstance(error, OSError) or error.errno not in SCARCE or "socket" not in context:
             loop.default_exception_handler(context)

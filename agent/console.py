@@ -43,18 +43,18 @@ _DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
 
 
 def coloured(descriptor: int) -> bool:
-    """Whether the descriptor is a terminal with colours and the user has not turned them off (`NO_COLOR`)."""
+    """Return whether the descriptor is a terminal with colours and the user has not turned them off (`NO_COLOR`)."""
     return os.isatty(descriptor) and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def clock(at: float) -> str:
-    """The time of day of a Unix time; with the date unless it is today."""
+    """Return the time of day of a Unix time; with the date unless it is today."""
     then, now = time.localtime(at), time.localtime()
     return time.strftime("%H:%M:%S" if then[:3] == now[:3] else "%m-%d %H:%M:%S", then)
 
 
 def width_of(descriptor: int) -> int | None:
-    """Columns of the terminal at a descriptor; None if it is not a terminal or its width is unknown."""
+    """Return the columns of the terminal at a descriptor; None if it is not a terminal or its width is unknown."""
     try:
         return os.get_terminal_size(descriptor).columns or None
     except OSError:
@@ -72,18 +72,18 @@ class Console:
 
     @classmethod
     def at(cls, descriptor: int) -> Console:
-        """A console for a descriptor, which may be a terminal."""
+        """Return a console for a descriptor, which may be a terminal."""
         return cls(coloured(descriptor), lambda: width_of(descriptor))
 
     def render(self, entry: LogEntry) -> bytes:
-        """One entry as the lines of a terminal, with its time."""
+        """Return one entry as the lines of a terminal, with its time."""
         stamp = clock(entry.get("time") or time.time())
         return f"{self._paint('2', stamp)} {self.text(entry, indent=len(stamp) + 1)}\n".encode(
             "utf-8", "backslashreplace"
         )
 
     def text(self, entry: LogEntry, indent: int = 4) -> str:
-        """The sentence, and below it the details, indented by `indent` columns. Control characters are escaped.
+        """Return the sentence, and below it the details, indented by `indent` columns. Control characters are escaped.
 
         Sentences are wrapped between words to fit the terminal. Details are not wrapped, so that a copied diff is
         exact.
@@ -117,7 +117,7 @@ class Console:
 
 
 def to_json(entry: LogEntry) -> bytes:
-    """One entry as a JSON object in one line; `message` is the sentence, `time` is UTC."""
+    """Return one entry as a JSON object in one line; `message` is the sentence, `time` is UTC."""
     entry = dict(entry)
     seconds = entry.pop("time", 0.0)
     stamp = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds)) + f".{int(seconds % 1 * 1e6):06d}Z"

@@ -151,7 +151,7 @@ class Daemon:
         )
 
     def _make_agent(self, engine: Engine, host: LocalHost, sessions: JournalSessions) -> RunningAgent:
-        """The parts that answer requests, and the exporter."""
+        """Return the parts that answer requests, and the exporter."""
         status = AgentStatus(
             self._settings, engine, host, health=self._health, logs=self._logs, notifier=self._notifier
         )

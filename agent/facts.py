@@ -82,7 +82,7 @@ HYPERVISORS = {
 
 
 def gather(settings: Settings, parts: GrainParts | None = None) -> Grains:
-    """The host's grains, overridden by those that the operator has set.
+    """Return the host's grains, overridden by those that the operator has set.
 
     Raises `CompileError` if the grains file is broken, `OSError` for a part that cannot be read and was never read by
     `parts`.
@@ -97,7 +97,7 @@ def gather(settings: Settings, parts: GrainParts | None = None) -> Grains:
 
 
 def stand_in(file: Path, settings: Settings) -> Grains:
-    """Another host's grains, from a YAML or JSON file, to use in place of this host's. Raises `CompileError`."""
+    """Return another host's grains, from a YAML or JSON file, to use in place of this host's. Raises `CompileError`."""
     grains = plain(read_mapping(file)[1])
     grains["id"] = settings.id or grains.get("id") or grains.get("fqdn") or "unknown"
     return dict(grains)
@@ -114,7 +114,7 @@ class GrainParts:
         self._known: dict[Callable[[Path], Grains], Grains] = {}
 
     def read(self) -> Grains:
-        """All grains. Raises `OSError` if a part cannot be read and was never read before."""
+        """Return all grains. Raises `OSError` if a part cannot be read and was never read before."""
         for part in PARTS:
             try:
                 self._known[part] = part(self._root)
@@ -125,7 +125,7 @@ class GrainParts:
 
 
 def _names(root: Path) -> Grains:
-    """Names from the host's own files, /etc/hostname and /etc/hosts; no name service is queried."""
+    """Return the names from the host's own files, /etc/hostname and /etc/hosts; no name service is queried."""
     node = socket.gethostname()
     short = node.partition(".")[0]
     fqdn = node if "." in node else next((name for name in _hosts_names(root, short) if "." in name), node)
@@ -140,7 +140,7 @@ def _names(root: Path) -> Grains:
 
 
 def _hosts_names(root: Path, short: str) -> list[str]:
-    """The names on the line of /etc/hosts that contains this host's name."""
+    """Return the names on the line of /etc/hosts that contains this host's name."""
     for line in _text(root / "etc/hosts").splitlines():
         names = line.partition("#")[0].split()[1:]
         if any(name.partition(".")[0] == short for name in names):
@@ -165,7 +165,7 @@ def _parameter(word: str) -> list[str | None]:
 
 
 def _system(root: Path) -> Grains:
-    """The distribution, from os-release."""
+    """Return the distribution, from os-release."""
     release = _os_release(root)
     ident = release.get("ID", "linux")
     like = [ident, *release.get("ID_LIKE", "").split()]
@@ -210,7 +210,7 @@ def _init(root: Path) -> str:
 
 
 def _systemd(root: Path) -> Grains:
-    """The version of systemd, read from the name of its library: running systemctl would take a process."""
+    """Return the version of systemd, read from the name of its library: running systemctl would take a process."""
     for place in ("usr/lib/systemd", "lib/systemd"):
         for library in sorted((root / place).glob("libsystemd-shared-*.so")):
             version = library.stem.removeprefix("libsystemd-shared-").partition("-")[0].partition(".")[0]
@@ -242,7 +242,7 @@ def _hardware(root: Path) -> Grains:
 
 
 def _virtual(root: Path) -> Grains:
-    """The virtualisation of this machine, from what firmware and PID 1 leave in files."""
+    """Return the virtualisation of this machine, from what firmware and PID 1 leave in files."""
     container = _line(root / "run/systemd/container") or ("docker" if (root / ".dockerenv").exists() else "")
     if container:
         return {"virtual": "container", "virtual_subtype": {"docker": "Docker", "lxc": "LXC"}.get(container, container)}
@@ -252,7 +252,7 @@ def _virtual(root: Path) -> Grains:
 
 
 def _network(_: Path) -> Grains:
-    """Addresses of all interfaces."""
+    """Return the addresses of all interfaces."""
     of: dict[int, dict[str, list[str]]] = {socket.AF_INET: {}, socket.AF_INET6: {}, socket.AF_PACKET: {}}
     for name, family, address in sorted(addresses(), key=itemgetter(0)):
         for each, named in of.items():
@@ -269,7 +269,10 @@ def _network(_: Path) -> Grains:
 
 
 def _routes(root: Path) -> Grains:
-    """Gateways of the default routes as in Salt: an address, true for a route without a gateway, false for no route."""
+    """Return the gateways of the default routes as in Salt.
+
+    An address, true for a route without a gateway, false for no route.
+    """
     four = next((_four(fields[2]) for fields in _table(root, "route") if fields[1] == fields[7] == "0" * 8), False)
     zero = "0" * 32
     rows = (
@@ -284,7 +287,7 @@ def _table(root: Path, name: str) -> list[list[str]]:
 
 
 def _four(number: str) -> str | bool:
-    """An address from the kernel's table: a number in the byte order of the machine."""
+    """Return an address from the kernel's table: a number in the byte order of the machine."""
     return socket.inet_ntop(socket.AF_INET, int(number, 16).to_bytes(4, sys.byteorder)) if int(number, 16) else True
 
 
@@ -293,7 +296,7 @@ def _six(number: str) -> str | bool:
 
 
 def _disks(root: Path) -> Grains:
-    """Rotating and other block devices."""
+    """Return rotating and other block devices."""
     turning = {queue.parents[1].name: _line(queue) for queue in (root / "sys/block").glob("*/queue/rotational")}
     return {
         name: sorted(device for device, turns in turning.items() if turns == is_)
@@ -302,7 +305,7 @@ def _disks(root: Path) -> Grains:
 
 
 def _process(_: Path) -> Grains:
-    """The agent's own process, and Python."""
+    """Return the agent's own process, and Python."""
     from holdfast import __version__  # noqa: PLC0415 - the package itself imports nothing
 
     uid, gid = os.geteuid(), os.getegid()
@@ -324,7 +327,10 @@ def _process(_: Path) -> Grains:
 
 
 def _try(call: Callable[[], str]) -> str:
-    """The result of a call; empty if it fails: a missing directory or an unknown uid must not stop the others."""
+    """Return the result of a call; empty if it fails.
+
+    A missing directory or an unknown uid must not stop the others.
+    """
     try:
         return call()
     except (OSError, KeyError):
@@ -332,7 +338,7 @@ def _try(call: Callable[[], str]) -> str:
 
 
 def _text(path: Path) -> str:
-    """Content of a small file; empty if it is missing or not readable for us.
+    """Return the content of a small file; empty if it is missing or not readable for us.
 
     Raises `OSError` for temporary failures.
     """

@@ -10,21 +10,21 @@ import asyncio
 import inspect
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 from typing import Any, Literal, NamedTuple, Protocol
 
-from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.blocking import Blocking, Threads, counted
 from holdfast.agent.host.interfaces import Interfaces
 from holdfast.resources.contract import Uid
 from holdfast.resources.errors import HoldfastError, Permanent
 from holdfast.resources.execution import table
 from holdfast.resources.interfaces import arguments
-from holdfast.resources.interfaces.base import changes
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import ArgumentError, FunctionNotFound
 from holdfast.resources.interfaces.registry import serving
+from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.secrets import MASK, Redactor
 
 Code = Literal["usage", "missing", "failed", "timeout", "interrupted", "busy"]
@@ -77,6 +77,19 @@ Turn = Callable[[Collection[Uid]], AbstractAsyncContextManager[None]]
 """Begins when the caller may change these things."""
 
 
+class Remainder(NamedTuple):
+    """What is left of a call that has ended: a synchronous function that still changes something in its thread."""
+
+    threads: Threads
+    turn: AsyncExitStack
+    """Still holds the turn of the call."""
+
+    async def end(self) -> None:
+        """Wait until the function has ended, and then end the turn; a cancellation ends the turn at once."""
+        async with self.turn:
+            await self.threads.end()
+
+
 class CallRefused(Exception):
     """A call without a result."""
 
@@ -88,10 +101,13 @@ class CallRefused(Exception):
 class FunctionCall:
     """One call."""
 
-    def __init__(self, request: CallRequest, host: CallHost, turn: Turn) -> None:
-        self._request, self._host, self._turn = request, host, turn
+    def __init__(self, request: CallRequest, host: CallHost, turn: Turn, remains: str) -> None:
+        """`remains` says for messages what happens to a change that goes on in a thread after its call has ended."""
+        self._request, self._host, self._turn, self._remains = request, host, turn, remains
         self.changing = False
         """Whether the call is at work on a change: it should not be abandoned then."""
+        self.remainder: Remainder | None = None
+        """Set if the call was ended in the middle of a change that nothing can interrupt."""
         self._things: frozenset[Uid] = frozenset()
         self._shown = request.function
         self._redactor = Redactor()
@@ -107,7 +123,7 @@ class FunctionCall:
 
     def interrupted(self, duration: float) -> tuple[dict[str, Any], CallRecord]:
         """Return the answer and the record of a call that was cancelled after so many seconds."""
-        answer = {"error": f"{self._request.function} was interrupted", "code": "interrupted"}
+        answer = {"error": f"{self._request.function} was interrupted{self._left()}", "code": "interrupted"}
         return answer, self._record(answer, duration)
 
     def _record(self, answer: Mapping[str, Any], duration: float) -> CallRecord:
@@ -120,14 +136,14 @@ class FunctionCall:
         bound, call, given = self._prepared()
         try:
             async with asyncio.timeout(request.timeout) as limit:
-                async with self._turn(self._things) if self._things else nullcontext():
-                    self.changing = bool(self._things)
+                async with self._at_work():
                     result = await self._made(bound, call, given)
         except CallRefused:
             raise
         except TimeoutError as error:
             if limit.expired():
-                raise CallRefused("timeout", f"{request.function} did not end within {request.timeout:g} s") from None
+                text = f"{request.function} did not end within {request.timeout:g} s{self._left()}"
+                raise CallRefused("timeout", text) from None
             raise CallRefused("failed", str(error) or "timed out") from error
         except HoldfastError as error:
             made = f"; changed before: {', '.join(error.changes)}" if error.changes else ""
@@ -137,9 +153,27 @@ class FunctionCall:
         except Exception as error:  # the code of a provider may raise anything
             text = f"internal error in {bound.tool}: {type(error).__name__}: {error}"
             raise CallRefused("failed", text) from error
-        finally:
-            self.changing = False
         return self._redactor.masked(arguments.shown(result))
+
+    @asynccontextmanager
+    async def _at_work(self) -> AsyncIterator[None]:
+        """Hold the turn of a call that changes something, beyond the body if a thread goes on with the change."""
+        if not self._things:
+            yield
+            return
+        async with AsyncExitStack() as turn:
+            await turn.enter_async_context(self._turn(self._things))
+            self.changing = True
+            try:
+                with counted() as threads:
+                    yield
+            finally:
+                self.changing = False
+                if threads.busy:
+                    self.remainder = Remainder(threads, turn.pop_all())
+
+    def _left(self) -> str:
+        return f"; {self._remains}" if self.remainder else ""
 
     async def _made(self, bound: Bound, call: Callable[..., Any], given: Mapping[str, Any]) -> Any:
         """Make the call. A function that the interface does not declare may block: it runs in a thread."""
@@ -172,13 +206,13 @@ class FunctionCall:
             declared = bound.declaration(name)
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)
-            given |= self._test(declared)
+            given |= self._test(declared, changing=bound.changes(name))
         except FunctionNotFound as error:
             raise self._unknown(error) from error
         except ArgumentError as error:
             raise CallRefused("usage", str(error)) from error
         self._note(signature, given)
-        if changes(declared) and not given.get("test"):
+        if bound.changes(name) and not given.get("test"):
             self._things = arguments.things(interface, tool, given)
         return bound, call, given
 
@@ -200,12 +234,13 @@ class FunctionCall:
             text = f"cannot call {self._request.function}: it is {entry.row.state} by {bound.tool}{why}"
             raise CallRefused("missing", text, state=entry.row.state, why=entry.why, provider=bound.tool)
 
-    def _test(self, declared: Callable[..., Any]) -> dict[str, Any]:
-        """Return the argument `test`. Raises `ArgumentError` if the function changes nothing."""
+    def _test(self, declared: Callable[..., Any], *, changing: bool) -> dict[str, Any]:
+        """Return the argument `test`. Raises `ArgumentError` if the function does not have it."""
         if not self._request.test:
             return {}
-        if not changes(declared):
-            raise ArgumentError(f"cannot call {self._request.function} with --test: it changes nothing")
+        if "test" not in parameters(declared):
+            why = "it has no parameter 'test', and would change something" if changing else "it changes nothing"
+            raise ArgumentError(f"cannot call {self._request.function} with --test: {why}")
         return {"test": True}
 
     def _note(self, signature: arguments.Signature, given: Mapping[str, Any]) -> None:

@@ -115,5 +115,5 @@ class GrainWatch:
 
 
 def topics(read: Iterable[str]) -> frozenset[Topic]:
-    """The topics to follow for these grains and modules."""
+    """Return the topics to follow for these grains and modules."""
     return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

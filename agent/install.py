@@ -150,19 +150,25 @@ def _unit(root: Path) -> Path:
 
 
 def _program() -> str:
-    """The command line with which systemd starts this installation: its script by absolute path, else its module."""
+    """Return the command line with which systemd starts this installation.
+
+    The script by its absolute path if there is one, else the module.
+    """
     script = Path(sys.executable).with_name("holdfast")
     return str(script) if os.access(script, os.X_OK) else f"{sys.executable} -m holdfast.agent.cli.main"
 
 
 def _programs() -> tuple[Path, ...]:
-    """Directories of all code that the agent runs: its environment, the base interpreter, and the packages of both."""
+    """Return the directories of all code that the agent runs.
+
+    Those of its environment, of the base interpreter, and of the packages of both.
+    """
     interpreter = Path(os.path.realpath(sys.executable))
     return Path(sys.executable).parent, interpreter.parent, Path(os.__file__).parent, Path(__file__).parent
 
 
 def _shipped(package: str, name: str) -> str:
-    """A file that is part of the package."""
+    """Return a file that is part of the package."""
     return (resources.files("holdfast") / package / name).read_text(encoding="utf-8")
 
 

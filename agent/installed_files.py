@@ -43,7 +43,7 @@ def write(path: Path, text: str) -> None:
 
 
 def _ours(root: Path, path: Path) -> bool:
-    """Whether a file is unchanged since `install` wrote it, and belongs to no package."""
+    """Return whether a file is unchanged since `install` wrote it, and belongs to no package."""
     try:
         text = paths.read(str(path)).decode()
     except UnicodeDecodeError:
@@ -57,7 +57,10 @@ def _ours(root: Path, path: Path) -> bool:
 
 
 def _packaged(root: Path, path: Path) -> bool:
-    """Whether a Debian package below this root owns a file. True if dpkg does not answer; false if there is no dpkg."""
+    """Return whether a Debian package below this root owns a file.
+
+    True if dpkg does not answer; false if there is no dpkg.
+    """
     argv = ["dpkg-query", f"--admindir={root / 'var/lib/dpkg'}", "--search", f"/{path.relative_to(root)}"]
     try:
         return subprocess.run(argv, capture_output=True, timeout=PATIENCE, check=False).returncode == 0

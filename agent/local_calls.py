@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -18,6 +18,8 @@ from holdfast.agent.logs import Logs
 from holdfast.agent.settings import Settings
 from holdfast.agent.statedir import LOCK, Lock, LockedError, private_directory
 from holdfast.resources.contract import Uid
+
+REMAINS = "its change was broken off"
 
 
 def call_here(settings: Settings, request: CallRequest) -> dict[str, Any]:
@@ -56,15 +58,25 @@ def local_host(settings: Settings, grains: Mapping[str, Any] | None = None) -> L
 async def _call(settings: Settings, request: CallRequest) -> dict[str, Any]:
     async with local_host(settings) as host:
         with interruptible():
-            answer, _ = await FunctionCall(request, host, partial(_turn, settings.state_dir)).run()
+            call = FunctionCall(request, host, partial(_Turn, settings.state_dir), REMAINS)
+            answer, _ = await call.run()
             return answer
 
 
-@asynccontextmanager
-async def _turn(state_dir: Path, _: Collection[Uid]) -> AsyncIterator[None]:
-    """Hold the lock that excludes an agent and other one-shot runs. Raises `CallRefused` while another holds it."""
-    try:
-        with Lock(private_directory(state_dir) / LOCK, "make a call that changes something"):
-            yield
-    except LockedError as error:
-        raise CallRefused("busy", str(error)) from error
+class _Turn(AbstractAsyncContextManager[None]):
+    """Holds the lock that excludes an agent and other one-shot runs. Raises `CallRefused` while another holds it.
+
+    What remains of a call keeps the lock until this process has ended.
+    """
+
+    def __init__(self, state_dir: Path, _: Collection[Uid]) -> None:
+        self._lock = Lock(private_directory(state_dir) / LOCK, "make a call that changes something")
+
+    async def __aenter__(self) -> None:
+        try:
+            self._lock.__enter__()
+        except LockedError as error:
+            raise CallRefused("busy", str(error)) from error
+
+    async def __aexit__(self, *error: object) -> None:
+        self._lock.__exit__(None, None, None)

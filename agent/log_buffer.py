@@ -26,7 +26,7 @@ class LogBuffer:
         self._size = 0
 
     def __iter__(self) -> Iterator[LogEntry]:
-        """The entries, oldest first."""
+        """Return the entries, oldest first."""
         return (entry for entry, _, _ in self._entries)
 
     def resize(self, limit: int) -> None:
@@ -35,7 +35,7 @@ class LogBuffer:
         self._make_room()
 
     def since(self, seconds: float) -> Iterator[LogEntry]:
-        """The entries of the last `seconds`, oldest first."""
+        """Return the entries of the last `seconds`, oldest first."""
         oldest = self.elapsed() - seconds
         return (entry for entry, _, at in self._entries if at >= oldest)
 
@@ -60,7 +60,7 @@ class LogBuffer:
 
 
 def _size(value: Any) -> int:
-    """Characters of all texts in a value."""
+    """Return the number of characters of all texts in a value."""
     if isinstance(value, str):
         return len(value)
     if isinstance(value, dict):
@@ -71,7 +71,7 @@ def _size(value: Any) -> int:
 
 
 def _cut(value: Any) -> Any:
-    """A copy of a value with its long texts cut."""
+    """Return a copy of a value with its long texts cut."""
     if isinstance(value, str):
         return value if len(value) <= TEXT else value[:TEXT] + CUT
     if isinstance(value, dict):

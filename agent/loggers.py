@@ -35,7 +35,7 @@ class LazyLogger:
         """The value of `configuration` when the logger was made."""
 
     def __getattr__(self, method: str) -> Any:
-        """`info`, `error` and so on."""
+        """Return the method of a level: `info`, `error` and so on."""
         if self._made_for != (current := self.configuration):
             self._logger = load_structlog().get_logger(self._name, **self._bound).bind()
             self._made_for = current
@@ -43,7 +43,7 @@ class LazyLogger:
 
 
 def load_structlog() -> Any:
-    """structlog, imported if necessary, and configured.
+    """Return structlog, imported if necessary, and configured.
 
     rich is hidden from it: structlog would import rich for tracebacks, at 50 ms and 8 MB.
     """

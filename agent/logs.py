@@ -130,7 +130,10 @@ def _complete(sink: Any, method: str, entry: LogEntry) -> LogEntry:
 
 
 def choose(form: str, descriptor: int) -> str:
-    """`console`, `json` or `journal`. systemd names the stream that is connected to the journal in JOURNAL_STREAM."""
+    """Return `console`, `json` or `journal`.
+
+    JOURNAL_STREAM, which systemd sets, names the stream that is connected to the journal.
+    """
     if form != "auto":
         return form
     info = os.fstat(descriptor)
@@ -138,7 +141,7 @@ def choose(form: str, descriptor: int) -> str:
 
 
 def to_journal(entry: LogEntry) -> bytes:
-    """One entry as journald's fields. MESSAGE is the sentence with its details, for plain `journalctl`."""
+    """Return one entry as journald's fields. MESSAGE is the sentence with its details, for plain `journalctl`."""
     fields = {
         "MESSAGE": visible.clean(
             "\n".join(str(entry[name]) for name in ("event", "details", "exception") if entry.get(name))
@@ -159,5 +162,5 @@ def to_journal(entry: LogEntry) -> bytes:
 
 
 def _journal_name(name: str) -> str:
-    """A field name that journald accepts: capitals, digits and underscores, starting with a capital."""
+    """Return a field name that journald accepts: capitals, digits and underscores, starting with a capital."""
     return re.sub(r"[^A-Z0-9_]", "_", name.upper()).lstrip("_0123456789")[:64] or "FIELD"

@@ -53,7 +53,7 @@ class Narrator:
         """A cause that lines do not mention."""
 
     def tell(self, event: Event, *, debug: bool = True) -> LogLine | None:
-        """The line for one event; None if it needs none.
+        """Return the line for one event; None if it needs none.
 
         Without `debug`, checks that found nothing new and starts of passes need none.
         """
@@ -97,7 +97,7 @@ class Narrator:
         return LogLine(level, self._sentence(what, outcome), fields)
 
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
-        """The level of an outcome, and its description in one or two words."""
+        """Return the level of an outcome, and its description in one or two words."""
         identity, first = outcome.identity, outcome.cause in _SEEN
         if outcome.result is False and outcome.ran:
             again = self._failing.get(identity) == outcome.comment
@@ -115,7 +115,7 @@ class Narrator:
         return ("info" if first else "debug"), "ok"
 
     def _sentence(self, what: str, outcome: Outcome) -> str:
-        """Verb, identity, duration and cause; also the comment, unless the details contain it."""
+        """Return the verb, identity, duration and cause; also the comment, unless the details contain it."""
         if what == "skipped":
             return skipped(outcome)
         if what == "unknown":
@@ -134,12 +134,12 @@ class Narrator:
 
 
 def verb(outcome: Outcome) -> str:
-    """What was done, in one word; `would ...` for what would be done."""
+    """Return what was done, in one word; `would ...` for what would be done."""
     return phrase(_verb(outcome), applied=outcome.result is not None)
 
 
 def _verb(outcome: Outcome) -> EffectVerb:
-    """The verb of an outcome; `refresh` or `repair` if the cause says more than the verb of the kind."""
+    """Return the verb of an outcome; `refresh` or `repair` if the cause says more than the verb of the kind."""
     own: EffectVerb = outcome.effect.verbs[0] if outcome.effect else "change"
     if outcome.refreshed:
         return "refresh"
@@ -151,12 +151,12 @@ def _id(outcome: Outcome) -> str:
 
 
 def _is_plain(outcome: Outcome) -> bool:
-    """Whether the comment adds nothing to the identity and "ok"."""
+    """Return whether the comment adds nothing to the identity and "ok"."""
     return outcome.comment in ("", as_declared(_id(outcome)))
 
 
 def _done(what: str, outcome: Outcome) -> str:
-    """The effect, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
+    """Return the effect, with the identity in place of the thing: `linked file.symlink[/a] to /b`."""
     effect = outcome.effect
     if effect is None or outcome.result is False or what != phrase(effect.verbs[0], applied=True):
         return f"{what} {outcome.identity}"
@@ -164,7 +164,7 @@ def _done(what: str, outcome: Outcome) -> str:
 
 
 def _noop(outcome: Outcome) -> str:
-    """The expected effect, with the identity in place of the thing; then the comment, if it says more."""
+    """Return the expected effect, with the identity in place of the thing; then the comment, if it says more."""
     effect = outcome.effect
     if effect is None:
         return f"would change {outcome.identity}" + (f": {outcome.comment}" if outcome.comment else "")
@@ -173,14 +173,14 @@ def _noop(outcome: Outcome) -> str:
 
 
 def skipped(outcome: Outcome) -> str:
-    """Why a resource did not run. A failure that caused it has its own line."""
+    """Return why a resource did not run. A failure that caused it has its own line."""
     if outcome.because and outcome.blocked:
         return f"skipped {outcome.identity} because of {', '.join(outcome.because)}"
     return f"skipped {outcome.identity}: {outcome.comment or outcome.reason}"
 
 
 def details(outcome: Outcome) -> Iterator[str]:
-    """The diff, then each other change that is news to a person, one per line; at most `DETAIL_LINES`."""
+    """Yield the diff, then each other change that is news to a person, one per line; at most `DETAIL_LINES`."""
     lines = outcome.diff.rstrip("\n").split("\n") if outcome.diff else []
     for name, change in outcome.changes.items():
         if not is_told(name, change, outcome):
@@ -192,7 +192,7 @@ def details(outcome: Outcome) -> Iterator[str]:
 
 
 def is_told(name: str, change: Any, outcome: Outcome) -> bool:
-    """Whether a change repeats what the line says, or is only of interest to programs."""
+    """Return whether a change repeats what the line says, or is only of interest to programs."""
     things = (_id(outcome), outcome.effect.what if outcome.effect else "")
     failed = outcome.result is False and outcome.changes.get("retcode") not in (0, None)
     match name:
@@ -225,7 +225,7 @@ def _change(name: str, change: Any) -> Iterator[str]:
 
 
 def _is_diff(name: str, change: Any) -> bool:
-    """Whether this is the diff of one of several files, which is part of the whole diff."""
+    """Return whether this is the diff of one of several files, which is part of the whole diff."""
     return name == "diff" and "\n" in str(change).rstrip("\n")
 
 
@@ -239,7 +239,7 @@ def _value(value: Any) -> str:
 
 
 def _ended(record: PassRecord) -> LogLine:
-    """The end of a pass: whether the host is converged, and the work done."""
+    """Return the end of a pass: whether the host is converged, and the work done."""
     text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
     fields = {
         "pass": record.number,
@@ -254,7 +254,7 @@ def _ended(record: PassRecord) -> LogLine:
 
 
 def summary(tally: Tally, seconds: float, record: PassRecord | None = None) -> str:
-    """The result of a whole run: converged or not (or only checked), duration, counts. A resource counts once.
+    """Return the result of a whole run: converged or not (or only checked), duration, counts. A resource counts once.
 
     `record` is the pass of a daemon: other resources may still be failing, and the pass may have been interrupted.
     """
@@ -295,7 +295,7 @@ def _notice(notice: Notice) -> LogLine:
 
 
 def duration(seconds: float) -> str:
-    """A time span for people: `<0.1 ms`, `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
+    """Return a time span for people: `<0.1 ms`, `0.4 ms`, `35 ms`, `1.2 s`, `3 min 5 s`."""
     if seconds < 0.00005:
         return "<0.1 ms"
     if seconds < 0.001:

@@ -40,7 +40,7 @@ class NonblockingOutput(ABC):
 
     @abstractmethod
     def _lost(self, count: int) -> bytes:
-        """The message that says how many lines were dropped."""
+        """Return the message that says how many lines were dropped."""
 
     def write(self, data: bytes) -> None:
         """Send one message, now or later, in order. Errors of the reader are ignored."""
@@ -174,7 +174,10 @@ class JournalOutput(NonblockingOutput):
 
 
 def encode_journal(fields: dict[str, str]) -> bytes:
-    """Fields in journald's native protocol: `NAME=value`, or name, length and value where the value has line breaks."""
+    """Return fields in journald's native protocol.
+
+    `NAME=value`, or name, length and value where the value has line breaks.
+    """
     parts = []
     for name, value in fields.items():
         data = value.encode("utf-8", "replace")

@@ -70,7 +70,10 @@ class Notifier:
 
 
 def _watchdog_interval(environment: Mapping[str, str]) -> float | None:
-    """Seconds between two keep-alive messages: half of systemd's limit; None if systemd expects no such messages."""
+    """Return the seconds between two keep-alive messages: half of systemd's limit.
+
+    None if systemd expects no such messages.
+    """
     allowed = environment.get("WATCHDOG_USEC", "")
     if not allowed.isdigit() or int(allowed) == 0:
         return None

@@ -109,7 +109,7 @@ async def _converge(
 
 
 def _both(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
-    """A listener that calls each of these."""
+    """Return a listener that calls each of these."""
 
     def tell(event: Event) -> None:
         for each in listeners:
@@ -166,7 +166,7 @@ def _report_pending(journal: Journal, identities: Collection[str], emit: Callabl
 async def _memory(
     settings: Settings, emit: Callable[[Event], None]
 ) -> AsyncIterator[tuple[Journal, Path, AgentBeside | None]]:
-    """The journal, the directory for persistent data, and the agent beside which the run works, if there is one.
+    """Yield the journal, the directory for persistent data, and the agent beside which the run works, if there is one.
 
     If an agent runs, the journal is a copy of the agent's, which keeps writing it. A run that changes nothing has a
     copy, if it may read the journal. Without a state directory (an ordinary user, the default location) nothing is
@@ -191,7 +191,7 @@ async def _memory(
 async def _journal(
     settings: Settings, directory: Path, stack: AsyncExitStack, emit: Callable[[Event], None]
 ) -> tuple[Journal, AgentBeside | None]:
-    """The journal of this directory: opened under the lock, or shared with the agent that holds the lock."""
+    """Return the journal of this directory: opened under the lock, or shared with the agent that holds the lock."""
     try:
         stack.enter_context(Lock(directory / LOCK, "apply"))
     except LockedError as locked:
@@ -208,7 +208,7 @@ async def _journal(
 
 
 def _state_dir(path: Path) -> Path | None:
-    """The state directory, created if needed; None for the default one if we may not create it."""
+    """Return the state directory, created if needed; None for the default one if we may not create it."""
     if path == STATE_DIR and os.geteuid() != 0:
         return None
     return private_directory(path)

@@ -38,7 +38,7 @@ def demand_no_other(settings: Settings, verb: str) -> None:
 
 
 def _kept(socket: Path) -> str | None:
-    """The states that the agent at a socket manages; None if no agent answers."""
+    """Return the states that the agent at a socket manages; None if no agent answers."""
     with suppress(OSError):  # a socket that cannot be seen may exist: the client tries it
         if not is_there(socket):
             return None
@@ -53,7 +53,7 @@ def _kept(socket: Path) -> str | None:
 
 
 def _of_the_system() -> Iterator[Path]:
-    """The control socket of the installed agent, if its settings can be read."""
+    """Yield the control socket of the installed agent, if its settings can be read."""
     try:
         yield socket_of(None, {})
     except CompileError:
@@ -61,7 +61,7 @@ def _of_the_system() -> Iterator[Path]:
 
 
 def _differences(theirs: str, ours: str) -> Iterator[str]:
-    """The differences between two values of `Settings.tree`. Two paths to one directory do not differ."""
+    """Yield the differences between two values of `Settings.tree`. Two paths to one directory do not differ."""
     for part, their, our in zip(PARTS, theirs.split("\n"), ours.split("\n"), strict=False):
         if their != our and not (part in PATHS and os.path.realpath(their) == os.path.realpath(our)):
             yield f"{part} {_named(part, their)}, not {_named(part, our)}"

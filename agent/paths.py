@@ -28,12 +28,12 @@ RUN_DIR = Path("/run/holdfast")
 
 
 def default_socket(state_dir: Path) -> Path:
-    """The control socket of an agent whose settings name none."""
+    """Return the control socket of an agent whose settings name none."""
     return (RUN_DIR if state_dir == STATE_DIR else state_dir) / "control.sock"
 
 
 def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
-    """The control socket of the agent with these settings.
+    """Return the control socket of the agent with these settings.
 
     Works also when the settings are broken now: a running agent keeps its last good ones. `overrides` (from the command
     line) take precedence over the file. Raises `CompileError` if the location is unknown: the file cannot be read, and
@@ -53,7 +53,7 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
 
 
 def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
-    """The valid settings `state_dir` and `control` in a file, and the error if the file cannot be read."""
+    """Return the valid settings `state_dir` and `control` in a file, and the error if the file cannot be read."""
     try:
         _, values = read_settings(file)
     except CompileError as error:
@@ -62,12 +62,12 @@ def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
 
 
 def is_location(value: object) -> bool:
-    """Whether the value can be a path."""
+    """Return whether the value can be a path."""
     return isinstance(value, str) and value != "" and "\0" not in value
 
 
 def _is_missing(path: Path) -> bool:
-    """Whether the path certainly does not exist."""
+    """Return whether the path certainly does not exist."""
     try:
         return paths.at(absolute(path)).look() is None
     except (OSError, paths.Unsafe) as error:
@@ -88,19 +88,19 @@ def demand_safe(path: Path, doing: str, advice: str) -> None:
 
 
 def anchored(path: Path | str, base: Path) -> Path:
-    """The absolute path; a relative one is taken from `base`."""
+    """Return the absolute path; a relative one is taken from `base`."""
     return Path(os.path.normpath(base / path))
 
 
 def read_settings(path: Path) -> tuple[Document, Map]:
-    """The content of agent.yaml, not validated. Raises `CompileError`."""
+    """Return the content of agent.yaml, not validated. Raises `CompileError`."""
     if not exists(path):
         raise refuse(path, "source-missing", "it does not exist", "omit --config to use the defaults")
     return read_mapping(path)
 
 
 def read_mapping(path: Path) -> tuple[Document, Map]:
-    """The mapping in a YAML file that only trusted users can write. Raises `CompileError`."""
+    """Return the mapping in a YAML file that only trusted users can write. Raises `CompileError`."""
     tree = Tree(path.parent, trusted_uids())
     document = Document(str(path), tree.read(path).text, data=True)
     values = parse_yaml(document, document.text)

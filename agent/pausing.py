@@ -76,12 +76,12 @@ class PauseCommands:
             self._health.clear(PAUSED)
 
     async def _count(self, patterns: Collection[str]) -> int:
-        """How many resources these patterns name."""
+        """Return how many resources these patterns name."""
         covered = await select(self._engine.view.present, lambda vertex: any(covers(each, vertex) for each in patterns))
         return len(covered)
 
     async def _pattern(self, word: str) -> str:
-        """The pattern for a word: patterns and names of SLS stay as they are, other words name one resource.
+        """Return the pattern for a word: patterns and names of SLS stay as they are, other words name one resource.
 
         Raises `ControlError` if a word names no resource, or several.
         """
@@ -97,7 +97,7 @@ class PauseCommands:
         return (await find(word, view, "pause")).identity
 
     async def _known(self, word: str, known: Collection[str]) -> str:
-        """The pattern of the pause that a word names. Raises `ControlError`."""
+        """Return the pattern of the pause that a word names. Raises `ControlError`."""
         if word in known and word:
             return word
         try:

@@ -9,16 +9,19 @@ NAMED = 3
 
 
 def number_of(count: int, noun: str) -> str:
-    """`1 resource`, `2 resources`."""
+    """Return `1 resource`, `2 resources`."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def first_of(names: Sequence[str]) -> str:
-    """`a, b, c and 2 more`."""
+    """Return `a, b, c and 2 more`."""
     more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
     return ", ".join(names[:NAMED]) + more
 
 
 def as_declared(name: str) -> str:
-    """The comment of most kinds when there was nothing to do. Displays leave it out: it only repeats the name."""
+    """Return the comment of most kinds when there was nothing to do.
+
+    Displays leave it out: it only repeats the name.
+    """
     return f"{name} is as declared"

@@ -41,7 +41,7 @@ class Presence:
 
 
 def _lacking(place: Path) -> str:
-    """Why a place has no content; empty if it has some or cannot be read. Hidden entries do not count."""
+    """Return why a place has no content; empty if it has some or cannot be read. Hidden entries do not count."""
     path = absolute(place)
     try:
         if not paths.exists(path):

@@ -54,7 +54,7 @@ class SettingsSource(NamedTuple):
         return (self.config or CONFIG).absolute()
 
     def load(self) -> Settings:
-        """The settings. Raises `CompileError`. Blocks."""
+        """Return the settings. Raises `CompileError`. Blocks."""
         return load(self.config, self.overrides)
 
 
@@ -197,7 +197,7 @@ class Reloads:
         self._presence.note(self._read_from(settings))
 
     def _compile(self, settings: Settings) -> tuple[Compiled, frozenset[str]]:
-        """The compiled states, and the identities of all resources.
+        """Return the compiled states, and the identities of all resources.
 
         Raises `CompileError`, also if a directory of the configuration has disappeared. Blocks.
         """
@@ -207,7 +207,7 @@ class Reloads:
         return compiled, frozenset(call.identity for call in compiled.compilation.calls)
 
     def _read_from(self, settings: Settings) -> tuple[Path, ...]:
-        """Paths that must exist once they have existed: agent.yaml, its directory, states and pillar."""
+        """Return paths that must exist once they have existed: agent.yaml, its directory, states and pillar."""
         config = self._source.path
         return tuple(filter(None, (config, config.parent, settings.states, settings.pillar)))
 

@@ -79,7 +79,7 @@ class SelfCheck:
 
 
 def _identity(directory: Path) -> tuple[int, int] | None:
-    """Identifies a directory; None if there is none."""
+    """Return the numbers that identify a directory; None if there is none."""
     try:
         info = directory.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -220,7 +220,7 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
 
 
 def split_address(text: str) -> tuple[str, int]:
-    """Host and port of `127.0.0.1:9464` or `[::1]:9464`. Raises `ValueError`."""
+    """Return the host and port of `127.0.0.1:9464` or `[::1]:9464`. Raises `ValueError`."""
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]") if host.startswith("[") else host
     if not colon or not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
@@ -229,7 +229,7 @@ def split_address(text: str) -> tuple[str, int]:
 
 
 def _anchored(settings: Settings, base: Path) -> Settings:
-    """The same settings with every path absolute, those that were relative below `base`."""
+    """Return the same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     update: dict[str, Any] = {name: anchored(value, base) for name, value in paths.items()}
     if textfile := settings.metrics.textfile:
@@ -238,7 +238,7 @@ def _anchored(settings: Settings, base: Path) -> Settings:
 
 
 def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:
-    """The same settings with the directories of the environment, except those `given` on the command line.
+    """Return the same settings with the directories of the environment, except those `given` on the command line.
 
     Raises `SettingsError` for an environment that has none.
     """
@@ -262,7 +262,7 @@ def _in_environment(settings: Settings, document: Document, given: Mapping[str, 
 
 
 def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
-    """One mistake that pydantic found, at its line."""
+    """Return one mistake that pydantic found, at its line."""
     path, where = detail["loc"], ".".join(str(step) for step in detail["loc"])
     mark = descend(values, path)
     if detail["type"] == "extra_forbidden":
@@ -280,7 +280,7 @@ def _problem(document: Document, values: Map, detail: ErrorDetails) -> Problem:
 
 
 def _names(model: type[BaseModel], path: Sequence[object]) -> list[str]:
-    """Names of the settings in the group that `path` leads to, through groups and mappings of groups."""
+    """Return the names of the settings in the group that `path` leads to, through groups and mappings of groups."""
     kind: Any = model
     for step in path:
         kind = kind.model_fields[str(step)].annotation if _is_group(kind) else get_args(kind)[-1]
@@ -293,7 +293,7 @@ def _is_group(kind: object) -> bool:
 
 
 def describe(model: type[BaseModel] = Settings, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Every setting by its dotted name, with its default, for a reference of the settings."""
+    """Yield every setting by its dotted name, with its default, for a reference of the settings."""
     for name, info in model.model_fields.items():
         kind = info.annotation
         if isinstance(kind, type) and issubclass(kind, BaseModel):

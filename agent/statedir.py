@@ -101,7 +101,7 @@ class Lock:
         return True
 
     def _take(self) -> int:
-        """The descriptor of the locked file."""
+        """Return the descriptor of the locked file."""
         place = paths.at(absolute(self.path))
         descriptor = os.open(place.at, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600, dir_fd=place.fd)
         try:
@@ -116,7 +116,7 @@ class Lock:
         return descriptor
 
     def _claim(self) -> socket.socket | None:
-        """A socket with an abstract name made from the lock's path.
+        """Return a socket with an abstract name made from the lock's path.
 
         Any user can take such a name, so a name held by an untrusted user does not keep the agent from starting.
         """
@@ -158,7 +158,7 @@ class Lock:
 
 
 def _holder(name: str) -> int:
-    """The process that holds a name, if a trusted user runs it; else 0."""
+    """Return the process that holds a name, if a trusted user runs it; else 0."""
     with socket.socket(socket.AF_UNIX) as asker:
         asker.setblocking(False)  # do not wait for a queue that an attacker has filled
         try:
@@ -197,7 +197,7 @@ def private_directory(path: Path) -> Path:
 
 
 def open_journal(path: Path, health: Health, *, durable: bool) -> Journal:
-    """The journal; `health` reports its problems.
+    """Return the journal; `health` reports its problems.
 
     A damaged journal is set aside, because an agent must start to repair.
 
@@ -258,7 +258,7 @@ def _tell(journal: Journal, path: Path, health: Health) -> None:
 
 
 def _fix(why: str) -> str:
-    """Advice for a person."""
+    """Return advice for a person."""
     return next(
         (fix for words, fix in FIXES.items() if words in why),
         "check that its disk works and has room, and that its file system is writable",

@@ -18,7 +18,7 @@ _DESCRIBE = ("describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")
 
 
 def version() -> str:
-    """The version, with the commit if known: `0.1.0 (commit 9fa194a31ed7)`."""
+    """Return the version, with the commit if known: `0.1.0 (commit 9fa194a31ed7)`."""
     from holdfast import __version__  # noqa: PLC0415 - the build has this module alone
 
     found = commit(Path(__file__).parents[1])
@@ -26,7 +26,7 @@ def version() -> str:
 
 
 def commit(package: Path) -> str:
-    """The commit of a package, with `-dirty` if files have changed since; empty if unknown.
+    """Return the commit of a package, with `-dirty` if files have changed since; empty if unknown.
 
     The commit that a build has recorded takes precedence. git is asked only for a package in a checkout, which has no
     record.
@@ -40,7 +40,7 @@ def commit(package: Path) -> str:
 
 
 def _described(checkout: Path) -> str:
-    """The commit of a checkout, from git; empty if it is not a checkout, git is missing, or git refuses."""
+    """Return the commit of a checkout, from git; empty if it is not a checkout, git is missing, or git refuses."""
     # In a git hook, variables name another repository. Without a ceiling, git would search the parent directories.
     environment = {
         name: value

@@ -7,7 +7,7 @@ from unicodedata import combining, east_asian_width
 
 
 def columns(text: str) -> int:
-    """Columns of a text on a terminal."""
+    """Return the number of columns that a text takes on a terminal."""
     return len(text) if text.isascii() else sum(_columns(letter) for letter in text)
 
 
@@ -16,12 +16,12 @@ def _columns(letter: str) -> int:
 
 
 def pad(text: str, width: int) -> str:
-    """Text padded with blanks to a number of columns."""
+    """Return text padded with blanks to a number of columns."""
     return text + " " * (width - columns(text))
 
 
 def beginning(text: str, width: int) -> str:
-    """As much of a text as fits into a number of columns."""
+    """Return as much of a text as fits into a number of columns."""
     taken = 0
     for place, letter in enumerate(text):
         taken += _columns(letter)
@@ -31,14 +31,14 @@ def beginning(text: str, width: int) -> str:
 
 
 def fit(text: str, width: int) -> str:
-    """The beginning of a text that fits into a number of columns; `…` stands for the rest."""
+    """Return the beginning of a text that fits into a number of columns; `…` stands for the rest."""
     if columns(text) <= width:
         return text
     return beginning(text, width - 1) + "…" if width > 0 else ""
 
 
 def shorten(text: str, width: int) -> str:
-    """Both ends of a text with `…` between them: file names often differ at the end."""
+    """Return both ends of a text with `…` between them: file names often differ at the end."""
     if columns(text) <= width:
         return text
     head = fit(text, max(1, width * 2 // 5))
@@ -51,7 +51,7 @@ def shorten(text: str, width: int) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """A text in lines of at most `width` columns, broken between words if possible."""
+    """Return a text in lines of at most `width` columns, broken between words if possible."""
     first, *rest = text.split(" ")
     lines, line = [], first
     for word in rest:
@@ -64,7 +64,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def flow(text: str, width: int | None) -> list[str]:
-    """Each line of a text wrapped to `width` columns, with its indentation repeated; None: unchanged."""
+    """Return each line of a text wrapped to `width` columns, with its indentation repeated; None: unchanged."""
     if width is None:
         return text.split("\n")
     found = []
@@ -76,7 +76,7 @@ def flow(text: str, width: int | None) -> list[str]:
 
 
 def _pieces(word: str, width: int) -> Iterator[str]:
-    """A word longer than a line, in pieces."""
+    """Yield a word longer than a line, in pieces."""
     while columns(word) > width and len(word) > 1:
         piece = beginning(word, width) or word[0]
         yield piece

@@ -98,7 +98,7 @@ def corrupt_and_wait(path: Path, give_up: float = 10.0) -> float:
 
 
 def drifts(paths: list[Path], count: int, pause: float = 0.002) -> list[float]:
-    """Overwrite `count` files, one after the other, with a pause between; return the seconds that each repair took."""
+    """Overwrite `count` files, one after the other, with a pause between; return the seconds of each repair."""
     times = []
     for index in range(count):
         times.append(corrupt_and_wait(paths[index * 7919 % len(paths)]))

@@ -17,7 +17,7 @@ class Written:
     """Type of the number without its spelling."""
 
     def __reduce__(self) -> tuple[type[Any], tuple[int | float]]:
-        """A copy is an ordinary number."""
+        """Reduce to an ordinary number, so that a copy is one."""
         return self.plain, (self.plain(self),)
 
 

@@ -58,7 +58,7 @@ class Redactor:
         """The longest part of each form that is the same in JSON and in Python's notation."""
 
     def concerns(self, written: str) -> bool:
-        """Whether data may hold something to redact; `written` is the data as JSON or in Python's notation."""
+        """Return whether data may hold something to redact; `written` is the data as JSON or in Python's notation."""
         if self._probes:
             words = " ".join(set(PLAIN.findall(written)))  # each word once: many rows share most of their words
             if any(probe in words for probe in self._probes):
@@ -120,7 +120,7 @@ def _may_have_dsn(written: str) -> bool:
 
 
 def _is_secret(key: object, value: object, *, below: bool) -> bool:
-    """Whether the value of a key is secret. A mapping is secret only under a plural (`COLLECTION`)."""
+    """Return whether the value of a key is secret. A mapping is secret only under a plural (`COLLECTION`)."""
     return below or (COLLECTION if isinstance(value, Mapping) else NAME).search(str(key)) is not None
 
 

@@ -42,7 +42,7 @@ class CallbackWatch(AsyncGenerator[None, None]):
 
 
 async def idle() -> Watch:
-    """A watch that is armed at once and never reports an event."""
+    """Watch nothing: the watch is armed at once and never reports an event."""
     yield None
     await asyncio.Event().wait()
 

@@ -18,7 +18,7 @@ class Location(NamedTuple):
     column: int = 0
 
     def __str__(self) -> str:
-        """`file:line:column`, in the form of editors and compilers."""
+        """Return `file:line:column`, in the form of editors and compilers."""
         parts = [self.file, *(str(n) for n in (self.line, self.column) if n)]
         return ":".join(parts)
 
@@ -39,15 +39,15 @@ class Problem(NamedTuple):
     """Salt accepts it, and the file is lenient: it is a warning."""
 
     def as_dict(self) -> dict[str, object]:
-        """The stable JSON form: file, line, column, code, message, hint."""
+        """Return the stable JSON form: file, line, column, code, message, hint."""
         return {**self.location._asdict(), "code": self.code, "message": self.message, "hint": self.hint}
 
     def redacted(self, redactor: Redactor) -> Problem:
-        """The problem without secrets."""
+        """Return the problem without secrets."""
         return self._replace(message=redactor(self.message), hint=redactor(self.hint), text=redactor(self.text))
 
     def __str__(self) -> str:
-        """Readable form: location, message, line, hint. Control sequences are removed."""
+        """Return the readable form: location, message, line, hint. Control sequences are removed."""
         lines = [f"{self.location}: {self.message} [{self.code}]"]
         if self.text.strip():
             lines.append(f"    {self.text.rstrip()}")
@@ -66,7 +66,7 @@ class CompileError(HoldfastError):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
     def redacted(self, redactor: Redactor) -> CompileError:
-        """The error without secrets."""
+        """Return the error without secrets."""
         return CompileError(problem.redacted(redactor) for problem in self.problems)
 
 
@@ -81,7 +81,7 @@ class Refused(CompileError):
         self.low, self.high = low, high
 
     def redacted(self, redactor: Redactor) -> Refused:
-        """The error without secrets."""
+        """Return the error without secrets."""
         return Refused(
             (problem.redacted(redactor) for problem in self.problems),
             tuple(map(redactor.masked, self.low)),
@@ -90,5 +90,5 @@ class Refused(CompileError):
 
 
 def masked(high: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
-    """High data without secrets. The name of an ID does not decide whether its body is secret."""
+    """Return high data without secrets. The name of an ID does not decide whether its body is secret."""
     return {redactor(id_): redactor.masked(body) for id_, body in high.items()}

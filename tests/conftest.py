@@ -48,7 +48,7 @@ MEASURES = frozenset({"effort", "longest_pause", "callbacks"})
 
 
 def pytest_xdist_auto_num_workers() -> int:
-    """Two processes for each CPU: many tests wait, for a host, a command or an event."""
+    """Return two processes for each CPU: many tests wait, for a host, a command or an event."""
     return 2 * len(os.sched_getaffinity(0))
 
 

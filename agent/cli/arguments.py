@@ -39,7 +39,7 @@ def resources(function: Function) -> Function:
 
 
 def completed(what: str) -> Callable[[click.Context, click.Parameter, str], list[str]]:
-    """The shell completion of an argument, by the completer with this name."""
+    """Return the shell completion of an argument, by the completer with this name."""
 
     def complete(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[str]:
         return completers[what](ctx, incomplete)

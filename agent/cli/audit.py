@@ -38,7 +38,7 @@ class PlanResult:
 
 
 def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
-    """The page as HTML."""
+    """Return the page as HTML."""
     redactor, grains, now = compiled.redactor, compiled.grains, time.time()
     system = f"{grains.get('osfullname', grains.get('os', '?'))} {grains.get('osrelease', '')}"
     local = time.strftime("%Y-%m-%d %H:%M:%S %z", time.localtime(now))
@@ -56,7 +56,7 @@ def report(settings: Settings, compiled: Compiled, run: PlanResult) -> str:
 
 
 def rows_of(compiled: Compiled, outcomes: Sequence[Outcome], redactor: Redactor) -> Iterator[Row]:
-    """The rows of the page, one for each outcome. Changes that only repeat its sentence are left out."""
+    """Yield the rows of the page, one for each outcome. Changes that only repeat its sentence are left out."""
     calls = {call.identity: call for call in compiled.compilation.calls}
     for outcome in outcomes:
         call, told = calls[outcome.identity], outcome.comment or verb(outcome)

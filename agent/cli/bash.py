@@ -50,7 +50,7 @@ class Bash(ShellComplete):
     """The open quote."""
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The previous words, and the beginning of the word to complete."""
+        """Return the previous words, and the beginning of the word to complete."""
         line, tail = os.environ["HOLDFAST_LINE"], os.environ["HOLDFAST_WORD"]
         words = [found.group() for found in _WORD.finditer(line)]
         last = words.pop() if words and line.endswith(words[-1]) else ""
@@ -63,12 +63,12 @@ class Bash(ShellComplete):
         return args, incomplete
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """The text to insert after the kept part."""
+        """Return the text to insert after the kept part."""
         return f"{item.type},{quoted(str(item.value).removeprefix(self._kept), self._quote)}"
 
 
 def plain(word: str) -> tuple[str, str]:
-    """The word as a program gets it, and the quote that is open at its end."""
+    """Return the word as a program gets it, and the quote that is open at its end."""
     said, quote = "", ""
     for found in _PIECE.finditer(word):
         kind = found.lastgroup or "plain"
@@ -79,7 +79,7 @@ def plain(word: str) -> tuple[str, str]:
 
 
 def quoted(text: str, quote: str) -> str:
-    """Text quoted for the shell, after an open quote or none."""
+    """Return text quoted for the shell, after an open quote or none."""
     if quote == "'":
         return text.replace("'", "'\\''")
     return re.sub(r"[\\\"$`]", r"\\\g<0>", text) if quote else _SPECIAL.sub(r"\\\g<0>", text)

@@ -32,7 +32,7 @@ def show(report: LintReport, base: Path, form: str) -> None:
 
 
 def checked(sls: tuple[str, ...], source: ConfigurationSource, ignore: tuple[str, ...]) -> tuple[LintReport, Path]:
-    """The report, and the directory that paths are relative to: the working directory, or else the states directory."""
+    """Return the report, and the directory that paths are relative to: the working or the states directory."""
     base = Path.cwd()
     try:
         settings = source.settings()

@@ -21,7 +21,7 @@ def show(form: str) -> None:
 
 
 def _lines(paper: Paper) -> Iterator[str]:
-    """Each section with its codes."""
+    """Yield each section with its codes."""
     for title, codes in SECTIONS.items():
         yield f"{title}:"
         yield from listed({f"  {code}": known.meaning for code, known in codes.items()}, paper)

@@ -39,7 +39,7 @@ def completer(find: Callable[[ConfigurationSource, str], Iterator[str]]) -> Comp
 
 @completer
 def resources(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
-    """IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
+    """Yield IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
     rows = ask(source.socket(), Status(), PATIENCE)["resources"]
     times = Counter(row["id"] for row in rows)
     for row in rows:
@@ -51,7 +51,7 @@ def resources(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
 
 @completer
 def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
-    """Kinds, the operator's included, their families, `all` and `codes`."""
+    """Yield kinds, the operator's included, their families, `all` and `codes`."""
     from holdfast.agent.configuration import ConfigurationCompiler
     from holdfast.resources import registry
 
@@ -63,7 +63,7 @@ def kinds(source: ConfigurationSource, _: str) -> Iterator[str]:
 
 @completer
 def functions(_: ConfigurationSource, incomplete: str) -> Iterator[str]:
-    """Virtual modules with a dot; once the dot is there, their functions."""
+    """Yield virtual modules with a dot; once the dot is there, their functions."""
     from holdfast.resources.interfaces import registry
 
     module, dot = incomplete.partition(".")[:2]
@@ -75,7 +75,7 @@ def functions(_: ConfigurationSource, incomplete: str) -> Iterator[str]:
 
 @completer
 def interfaces(_: ConfigurationSource, __: str) -> Iterator[str]:
-    """Virtual modules."""
+    """Yield virtual modules."""
     from holdfast.resources.interfaces import registry
 
     yield from registry.names()
@@ -83,7 +83,7 @@ def interfaces(_: ConfigurationSource, __: str) -> Iterator[str]:
 
 @completer
 def sls(source: ConfigurationSource, _: str) -> Iterator[str]:
-    """Names of SLS, which apply when there is no top file."""
+    """Yield the names of SLS, which apply when there is no top file."""
     from holdfast.states.source.files import Tree
 
     yield from (name for name in Tree(source.settings().states).public() if name != "top")

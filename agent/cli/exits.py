@@ -15,7 +15,7 @@ class ExitCode(IntEnum):
     meaning: str
 
     def __new__(cls, number: int, meaning: str) -> Self:
-        """The code with this number."""
+        """Return the code with this number."""
         code = int.__new__(cls, number)
         code._value_ = number
         code.meaning = meaning
@@ -41,7 +41,7 @@ class ExitCode(IntEnum):
 
 
 def code_of(error: Exception) -> int:
-    """The exit code of a verb that ends with this error."""
+    """Return the exit code of a verb that ends with this error."""
     from holdfast.agent.control.schema import ControlError
     from holdfast.resources.errors import HoldfastError
     from holdfast.states.errors import CompileError

@@ -66,7 +66,7 @@ def show(answer: Facts, form: str) -> None:
 
 
 def tell(facts: Facts, paper: Paper) -> Iterator[str]:
-    """All information, for people."""
+    """Yield all information, for people."""
     first, *rest = paper.lines(facts["identity"], 12)
     yield f"{paper.bold(first)}  {paper.state(facts['state'])}"
     yield from map(paper.bold, rest)
@@ -98,7 +98,7 @@ def _field(heading: str, said: list[str], paper: Paper) -> Iterator[str]:
 
 
 def _last(facts: Facts) -> Iterator[str]:
-    """Time, cause and outcome of the last run."""
+    """Yield the time, cause and outcome of the last run."""
     last = facts["last"]
     if facts["running"]:
         since = "" if facts["running_for"] is None else f", for {duration(facts['running_for'])} now"
@@ -135,7 +135,7 @@ def _coming(step: Facts) -> str:
 
 
 def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
-    """Changes and failures, newest first."""
+    """Yield changes and failures, newest first."""
     if not facts["history"]:
         return
     yield paper.dim("history")
@@ -155,7 +155,7 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
 
 
 def _neighbours(heading: str, rows: list[Facts], paper: Paper) -> Iterator[str]:
-    """Neighbours on one side, each with its state; an identity that is too long continues on the next line."""
+    """Yield neighbours on one side, each with its state; an identity that is too long continues on the next line."""
     if not rows:
         return
     yield paper.dim(heading)

@@ -25,7 +25,7 @@ MARGIN = 4
 
 
 def levelled(report: LintReport) -> Iterator[tuple[Level, Problem]]:
-    """All findings, errors first."""
+    """Yield all findings, errors first."""
     for error in report.errors:
         yield "error", error
     for warning in report.warnings:
@@ -33,7 +33,7 @@ def levelled(report: LintReport) -> Iterator[tuple[Level, Problem]]:
 
 
 def as_json(report: LintReport) -> dict[str, Any]:
-    """The stable JSON form."""
+    """Return the stable JSON form."""
     return {
         "errors": [problem.as_dict() for problem in report.errors],
         "warnings": [problem.as_dict() for problem in report.warnings],
@@ -42,12 +42,12 @@ def as_json(report: LintReport) -> dict[str, Any]:
 
 
 def _message(problem: Problem, base: Path) -> str:
-    """The message of a problem, with paths in it relative to a directory."""
+    """Return the message of a problem, with paths in it relative to a directory."""
     return clean(problem.message.replace(f"{base}/", ""))
 
 
 def relative(file: str, base: Path) -> str:
-    """A path relative to a directory, if it is below that."""
+    """Return a path relative to a directory, if it is below that."""
     path = Path(file)
     return str(path.relative_to(base)) if path.is_relative_to(base) else file
 
@@ -56,7 +56,10 @@ def relative(file: str, base: Path) -> str:
 
 
 def text(report: LintReport, base: Path, *, colour: bool = False, width: int = 0) -> Iterator[str]:
-    """Each finding in the format of the compiler's errors, then a line with counts. `width` 0 means no wrapping."""
+    """Yield each finding in the format of the compiler's errors, then a line with counts.
+
+    `width` 0 means no wrapping.
+    """
     for level, problem in levelled(report):
         location = Location(
             escaped(relative(problem.location.file, base)), problem.location.line, problem.location.column
@@ -82,7 +85,7 @@ def _sum(report: LintReport) -> str:
 
 
 def _wrapped(words: str, indent: str, width: int) -> str:
-    """A sentence wrapped to `width`; continuation lines are indented by two more columns."""
+    """Return a sentence wrapped to `width`; continuation lines are indented by two more columns."""
     if not width:
         return indent + words
     return textwrap.fill(
@@ -96,7 +99,7 @@ def _wrapped(words: str, indent: str, width: int) -> str:
 
 
 def _quoted(problem: Problem, width: int) -> Iterator[str]:
-    """The line of a finding, with a mark below its column; of a long line only the part around the column."""
+    """Yield the line of a finding, with a mark below its column; of a long line only the part around the column."""
     line, column = problem.text.rstrip().replace("\t", " "), problem.location.column
     if not line.strip():
         return
@@ -117,7 +120,7 @@ def _paint(what: str, words: str) -> str:
 
 
 def github(report: LintReport, base: Path) -> Iterator[str]:
-    """Workflow commands that annotate lines of a change, one for each finding."""
+    """Yield workflow commands that annotate lines of a change, one for each finding."""
     for level, problem in levelled(report):
         location = problem.location
         properties = {
@@ -133,14 +136,14 @@ def github(report: LintReport, base: Path) -> Iterator[str]:
 
 
 def _escaped(words: str, more: str = "") -> str:
-    """Text escaped for a workflow command: percent signs, line ends and special characters as numbers."""
+    """Return text escaped for a workflow command: percent signs, line ends and special characters as numbers."""
     for char in "%\r\n" + more:
         words = words.replace(char, f"%{ord(char):02X}")
     return words
 
 
 def _whole(problem: Problem, base: Path) -> str:
-    """The message with the hint."""
+    """Return the message with the hint."""
     return "\n".join(filter(None, (_message(problem, base), clean(problem.hint))))
 
 
@@ -148,7 +151,7 @@ def _whole(problem: Problem, base: Path) -> str:
 
 
 def sarif(report: LintReport, base: Path) -> dict[str, Any]:
-    """A SARIF log of one run; paths are relative to `base`."""
+    """Return a SARIF log of one run; paths are relative to `base`."""
     found = list(levelled(report))
     codes = sorted({problem.code for _, problem in found})
     driver = {"name": "holdfast", "semanticVersion": __version__, "rules": [_rule(code) for code in codes]}
@@ -199,7 +202,7 @@ def _artifact(file: str, base: Path) -> Mapping[str, str]:
 
 
 def _region(problem: Problem) -> dict[str, Any]:
-    """The location of a finding; a finding about a whole file is shown at its first line."""
+    """Return the location of a finding; a finding about a whole file is shown at its first line."""
     region: dict[str, Any] = {"startLine": problem.location.line or 1}
     if problem.location.column:
         region["startColumn"] = problem.location.column

@@ -64,7 +64,7 @@ class FormatCounts:
     failed: int = 0
 
     def code(self, *, dry: bool) -> int:
-        """The exit code."""
+        """Return the exit code."""
         if self.refused or self.failed:
             return ExitCode.FAILED if self.failed else ExitCode.UNUSABLE
         return ExitCode.CHANGES if dry and self.changed else ExitCode.DONE
@@ -92,7 +92,7 @@ def run(paths: tuple[Path, ...], source: ConfigurationSource, *, check: bool, di
 
 
 def _default(source: ConfigurationSource) -> tuple[Path, ...]:
-    """The states directory."""
+    """Return the states directory."""
     try:
         return (source.settings().states,)
     except CompileError as error:
@@ -143,7 +143,7 @@ def _filter(*, check: bool, diff: bool, verbose: bool) -> int:
 
 
 def _files(paths: Iterable[Path], tally: FormatCounts) -> Iterator[Path]:
-    """The named files and the `*.sls` below directories, each once, sorted by path."""
+    """Yield the named files and the `*.sls` below directories, each once, sorted by path."""
     seen: set[str] = set()
     for path in paths:
         for file in _below(path, tally) if path.is_dir() else (path,):
@@ -154,7 +154,7 @@ def _files(paths: Iterable[Path], tally: FormatCounts) -> Iterator[Path]:
 
 
 def _below(directory: Path, tally: FormatCounts) -> list[Path]:
-    """All state files below a directory.
+    """Return all state files below a directory.
 
     Links in the directory are ignored: their targets are formatted where they are.
     """
@@ -174,7 +174,7 @@ def _below(directory: Path, tally: FormatCounts) -> list[Path]:
 
 
 def _read(path: Path) -> File:
-    """A formatted file. Raises `CompileError`."""
+    """Return a file, formatted. Raises `CompileError`."""
     try:
         place = paths.at(absolute(path), follow=True)
         handle, info = place.open()
@@ -229,12 +229,12 @@ def _demand_same(place: paths.Place, info: os.stat_result) -> None:
 
 
 def _looks(info: os.stat_result) -> tuple[int, ...]:
-    """Metadata that change with the file."""
+    """Return the metadata that change with the file."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
 def _summarise(tally: FormatCounts, *, dry: bool) -> None:
-    """The last line of the output."""
+    """Print the last line of the output."""
     words = [
         f"{number_of(tally.changed, 'file')} {'would be ' if dry else ''}formatted" if tally.changed else "",
         f"{number_of(tally.same, 'file')} already formatted" if tally.same else "",

@@ -92,7 +92,7 @@ def _facts(name: str, interface: type[Interface], tool: str | None, host: LocalH
                 "function": function,
                 "signature": signatures.text(declaration) if declaration else "",
                 "about": _first_line(declaration),
-                "changes": declaration is not None and changes(declaration),
+                "changes": declaration is not None and (bound.changes(function) if states else changes(declaration)),
                 "state": states[function].row.state if function in states else UNKNOWN,
                 "row": states[function].row.number if function in states else None,
                 "why": states[function].why if function in states else "",
@@ -137,4 +137,4 @@ def _page(facts: Facts, paper: Paper) -> Iterator[str]:
         yield from (f"    {line}" for line in paper.lines(f"{each['state']}{why}. {each['about']}", 4))
     if any(each["changes"] for each in facts["functions"]):
         yield ""
-        yield from paper.lines("Functions that change something (*) also take test and options.")
+        yield from paper.lines("Functions with * change something. Those of the interface also take test and options.")

@@ -80,7 +80,7 @@ def _summaries(names: Iterable[str]) -> dict[str, str]:
 
 
 def listed(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
-    """Name -> text: each in one line, wrapped on a narrow terminal."""
+    """Yield a line for each name with its text, wrapped on a narrow terminal."""
     width = max(map(len, known))
     for name, text in known.items():
         first, *rest = paper.lines(text, width + 2)
@@ -89,7 +89,7 @@ def listed(known: Mapping[str, str], paper: Paper) -> Iterator[str]:
 
 
 def describe(kind: KindModel, paper: Paper) -> str:
-    """The reference page of one kind."""
+    """Return the reference page of one kind."""
     from holdfast.agent.generators.markdown import abilities
 
     lines = [kind.name, "", *_documentation(kind.docs, paper), "", "Arguments:", *_arguments(kind.fields, paper)]
@@ -108,7 +108,7 @@ def describe(kind: KindModel, paper: Paper) -> str:
 
 
 def _meta(model: Model, paper: Paper) -> Iterator[str]:
-    """The reference page of the arguments that every state takes."""
+    """Yield the reference page of the arguments that every state takes."""
     about = (
         "Arguments that every state takes, whatever its kind. "
         f"Besides these: name, names, order; the requisites {', '.join(each.name for each in model.requisites)}; "
@@ -119,7 +119,7 @@ def _meta(model: Model, paper: Paper) -> Iterator[str]:
 
 
 def _arguments(fields: Iterable[Field], paper: Paper) -> Iterator[str]:
-    """Each argument with its type and default, and its description below."""
+    """Yield each argument with its type and default, and its description below."""
     from holdfast.agent.model.types import words
 
     for field in fields:
@@ -129,7 +129,7 @@ def _arguments(fields: Iterable[Field], paper: Paper) -> Iterator[str]:
 
 
 def default(field: Field) -> str:
-    """Whether a field is required, or its default."""
+    """Return whether a field is required, or its default."""
     from holdfast.agent.model.model import ABSENT
     from holdfast.agent.model.types import written
 
@@ -139,7 +139,7 @@ def default(field: Field) -> str:
 
 
 def _documentation(docs: Docs, paper: Paper) -> Iterator[str]:
-    """The paragraphs of a docstring, filled to the terminal's width, and its examples, indented."""
+    """Yield the paragraphs of a docstring, filled to the terminal's width, and its examples, indented."""
     yield from flow(docs.summary, _width(paper))
     for paragraph in docs.text:
         yield ""
@@ -149,5 +149,5 @@ def _documentation(docs: Docs, paper: Paper) -> Iterator[str]:
 
 
 def _width(paper: Paper) -> int:
-    """The width of text without line breaks of its own, in columns."""
+    """Return the width of text without line breaks of its own, in columns."""
     return min(100, paper.width or 100)

@@ -81,7 +81,7 @@ class Feed:
 
 
 def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]:
-    """The lines of one frame: at most `height`, none wider than the paper. `tick` turns the spinner."""
+    """Yield the lines of one frame: at most `height`, none wider than the paper. `tick` turns the spinner."""
     recent = list(_recent(frame, paper))[: max(0, (height - 4 - len(frame["health"][:CONDITIONS])) // 3)]
     below = ["", paper.dim(paper.line("latest")), *recent] if recent else []
     room = height - len(below) - 1
@@ -94,7 +94,7 @@ def picture(frame: Frame, paper: Paper, height: int, tick: int) -> Iterator[str]
 
 
 def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
-    """The agent, the pass and the counts: three lines."""
+    """Yield the agent, the pass and the counts: three lines."""
     counts, colour = frame["counts"], "1;32" if frame["converged"] else "1;33"
     noop = " [noop: nothing is changed]" if frame["noop"] else ""
     name = paper.line(f"{frame['id']}: ")
@@ -104,7 +104,7 @@ def _head(frame: Frame, paper: Paper, tick: int) -> Iterator[str]:
 
 
 def _health(frame: Frame, paper: Paper, room: int) -> Iterator[str]:
-    """Problems of the agent itself: one line each, and up to `spare` more lines if there is room."""
+    """Yield the problems of the agent itself: one line each, and up to `spare` more lines if there is room."""
     conditions = frame["health"][:CONDITIONS]
     spare = max(0, room - len(conditions))
     for each in conditions:
@@ -123,7 +123,7 @@ def _pass(last: Frame | None, tick: int) -> str:
 
 
 def _bar(counts: Frame, paper: Paper) -> str:
-    """The settled part of the graph as a bar, and counts of the rest."""
+    """Return the settled part of the graph as a bar, and counts of the rest."""
     total, others = (
         counts["resources"],
         [(word, number) for word, number in counts.items() if word != "resources" and number],
@@ -140,7 +140,7 @@ def _bar(counts: Frame, paper: Paper) -> str:
 
 
 def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
-    """Resources: problems first, else in order of execution.
+    """Yield resources: problems first, else in order of execution.
 
     If there is little room, comments of problems come before resources without problems.
     """
@@ -166,12 +166,12 @@ def _rows(frame: Frame, paper: Paper, room: int, tick: int) -> Iterator[str]:
 
 
 def _hidden(frame: Frame) -> int:
-    """Resources that the agent has not sent."""
+    """Return the number of resources that the agent has not sent."""
     return int(frame["counts"]["resources"]) - len(frame["rows"])
 
 
 def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
-    """Changes and failures, newest first."""
+    """Yield changes and failures, newest first."""
     for entry in reversed(frame["recent"][-RECENT:]):
         at = clock(entry["at"])
         times = f", {entry['times']} times" if entry["times"] > 1 else ""
@@ -183,7 +183,7 @@ def _recent(frame: Frame, paper: Paper) -> Iterator[str]:
 
 
 def _name(identity: str, width: int, paper: Paper) -> str:
-    """An identity in a number of columns; the ID alone if the identity is longer."""
+    """Return an identity in a number of columns; the ID alone if the identity is longer."""
     kind, bracket, name = identity.partition("[")
     return paper.name(name.removesuffix("]") if kind and bracket and columns(identity) > width else identity, width)
 

@@ -23,11 +23,11 @@ class Verbs(click.Group):
     """The group of all verbs."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - of click
-        """All verbs, by section."""
+        """Return all verbs, by section."""
         return [command.name or "" for commands in verbs.sections().values() for command in commands]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002 - of click
-        """The command of a verb, imported; None if there is no such verb."""
+        """Return the command of a verb, imported; None if there is no such verb."""
         return verbs.command(cmd_name)
 
     def resolve_command(
@@ -51,13 +51,13 @@ class Verbs(click.Group):
 
 
 def _first_sentence(command: click.Command) -> str:
-    """What a command does."""
+    """Return the first sentence of a command's help, which says what the command does."""
     paragraph = " ".join(inspect.cleandoc(command.help or "").partition("\n\n")[0].split())
     return re.split(r"[.;](?: |$)", paragraph, maxsplit=1)[0] + "."
 
 
 def _show_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
-    """The callback of `--version`, which shows the same as the verb `version`."""
+    """Print the same as the verb `version`: the callback of `--version`."""
     if asked and not ctx.resilient_parsing:
         from holdfast.agent.version import version
 
@@ -130,7 +130,7 @@ def _reader_gone() -> int:
 
 
 def _show_usage(error: click.UsageError) -> None:
-    """The error about the command line, with control characters escaped: it may contain names of files or resources."""
+    """Print an error about the command line, with control characters escaped: it may name files or resources."""
     from holdfast.resources.visible import clean
 
     text = io.StringIO()

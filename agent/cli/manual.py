@@ -47,7 +47,7 @@ FILES = {
 
 
 def manual(group: click.Group, name: str) -> str:
-    """The page of a program whose verbs are the commands of this group."""
+    """Return the page of a program whose verbs are the commands of this group."""
     package = Path(holdfast.__file__)
     built = datetime.fromtimestamp(
         package.stat().st_mtime, UTC
@@ -81,7 +81,7 @@ def manual(group: click.Group, name: str) -> str:
 
 
 def _verb(context: click.Context) -> Iterator[str]:
-    """The section of a verb, followed by the sections of its own verbs."""
+    """Yield the section of a verb, followed by the sections of its own verbs."""
     yield f'.SS "{_escaped(context.command_path)}"'
     yield from _usage(context)
     for paragraph in inspect.cleandoc(context.command.help or "").split("\n\n"):
@@ -110,13 +110,13 @@ def _options(context: click.Context) -> Iterator[str]:
 
 
 def _requests() -> list[type[ControlRequest]]:
-    """The requests of the verbs, by name."""
+    """Return the requests of the verbs, by name."""
     verbs.sections()  # imports the modules that declare them
     return [each for _, each in sorted(declared.items()) if each.__module__.startswith(verbs.__name__)]
 
 
 def _request(request: type[ControlRequest]) -> Iterator[str]:
-    """A request, followed by its fields."""
+    """Yield a request, followed by its fields."""
     yield from _item(f'{{"verb": "{request.verb}"}}', inspect.getdoc(request) or "")
     from holdfast.agent.model.docstrings import field_docs
 
@@ -138,13 +138,16 @@ def _item(name: str, text: str) -> Iterator[str]:
 
 
 def _text(paragraph: str) -> Iterator[str]:
-    """Running text for man(7): each sentence starts a line, and long lines are wrapped for readers of the source."""
+    """Yield running text for man(7).
+
+    Each sentence starts a line, and long lines are wrapped for readers of the source.
+    """
     for sentence in re.split(r"(?<=[.:;?!]) +(?=[A-Z0-9`])", " ".join(paragraph.split())):
         for line in textwrap.wrap(_escaped(sentence), WIDTH, break_long_words=False, break_on_hyphens=False):
             yield "\\&" * line.startswith((".", "'")) + line  # else roff would read a request
 
 
 def _escaped(text: str) -> str:
-    """Text escaped for roff; text between backticks is bold."""
+    """Return text escaped for roff; text between backticks is bold."""
     plain = "".join(SPECIAL.get(letter, letter if letter.isascii() else f"\\[u{ord(letter):04X}]") for letter in text)
     return re.sub(r"`([^`]+)`", r"\\fB\1\\fR", plain).replace("`", "\\(ga")

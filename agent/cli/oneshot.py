@@ -88,7 +88,7 @@ class OneShotRun:
         raise click.exceptions.Exit(self._exit_code(record))
 
     def _converge(self) -> PassRecord | None:
-        """The record of the pass; None: out of time. Raises `KeyboardInterrupt`."""
+        """Return the record of the pass; None if the time ran out. Raises `KeyboardInterrupt`."""
         source, progress = self._options.source, self._progress
         return once.converge(
             self._settings,
@@ -111,7 +111,7 @@ class OneShotRun:
     # -- what is printed ---------------------------------------------------------------------------------------
 
     def _new_progress(self) -> Progress | None:
-        """The display of the run's progress; None unless text is shown on a terminal."""
+        """Return the display of the run's progress; None unless text is shown on a terminal."""
         options = self._options
         if options.quiet or not (options.form == "text" or options.output) or not drawable():
             return None
@@ -137,7 +137,7 @@ class OneShotRun:
             say(begin + self._printer.redactor(text), err=True)
 
     def _incomplete(self, record: PassRecord | None, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
-        """Why the run is not complete; empty if it is."""
+        """Return why the run is not complete; empty if it is."""
         if record is None:
             so_far = self._so_far(outcomes, ended)
             return f"out of time: not converged after {self._options.timeout:g} s; {so_far}"
@@ -156,12 +156,12 @@ class OneShotRun:
             say(said)
 
     def _so_far(self, outcomes: Sequence[Outcome], ended: Sequence[Outcome]) -> str:
-        """The progress of an interrupted run, and the resources that were ended."""
+        """Return the progress of an interrupted run, and the resources that were ended."""
         broken = f"{first_of([f'{each.identity} {each.comment}' for each in ended])}; " if ended else ""
         return f"{broken}{len(outcomes)} of {self._total} states were checked"
 
     def _summary(self, outcomes: Sequence[Outcome]) -> str:
-        """The last line for people."""
+        """Return the last line for people."""
         if not self._compiled.compilation.calls:
             return f"there is nothing to do: no state applies to {self._compiled.grains['id']}"
         return tally(outcomes, time.monotonic() - self._began)
@@ -178,7 +178,7 @@ def _check_output(options: OneShotOptions) -> None:
 
 
 def _selected(options: OneShotOptions, settings: Settings, compiled: Compiled) -> frozenset[str] | None:
-    """Identities of the states that `--only` selects; None means all."""
+    """Return the identities of the states that `--only` selects; None means all."""
     if not options.only:
         return None
     from holdfast.states.compile.selection import NothingMatches, selected
@@ -190,7 +190,7 @@ def _selected(options: OneShotOptions, settings: Settings, compiled: Compiled) -
 
 
 def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: bool) -> ExitCode:
-    """The exit code of a run; `detailed` distinguishes changes, made or not, from none."""
+    """Return the exit code of a run; `detailed` distinguishes changes, made or not, from none."""
     failed = {outcome.identity for outcome in outcomes if outcome.result is False}
     if failed - handled(calls, failed):
         return ExitCode.FAILED
@@ -199,7 +199,7 @@ def exit_code(calls: Sequence[Call], outcomes: Sequence[Outcome], *, detailed: b
 
 
 def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:
-    """Failed states whose failure is handled with `onfail_stop: false`, by handlers that have not failed themselves."""
+    """Return the failed states that a handler with `onfail_stop: false` handles and does not fail itself."""
     handlers: dict[str, list[str]] = {}
     for call in calls:
         for target in () if call.meta.onfail_stop else call.requisites.get("onfail", ()):
@@ -208,7 +208,7 @@ def handled(calls: Sequence[Call], failed: Collection[str]) -> set[str]:
 
 
 def results(compiled: Compiled, outcomes: Sequence[Outcome]) -> Iterator[dict[str, Any]]:
-    """The stable JSON form: one object for each outcome, in order of execution.
+    """Yield the stable JSON form: one object for each outcome, in order of execution.
 
     The refresh of a listener is an outcome of its own, named as Salt names it.
     """

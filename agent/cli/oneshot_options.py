@@ -49,7 +49,7 @@ class OneShotOptions(NamedTuple):
 
 
 def one_shot(*forms: str) -> Callable[[Function], Function]:
-    """A verb that converges once, with these output formats."""
+    """Return a verb that converges once, with these output formats."""
 
     def decorate(function: Function) -> Function:
         @functools.wraps(function)

@@ -32,7 +32,7 @@ class Number(click.ParamType):  # type: ignore[type-arg] # older versions of cli
         self.name, self._parse = name, parse
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        """The number in a word."""
+        """Return the number in a word."""
         try:
             return self._parse(str(value))
         except ValueError:
@@ -40,7 +40,7 @@ class Number(click.ParamType):  # type: ignore[type-arg] # older versions of cli
 
 
 def some(text: str) -> float:
-    """A number above 0. Raises `ValueError`."""
+    """Return a number above 0. Raises `ValueError`."""
     value = float(text)
     if not 0 < value < math.inf:
         raise ValueError(text)
@@ -48,7 +48,7 @@ def some(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number, 0 or more. Raises `ValueError`."""
+    """Return a whole number, 0 or more. Raises `ValueError`."""
     value = int(text)
     if value < 0:
         raise ValueError(text)
@@ -56,7 +56,7 @@ def count(text: str) -> int:
 
 
 def span(text: str) -> float:
-    """Seconds of `90`, `90s`, `30m`, `2h`, `1h30m`, `3d` or `1w`. Raises `ValueError`."""
+    """Return the seconds of `90`, `90s`, `30m`, `2h`, `1h30m`, `3d` or `1w`. Raises `ValueError`."""
     units = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
     if text.isascii() and text.isdigit():
         return some(text)
@@ -98,7 +98,7 @@ class ConfigurationSource(NamedTuple):
         return {**{name: path and path.absolute() for name, path in paths.items()}, **words}
 
     def kinds(self) -> Path:
-        """The directory of the operator's kinds. Raises `CompileError`.
+        """Return the directory of the operator's kinds. Raises `CompileError`.
 
         Without --config, settings that the user may not read are ignored.
         """
@@ -107,8 +107,9 @@ class ConfigurationSource(NamedTuple):
         return load(self.config, self.overrides, optional=self.config is None).resources
 
     def settings(self) -> Settings:
-        """The settings, overridden by the command line. Raises `CompileError`, also for a missing --pillar directory.
+        """Return the settings, overridden by the command line.
 
+        Raises `CompileError`, also for a missing --pillar directory.
         Patterns of --lenient are added to those of the settings; a pattern that matches no state file is reported.
 
         If --states is given without --config and --pillar, the host's pillar is not used, for every user.
@@ -136,7 +137,7 @@ class ConfigurationSource(NamedTuple):
         return settings.model_copy(update={"lenient": (*settings.lenient, *self.lenient)})
 
     def _loaded(self) -> Settings:
-        """The settings without the additions of the command line. Raises `CompileError`."""
+        """Return the settings without the additions of the command line. Raises `CompileError`."""
         from holdfast.agent.settings import load
 
         if self.states is None or self.config is not None or self.pillar is not None:
@@ -147,25 +148,25 @@ class ConfigurationSource(NamedTuple):
         return settings.model_copy(update={"pillar": None})
 
     def names(self, sls: tuple[str, ...], settings: Settings) -> tuple[str, ...]:
-        """The names of the state files; a file below the states directory may also be given by its path."""
+        """Return the names of the state files; a file below the states directory may also be given by its path."""
         root = settings.states.resolve()
         return tuple(_sls_of(word, root) or word for word in sls)
 
     def socket(self) -> Path:
-        """The running agent's control socket. Raises `CompileError`."""
+        """Return the running agent's control socket. Raises `CompileError`."""
         from holdfast.agent.paths import socket_of
 
         return socket_of(self.config, self.overrides)
 
     def facts(self, settings: Settings) -> Mapping[str, Any] | None:
-        """Another host's grains, if a file was given. Raises `CompileError`."""
+        """Return another host's grains, if a file was given. Raises `CompileError`."""
         from holdfast.agent.facts import stand_in
 
         return None if self.grains is None else stand_in(self.grains.absolute(), settings)
 
 
 def _may_be_there(path: Path) -> bool:
-    """Whether a directory exists, or its existence is unknown."""
+    """Return whether a directory exists, or its existence is unknown."""
     try:
         return path.exists()
     except OSError:
@@ -173,7 +174,10 @@ def _may_be_there(path: Path) -> bool:
 
 
 def _sls_of(word: str, root: Path) -> str | None:
-    """The name of a state file given by its path (relative to the working or states directory); None for others."""
+    """Return the name of a state file given by its path (relative to the working or states directory).
+
+    None for others.
+    """
     from holdfast.states.source.files import sls_name
 
     if not word.endswith(".sls"):

@@ -100,7 +100,7 @@ class Row:
 
 
 def page(title: str, facts: Mapping[str, str], rows: Sequence[Row], notes: Sequence[str]) -> Iterator[str]:
-    """The page in pieces. `facts` are shown in its head, `notes` below."""
+    """Yield the page in pieces. `facts` are shown in its head, `notes` below."""
     yield (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
@@ -133,7 +133,7 @@ def page(title: str, facts: Mapping[str, str], rows: Sequence[Row], notes: Seque
 
 
 def _sections(rows: Iterable[Row]) -> dict[str, list[Row]]:
-    """Section -> its rows; empty sections are left out."""
+    """Return the rows of each section; empty sections are left out."""
     found: dict[str, list[Row]] = {name: [] for name in ("failed", *CONCERNS, "unknown")}
     for row in rows:
         if row.state in STATES:
@@ -157,7 +157,7 @@ def _verdict(differing: int, rows: Sequence[Row]) -> str:
 
 
 def _sums(sections: Mapping[str, Sequence[Row]], rows: Sequence[Row]) -> Iterator[str]:
-    """Numbers of resources by section, with links."""
+    """Yield the number of resources of each section, with a link."""
     yield '<table class="sums">\n<tr><th>What</th><th></th><th class="n">Resources</th></tr>\n'
     for name, found in sections.items():
         heading, about = _titled(name)
@@ -176,7 +176,7 @@ def _sums(sections: Mapping[str, Sequence[Row]], rows: Sequence[Row]) -> Iterato
 
 
 def _article(row: Row, instead: str) -> str:
-    """The section of one resource that differs. `instead` replaces a diff that does not fit."""
+    """Return the section of one resource that differs. `instead` replaces a diff that does not fit."""
     said = f"<p>{_text(row.said)}</p>\n"
     changes = "".join(
         f'<tr><th>{_text(name)}</th><td class="v">{_value(old)} &rarr; {_value(new)}</td></tr>\n'
@@ -191,7 +191,7 @@ def _article(row: Row, instead: str) -> str:
 
 
 def _changes(changes: Mapping[str, Any], *, has_diff: bool) -> Iterator[tuple[str, Any, Any]]:
-    """Name, old value (None if only the new one is known) and new value of each change."""
+    """Yield name, old value (None if only the new one is known) and new value of each change."""
     for name, change in changes.items():
         if (name == "diff" and has_diff) or name in ("newfile", "new"):
             continue
@@ -222,7 +222,7 @@ def _diff(diff: str) -> str:
 
 
 def _rest(name: str, heading: str, rows: Sequence[Row]) -> Iterator[str]:
-    """A section that lists names only."""
+    """Yield a section that lists names only."""
     if rows:
         yield f'<section class="{name}" id="{name}">\n<h2>{heading} <span class="n">{len(rows)}</span></h2>\n'
         yield '<ul class="names">\n'
@@ -231,5 +231,5 @@ def _rest(name: str, heading: str, rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _text(text: str) -> str:
-    """Text of one line as HTML."""
+    """Return the text of one line as HTML."""
     return escape(escaped(text), quote=True)

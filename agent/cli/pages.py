@@ -28,7 +28,7 @@ class Page(NamedTuple):
 
 
 def _script(shell: type[ShellComplete]) -> str:
-    """The completion script of a shell."""
+    """Return the completion script of a shell."""
     return shell(cli, {}, PROGRAM, COMPLETING).source()
 
 

@@ -66,7 +66,7 @@ class Printer:
             self._print(event)
 
     def broken_off(self) -> list[Outcome]:
-        """An outcome for each run that was ended early."""
+        """Return an outcome for each run that was ended early."""
         spans = {identity: time.monotonic() - began for identity, began in self._running.items()}
         return [
             Outcome(identity, -1, result=False, comment=f"was ended after {seconds:.1f} s", duration=seconds)
@@ -127,7 +127,10 @@ class Printer:
 
 
 def _is_news(outcome: Outcome) -> bool:
-    """Whether an outcome needs a line: something other than "ok", or a guard or requisite that skipped the resource."""
+    """Return whether an outcome needs a line.
+
+    It does if it is not "ok", or if a guard or requisite skipped the resource.
+    """
     if not outcome.ran:
         return outcome.result is False
     return outcome.result is not True or outcome.changed or outcome.refreshed

@@ -133,13 +133,16 @@ class Progress:
         return width_of(self._descriptor) or 80
 
     def _erased(self) -> str:
-        """The control sequence that removes the drawn lines; on a narrowed terminal each may occupy several rows."""
+        """Return the control sequence that removes the drawn lines.
+
+        On a narrowed terminal each may occupy several rows.
+        """
         lines, self._drawn = self._drawn, []
         rows = sum(max(1, math.ceil(columns(line) / self._width)) for line in lines)
         return "\r" + (f"\x1b[{rows - 1}A" if rows > 1 else "") + "\x1b[J" if rows else ""
 
     def _output(self) -> str:
-        """New output of commands; lines have the name of their resource if several run."""
+        """Return new output of commands; lines have the name of their resource if several run."""
         text = ""
         if self._skipped:
             text, self._skipped = f"    [{self._skipped} lines are not shown]\n", 0
@@ -154,7 +157,10 @@ class Progress:
 
 
 def picture(running: Mapping[str, float], done: int, total: int, now: float, width: int) -> list[str]:
-    """Running resources, longest first: `[12/25] pkg.installed[nginx] 34 s`; lines are narrower than the terminal."""
+    """Return the running resources, longest first, as lines narrower than the terminal.
+
+    For example `[12/25] pkg.installed[nginx] 34 s`.
+    """
     if not running:
         return []
     counted, room = f"[{min(done + 1, total)}/{total}] ", max(1, width - 1)
@@ -171,12 +177,12 @@ def picture(running: Mapping[str, float], done: int, total: int, now: float, wid
 
 
 def legible(line: bytes, redactor: Redactor) -> str:
-    """A line of output: the last of overwritten texts, without control sequences, with secrets masked, then cut."""
+    """Return the last of the overwritten texts of a line, without control sequences, secrets masked, then cut."""
     text = SEQUENCE.sub("", line.decode(errors="replace").rstrip("\r").rpartition("\r")[2])
     redacted: str = redactor(text)
     return beginning(one_line(redacted.replace("\t", "        ")), WIDEST)
 
 
 def _shown(identity: str) -> str:
-    """The name of the resource for output; commands of a provider serve several resources."""
+    """Return the name of the resource for output; commands of a provider serve several resources."""
     return identity.removeprefix("interface[").removesuffix("]") if identity.startswith("interface[") else identity

@@ -41,7 +41,7 @@ def show(answer: dict[str, Any], form: str, *, everything: bool, as_tree: bool) 
 
 
 def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
-    """The agent and its health."""
+    """Yield the agent and its health."""
     colour = "1;32" if answer["converged"] else "1;33"
     name, state = f"{one_line(answer['id'])}: ", one_line(headline(answer))
     about = f" (pid {answer['pid']}, up {span(time.time() - answer['started'])})"
@@ -57,7 +57,7 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
 
 
 def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None, *, everything: bool) -> Iterator[str]:
-    """One line for each resource: problems first, else in order of execution.
+    """Yield one line for each resource: problems first, else in order of execution.
 
     `counts`: how many there are of each state, if `rows` may not be all.
     """
@@ -75,7 +75,10 @@ def table(rows: list[Row], paper: Paper, counts: Mapping[str, int] | None = None
 
 
 def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
-    """One branch for each SLS, in order of execution, problems first; of many resources only those with problems."""
+    """Yield one branch for each SLS, in order of execution, problems first.
+
+    Of many resources, only those with problems are listed.
+    """
     everything = everything or len(rows) <= SHORT
     branches: dict[str, list[Row]] = {}
     for row in rows:
@@ -90,7 +93,7 @@ def tree(rows: list[Row], paper: Paper, *, everything: bool) -> Iterator[str]:
 
 
 def _shown(rows: list[Row], *, everything: bool) -> list[Row]:
-    """Rows with problems first; the others only if `everything` is shown."""
+    """Return rows with problems first; the others only if `everything` is shown."""
     return sorted(
         (row for row in rows if everything or row["state"] not in QUIET), key=lambda row: urgency(row["state"])
     )
@@ -102,7 +105,10 @@ def _counts(branch: list[Row]) -> str:
 
 
 def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
-    """Columns for identities: those of the longest; on a terminal at most half of a line, or all of a short one."""
+    """Return the number of columns for identities.
+
+    Those of the longest; on a terminal at most half of a line, or all of a short one.
+    """
     longest = max((columns(row["identity"]) for row in rows), default=0)
     if paper.width is None:
         return longest
@@ -111,7 +117,7 @@ def _width(rows: list[Row], paper: Paper, indent: int = 0) -> int:
 
 
 def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")) -> Iterator[str]:
-    """A resource: one line.
+    """Yield the lines of a resource, usually one.
 
     Problems are shown in full, on more lines if necessary; the text of other resources may be cut, not their identity.
 
@@ -138,7 +144,7 @@ def _lines(row: Row, paper: Paper, width: int, marks: tuple[str, str] = ("", "")
 
 
 def _said(row: Row) -> Iterator[str]:
-    """Further remarks about a resource: problems first; the last change if there are none."""
+    """Yield further remarks about a resource: problems first; the last change if there are none."""
     # The comment of a running resource is the result of its previous run.
     comment = [] if row["state"] == "running" or row["comment"] in ("", as_declared(row["name"])) else [row["comment"]]
     quiet, change = row["state"] in QUIET, row["last_change"]

@@ -69,7 +69,10 @@ class Screen:
             self._shown = text
 
     def key(self, timeout: float) -> str:
-        """A key pressed within this many seconds; empty if none. The end of the terminal's input counts as `q`."""
+        """Return a key pressed within this many seconds; empty if none.
+
+        The end of the terminal's input counts as `q`.
+        """
         ready, _, _ = select.select([self._input] if self._keys else [], [], [], timeout)
         if self._ended:
             return "q"

@@ -88,7 +88,7 @@ def show_graph(sls: tuple[str, ...], source: ConfigurationSource, form: str, *, 
 
 
 def _drawing(sls: tuple[str, ...], source: ConfigurationSource) -> Drawing:
-    """The graph of the compiled states."""
+    """Return the graph of the compiled states."""
     compiled = _compile(sls, source)
     calls, redactor = compiled.compilation.calls, compiled.redactor
     nodes = [DrawnNode(redactor(call.identity), call.kind, call.low["__sls__"]) for call in calls]
@@ -96,7 +96,7 @@ def _drawing(sls: tuple[str, ...], source: ConfigurationSource) -> Drawing:
 
 
 def _live(source: ConfigurationSource) -> Drawing:
-    """The graph of the running agent."""
+    """Return the graph of the running agent."""
     found = ask(source.socket(), LiveGraph())
     return Drawing(
         [DrawnNode(**node) for node in found["nodes"]],
@@ -131,12 +131,12 @@ def show_grains(source: ConfigurationSource, form: str) -> None:
 
 
 def numbered(calls: tuple[Call, ...]) -> list[Low]:
-    """Low data in definition order: by number; equal numbers are sorted as by Salt."""
+    """Return low data in definition order: by number; equal numbers are sorted as by Salt."""
     return sorted((call.low for call in calls if not call.part), key=rank)
 
 
 def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
-    """(what runs first, what runs after it, requisite), in the order of the calls."""
+    """Yield (what runs first, what runs after it, requisite), in the order of the calls."""
     for call in calls:
         for kind, targets in call.requisites.items():
             for target in targets:
@@ -145,7 +145,7 @@ def edges(calls: tuple[Call, ...]) -> Iterator[tuple[str, str, str]]:
 
 
 def _unwritten(calls: tuple[Call, ...], source: ConfigurationSource) -> Iterator[tuple[str, str, str]]:
-    """The automatic edges that can be found from the states alone."""
+    """Yield the automatic edges that can be found from the states alone."""
     found = automatic(calls).edges if source.settings().engine.autoedge else {}
     return (
         (calls[before].identity, calls[after].identity, AUTOMATIC)
@@ -185,7 +185,7 @@ def _print(value: Any, form: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """The data in types that YAML can represent."""
+    """Return the data in types that YAML can represent."""
     if isinstance(value, Mapping):
         return {str(key): _plain(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

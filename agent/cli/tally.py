@@ -14,7 +14,7 @@ SORTS: tuple[Counted, ...] = ("created", "changed", "removed")
 
 
 def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
-    """The result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
+    """Return the result: `converged in 2.1 s: 3 created, 5 changed, 1 removed, 16 ok`. Each resource counts once."""
     last = {outcome.identity: outcome for outcome in outcomes}
     changed = {outcome.identity: outcome for outcome in outcomes if result_of(outcome) == "changed"}
     counts = _counts(last, changed)
@@ -23,7 +23,7 @@ def tally(outcomes: Sequence[Outcome], seconds: float) -> str:
 
 
 def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict[str, int]:
-    """Result -> number of resources, in the order of the line."""
+    """Return the number of resources of each result, in the order of the line."""
     words = [result_of(outcome) for outcome in last.values()]
     done = Counter(_sort(outcome) for outcome in changed.values())
     would = Counter(_sort(outcome) for outcome in last.values() if result_of(outcome) == "would-change")
@@ -42,7 +42,7 @@ def _counts(last: Mapping[str, Outcome], changed: Mapping[str, Outcome]) -> dict
 
 
 def _state(counts: Mapping[str, int], *, changed: bool) -> str:
-    """The state of the host in one or two words."""
+    """Return the state of the host in one or two words."""
     differ = any(counts[what] for what in ("would be created", "would change", "would be removed", "unknown"))
     if counts["failed"] or counts["skipped because of that"] or (differ and changed):
         return "not converged"
@@ -50,5 +50,5 @@ def _state(counts: Mapping[str, int], *, changed: bool) -> str:
 
 
 def _sort(outcome: Outcome) -> Counted:
-    """The effect of an outcome, as the line counts it. A refresh counts as a change."""
+    """Return the effect of an outcome, as the line counts it. A refresh counts as a change."""
     return "changed" if outcome.effect is None or outcome.refreshed else outcome.effect.counted

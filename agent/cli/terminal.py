@@ -43,26 +43,26 @@ class Paper:
 
     @classmethod
     def stdout(cls) -> Paper:
-        """The medium at standard output."""
+        """Return the medium at standard output."""
         terminal = sys.stdout.isatty()
         return cls(
             shutil.get_terminal_size().columns if terminal else None, colour=terminal and coloured(sys.stdout.fileno())
         )
 
     def paint(self, colour: str, text: str) -> str:
-        """Text in a colour, if colours are on."""
+        """Return text in a colour, if colours are on."""
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour and text else text
 
     def state(self, word: str, text: str | None = None) -> str:
-        """The state of a resource, or what was done to it, in its colour; or another text in that colour."""
+        """Return the state of a resource, or what was done to it, in its colour; or another text in that colour."""
         return self.paint(COLOURS.get(word) or _WORDS.get(word, "33"), word if text is None else text)
 
     def dim(self, text: str) -> str:
-        """Text with less emphasis."""
+        """Return text with less emphasis."""
         return self.paint("2", text)
 
     def bold(self, text: str) -> str:
-        """Text with more emphasis."""
+        """Return text with more emphasis."""
         return self.paint("1", text)
 
     @property
@@ -71,16 +71,19 @@ class Paper:
         return self.width is not None and self.width < NARROW
 
     def holds(self, text: str, used: int = 0) -> bool:
-        """Whether a text fits into a line with `used` columns taken."""
+        """Return whether a text fits into a line with `used` columns taken."""
         return self.width is None or columns(one_line(text)) <= self.width - used
 
     def line(self, text: str, used: int = 0) -> str:
-        """One line of text without control characters, cut to fit into a line with `used` columns taken."""
+        """Return one line of text without control characters, cut to fit into a line with `used` columns taken."""
         text = one_line(text)
         return text if self.width is None else fit(text, self.width - used)
 
     def lines(self, text: str, used: int = 0, most: int | None = None) -> list[str]:
-        """Text in as many lines as needed, each with `used` columns taken; at most `most`, the last of them cut."""
+        """Return text in as many lines as needed, each with `used` columns taken.
+
+        There are at most `most` lines; the last one may be cut.
+        """
         text = one_line(text)
         if self.width is None:
             return [text]
@@ -92,7 +95,7 @@ class Paper:
         )
 
     def name(self, identity: str, width: int) -> str:
-        """An identity in a number of columns; the middle of a longer one is left out."""
+        """Return an identity in a number of columns; the middle of a longer one is left out."""
         return pad(one_line(identity) if self.width is None else shorten(one_line(identity), width), width)
 
 
@@ -102,12 +105,12 @@ def say(text: str, *, err: bool = False) -> None:
 
 
 def one_line(text: str) -> str:
-    """Text with control characters escaped and line breaks replaced by blanks."""
+    """Return text with control characters escaped and line breaks replaced by blanks."""
     return escaped(" ".join(text.split("\n")).replace("\t", " "))
 
 
 def span(seconds: float) -> str:
-    """A rounded time span: `5 s`, `3 min`, `2 h`, `4 d`."""
+    """Return a rounded time span: `5 s`, `3 min`, `2 h`, `4 d`."""
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{int(seconds // size)} {unit}"
@@ -115,16 +118,16 @@ def span(seconds: float) -> str:
 
 
 def headline(agent: dict[str, Any]) -> str:
-    """The agent's status in a few words; problems that health lists are not repeated."""
+    """Return the agent's status in a few words; problems that health lists are not repeated."""
     listed = agent["status"] in [each["text"] for each in agent["health"]]
     return "there are problems" if listed else str(agent["status"])
 
 
 def ago(at: float) -> str:
-    """The time since a Unix time, in words."""
+    """Return the time since a Unix time, in words."""
     return f"{span(time.time() - at)} ago"
 
 
 def drawable() -> bool:
-    """Whether standard output is a terminal on which lines can be drawn again."""
+    """Return whether standard output is a terminal on which lines can be drawn again."""
     return sys.stdout.isatty() and os.environ.get("TERM") != "dumb"

@@ -21,13 +21,13 @@ PATIENCE = 10.0
 
 
 def encoded(message: Any, redactor: Redactor) -> bytes:
-    """The line of a message, with secrets redacted."""
+    """Return the line of a message, with secrets redacted."""
     line = encode(message)
     return encode(redactor(plain(message))) if redactor.concerns(line.decode()) else line
 
 
 def pieces(response: ControlResponse, redactor: Callable[[], Redactor]) -> Iterator[bytes]:
-    """The line of a response, piece by piece.
+    """Yield the line of a response, piece by piece.
 
     An iterator in its data becomes a list, whose rows are made on the way.
     """

@@ -28,14 +28,14 @@ class NotListening(ControlError):
 
 
 def ask(path: Path, request: ControlRequest, timeout: float = TIMEOUT) -> Any:
-    """The data of the response to one request. `timeout` is in seconds. Raises `ControlError`."""
+    """Return the data of the response to one request. `timeout` is in seconds. Raises `ControlError`."""
     return _last(converse(path, request, timeout))
 
 
 def follow(
     path: Path, request: ControlRequest, what: str = "entry", until: float | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Entries of the log (or frames of the live view) as the agent sends them, until `until` of `time.monotonic()`.
+    """Yield entries of the log or frames of the live view as the agent sends them, until `until` (monotonic time).
 
     Raises `ControlError`.
     """
@@ -47,7 +47,7 @@ def follow(
 def converse(
     path: Path, request: ControlRequest, timeout: float | None, until: float | None = None
 ) -> Iterator[dict[str, Any]]:
-    """Every response to a request. Raises `ControlError` if no agent listens or the agent refuses.
+    """Yield every response to a request. Raises `ControlError` if no agent listens or the agent refuses.
 
     `timeout` is for each response, in seconds. At time `until` the conversation ends without an error.
     """
@@ -73,7 +73,7 @@ def converse(
 
 
 def ask_until_stopped(path: Path, request: ControlRequest, timeout: float | None) -> Any:
-    """The data of the response to a request that may take any time, at most `timeout` seconds if the agent keeps them.
+    """Return the data of the response to a request that may take any time; `timeout`, if any, bounds it.
 
     After Ctrl-C, the agent is told to stop, and its response is awaited. Raises `ControlError`.
     """
@@ -100,7 +100,10 @@ def _last(responses: Iterator[dict[str, Any]]) -> Any:
 
 @contextmanager
 def reached(path: Path) -> Iterator[str]:
-    """An address to connect to, valid in the body. Raises `ControlError`, also in place of an `OSError` of the body."""
+    """Yield an address to connect to, valid in the body.
+
+    Raises `ControlError`, also in place of an `OSError` of the body.
+    """
     try:
         with address(_trusted(path)) as name:
             yield name
@@ -109,7 +112,7 @@ def reached(path: Path) -> Iterator[str]:
 
 
 def _trusted(path: Path) -> Path:
-    """The path of the socket with links followed.
+    """Return the path of the socket with links followed.
 
     Raises `OSError`, and `ControlError` if an untrusted user could have placed it.
     """
@@ -147,7 +150,7 @@ def _responses(path: Path, stream: Any) -> Iterator[dict[str, Any]]:
 
 
 def silent(path: Path) -> ControlError:
-    """The error for a response that does not arrive in time."""
+    """Return the error for a response that does not arrive in time."""
     return ControlError(
         f"the agent at {path} has not answered in time: it hangs, is stopped or is very busy; try again",
         "no-agent",
@@ -168,7 +171,7 @@ def _message(path: Path, line: bytes) -> dict[str, Any]:
 
 
 def _why(path: Path, error: OSError) -> ControlError:
-    """Why no agent answered, with the likely fix."""
+    """Return why no agent answered, with the likely fix."""
     if isinstance(error, (FileNotFoundError, ConnectionRefusedError, NotADirectoryError)):
         return NotListening(
             f"cannot ask the agent: none listens at {path}; is it running, with this --config and --state-dir?",

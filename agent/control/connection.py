@@ -37,7 +37,7 @@ class ClientConnection:
         self._writer.write(encode(message) + more)
 
     def line(self, message: Any) -> bytes:
-        """The line of a message with secrets redacted."""
+        """Return the line of a message with secrets redacted."""
         return encoded(message, self._redactor())
 
     async def write(self, line: bytes) -> None:
@@ -47,7 +47,7 @@ class ClientConnection:
 
     @asynccontextmanager
     async def gone(self) -> AsyncIterator[asyncio.Task[bytes]]:
-        """A task that ends when the client disconnects or sends anything more."""
+        """Yield a task that ends when the client disconnects or sends anything more."""
         task = asyncio.create_task(self.reader.read(1), name="control client")
         try:
             yield task

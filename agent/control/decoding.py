@@ -19,7 +19,7 @@ UNKNOWN = "unexpected_keyword_argument"
 
 @cache
 def requests() -> dict[str, type[ControlRequest]]:
-    """Verb -> its request.
+    """Return the request of each verb.
 
     All verbs are imported: the agent calls this at its start, because the modules of a verb may be of another version
     when a client asks, after an upgrade.
@@ -30,12 +30,12 @@ def requests() -> dict[str, type[ControlRequest]]:
 
 @cache
 def _adapter(verb: str) -> TypeAdapter[ControlRequest]:
-    """Validates the fields of a request."""
+    """Return the validator of the fields of a request."""
     return TypeAdapter(requests()[verb])
 
 
 def decode_request(line: bytes) -> ControlRequest:
-    """The request in a line. Raises `ControlError` for anything else."""
+    """Return the request in a line. Raises `ControlError` for anything else."""
     try:
         values = json.loads(line)
     except ValueError as error:
@@ -54,7 +54,7 @@ def decode_request(line: bytes) -> ControlRequest:
 
 
 def _problem(error: Any) -> str:
-    """The message for an invalid field, or for several fields together."""
+    """Return the message for an invalid field, or for several fields together."""
     name = ".".join(map(str, error["loc"]))
     text = error["msg"].removeprefix("Value error, ")
     if error["type"] == UNKNOWN:

@@ -18,7 +18,7 @@ class KeptStates(ControlRequest, verb="keeps"):
     """Ask which states the agent manages, in the form of `Settings.tree`."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> str:
-        """The states that the agent manages."""
+        """Return the states that the agent manages."""
         return agent.reloads.settings.tree
 
 
@@ -27,7 +27,7 @@ class LiveGraph(ControlRequest, verb="graph"):
     """Ask for the running graph, for `show graph --live`."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The resources with their state, and the requisites between them."""
+        """Return the resources with their state, and the requisites between them."""
         return agent.insight.graph(agent.engine.view)
 
 

@@ -51,7 +51,7 @@ REPEATED = frozenset({"name", "deliver", "done", "send", "receive"})
 
 @cache
 def _shape(operation: str) -> TypeAdapter[Any]:
-    """Validates the arguments of an operation."""
+    """Return the validator of the arguments of an operation."""
     return TypeAdapter(SHAPES[operation])
 
 
@@ -198,7 +198,7 @@ def _read(message: bytes) -> tuple[str, tuple[Any, ...]]:
 
 
 async def receive(reader: asyncio.StreamReader, most: int = MOST) -> bytes | None:
-    """The next message, of at most `most` bytes; None at the end. Raises `ControlError`."""
+    """Return the next message, of at most `most` bytes; None at the end. Raises `ControlError`."""
     try:
         line = await reader.readline()
         if not line.strip():
@@ -214,11 +214,11 @@ async def receive(reader: asyncio.StreamReader, most: int = MOST) -> bytes | Non
 
 
 def message(operation: str, *arguments: Any) -> bytes:
-    """The message for one operation."""
+    """Return the message for one operation."""
     return framed([operation, *arguments])
 
 
 def framed(value: Any) -> bytes:
-    """A message with any content."""
+    """Return a message with any content."""
     text = json.dumps(value).encode()
     return b"%d\n%b" % (len(text), text)

@@ -23,7 +23,7 @@ class LogFilter:
         self._resource, self._cause, self._failed = identity, cause, failed
 
     def __call__(self, entry: LogEntry) -> bool:
-        """Whether the client wants this entry."""
+        """Return whether the client wants this entry."""
         return (
             (not self._cause or entry.get("cause") == self._cause)
             and (not self._failed or _failed(entry))
@@ -36,7 +36,7 @@ def _failed(entry: LogEntry) -> bool:
 
 
 def _names(word: str, identity: str) -> bool:
-    """Whether a word is an identity, its ID, the end of a path that is its ID, or a pattern for one of these."""
+    """Return whether a word is an identity, its ID, the end of a path that is its ID, or a pattern for one of these."""
     name = identity.partition("[")[2].removesuffix("]")
     pattern = word.replace("[", "[[]")
     return any(fnmatchcase(each, pattern) for each in (identity, name)) or (

@@ -62,7 +62,7 @@ class AgentConnection:
         self._listening: asyncio.Task[None] | None = None
 
     async def begin(self) -> Rows:
-        """The content of the agent's journal. Raises `ControlError`, for example `OtherStates`."""
+        """Return the content of the agent's journal. Raises `ControlError`, for example `OtherStates`."""
         said, rows = await self._greeting()
         if not isinstance(said, dict) or (said.get("rows") and not isinstance(rows, dict)):
             raise ControlError(STOPPED)
@@ -75,7 +75,7 @@ class AgentConnection:
         return rows
 
     async def _greeting(self) -> tuple[Any, Any]:
-        """The agent's response and, if it announces one, its journal. Raises `ControlError`."""
+        """Return the agent's response and, if it announces one, its journal. Raises `ControlError`."""
         try:
             async with asyncio.timeout(ANSWER):
                 said = json.loads(await self._reader.readline() or "null")
@@ -243,7 +243,7 @@ class RemoteJournal(Journal):
 
 
 async def connected(socket: Path, request: ControlRequest) -> tuple[AgentConnection, Rows]:
-    """A connection to the agent that listens at `socket`, for a run of this request, and the content of its journal.
+    """Return a connection to the agent at `socket` for a run of this request, and the content of its journal.
 
     Raises `ControlError`: `Unreachable` if there is no agent, `OtherStates` if the agent manages other states.
     """
@@ -269,7 +269,7 @@ async def connected(socket: Path, request: ControlRequest) -> tuple[AgentConnect
 
 
 async def known(socket: Path, tree: str) -> Rows:
-    """The content of the agent's journal, for a run that changes nothing. Raises `ControlError`."""
+    """Return the content of the agent's journal, for a run that changes nothing. Raises `ControlError`."""
     line, rows = await connected(socket, PlanBeside(tree))
     await line.end()
     return rows

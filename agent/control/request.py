@@ -50,7 +50,7 @@ class ControlRequest(ABC):
         """
 
     def message(self) -> dict[str, Any]:
-        """The request as a mapping to send.
+        """Return the request as a mapping to send.
 
         Fields that have their default are left out, so that an older agent, before an upgrade, understands the request.
         """

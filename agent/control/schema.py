@@ -63,12 +63,12 @@ class ControlResponse:
 
 
 def encode(message: Any) -> bytes:
-    """The line of one message, or of a part of one."""
+    """Return the line of one message, or of a part of one."""
     return json.dumps(plain(message), default=str).encode() + b"\n"
 
 
 def plain(message: Any) -> Any:
-    """A response as a mapping, its data not copied; other values unchanged."""
+    """Return a response as a mapping, its data not copied; other values unchanged."""
     if not isinstance(message, ControlResponse):
         return message
     return {each.name: getattr(message, each.name) for each in fields(message)}
@@ -76,7 +76,7 @@ def plain(message: Any) -> Any:
 
 @contextmanager
 def address(path: Path) -> Iterator[str]:
-    """An address for `bind` or `connect`.
+    """Yield an address for `bind` or `connect`.
 
     A path too long for a socket address is reached through a directory descriptor.
     """
@@ -91,5 +91,5 @@ def address(path: Path) -> Iterator[str]:
 
 
 def unix_socket() -> socket.socket:
-    """A stream socket, for either end."""
+    """Return a stream socket, for either end."""
     return socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC)

@@ -74,7 +74,7 @@ class ControlServer:
         )
 
     def lost(self) -> bool:
-        """Whether the socket file is no longer the one that was made. Blocks."""
+        """Return whether the socket file is no longer the one that was made. Blocks."""
         return self._made is None or self._found() != self._made
 
     def _found(self) -> tuple[int, int] | None:
@@ -95,7 +95,7 @@ class ControlServer:
 
     @staticmethod
     async def _read(reader: asyncio.StreamReader) -> ControlRequest | ControlError:
-        """One request, or the error in place of an invalid one."""
+        """Return one request, or the error in place of an invalid one."""
         try:
             return decode_request(await asyncio.wait_for(reader.readline(), PATIENCE))
         except ControlError as error:
@@ -123,7 +123,7 @@ class ControlServer:
 
 
 def _peer(writer: asyncio.StreamWriter) -> Peer:
-    """The process at the other end. Raises `ControlError` for all users but root and the agent's own."""
+    """Return the process at the other end. Raises `ControlError` for all users but root and the agent's own."""
     connection: socket.socket = writer.get_extra_info("socket")
     pid, uid, _ = _CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))
     if uid not in trusted_uids():
@@ -134,7 +134,7 @@ def _peer(writer: asyncio.StreamWriter) -> Peer:
 
 
 def _refusal() -> bytes:
-    """The message to a client when all slots are taken."""
+    """Return the message to a client when all slots are taken."""
     advice = "stop some, for example `holdfast log --follow` or `holdfast watch`"
     text = f"cannot serve more than {CLIENTS} clients at once: {advice}"
     return encode(ControlResponse(ok=False, error=text, code="busy"))

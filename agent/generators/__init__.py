@@ -1,1 +1,1 @@
-"""Generators over the model: pages of documentation, and JSON schemas for editors. No run imports them."""
+"""Generators that read the model: pages of documentation, and JSON schemas for editors. No run imports them."""

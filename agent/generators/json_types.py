@@ -74,7 +74,7 @@ FORMS: Mapping[str, Callable[[Type], Schema]] = {
 def field_schema(field: Field) -> Schema:
     """Return the schema of a field, with its documentation and default."""
     schema = schema_of(field.type)
-    if "$ref" in schema:  # draft-07 ignores what stands beside a reference
+    if "$ref" in schema:  # draft-07 ignores other keywords beside a reference
         schema = {"allOf": [schema]}
     if field.doc:
         schema = {"description": field.doc, **schema}

@@ -53,7 +53,7 @@ def type_text(type_: Type, *, links: bool = True) -> str:
 
 
 def default(field: Field) -> str:
-    """Return the default of a field, or that it is required; empty if it depends on the host, or is nothing."""
+    """Return the default of a field, or that it is required; empty if it depends on the host or is empty."""
     if field.required:
         return "required"
     return "" if field.default is ABSENT or field.default is None else f"`{written(field.default)}`"

@@ -23,7 +23,7 @@ GENERATED = "<!-- Written by scripts/reference from the classes; change these in
 
 
 def pages() -> dict[str, str]:
-    """Return the path below docs/ -> the text of each page."""
+    """Return the text of each page, by its path below docs/."""
     model = build(filter(None, map(registry.find, sorted(KIND_MODULES))), sorted(INTERFACES))
     found = {"calls.md": calls_page(), "kinds/every-state.md": _every_state(model)}
     for family, kinds in groupby(model.kinds, key=lambda kind: kind.name.partition(".")[0]):

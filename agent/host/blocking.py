@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -27,8 +28,51 @@ Work = Callable[[Callable[[], None]], None]
 """A call to make in a thread. The thread passes a callback; the call runs it as soon as the thread is free again."""
 
 
+class Threads:
+    """Counts the calls that run in threads for one caller. They continue after their caller was cancelled."""
+
+    def __init__(self) -> None:
+        self._number = 0
+        self._none = asyncio.Event()
+        self._none.set()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a call runs."""
+        return self._number > 0
+
+    async def end(self) -> None:
+        """Wait until no call runs."""
+        await self._none.wait()
+
+    def begun(self) -> None:
+        """Count a call that has begun."""
+        self._number += 1
+        self._none.clear()
+
+    def ended(self) -> None:
+        """Count a call that has ended."""
+        self._number -= 1
+        if not self._number:
+            self._none.set()
+
+
+_COUNTED: ContextVar[Threads | None] = ContextVar("threads of the present task", default=None)
+
+
+@contextlib.contextmanager
+def counted() -> Iterator[Threads]:
+    """Count the calls that this task, and tasks which it starts, make in threads in the body."""
+    threads = Threads()
+    before = _COUNTED.set(threads)
+    try:
+        yield threads
+    finally:
+        _COUNTED.reset(before)
+
+
 def never() -> bool:
-    """Default of `Blocking(alone=)`: something else may always want to run."""
+    """Return False, as the default of `Blocking(alone=)`: something else may always want to run."""
     return False
 
 
@@ -71,9 +115,15 @@ class Blocking:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         give_back = self._lend(loop)
+        threads = _COUNTED.get()
+
+        def over() -> None:
+            give_back()
+            if threads is not None:
+                threads.ended()
 
         def finish(value: Any, error: BaseException | None) -> None:
-            give_back()
+            over()
             if answer.cancelled():
                 return
             if error is not None:
@@ -91,10 +141,12 @@ class Blocking:
             with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile
                 loop.call_soon_threadsafe(finish, value, error)
 
+        if threads is not None:
+            threads.begun()
         try:
             self._begin(work)
         except RuntimeError:
-            give_back()
+            over()
             raise
         return await answer
 
@@ -122,7 +174,7 @@ class Blocking:
                     work = inbox.get()
 
     def _lend(self, loop: asyncio.AbstractEventLoop) -> Callable[[], None]:
-        """A function that gives the slot of one call back.
+        """Return a function that gives the slot of one call back.
 
         If the call takes long, a spare slot replaces it meanwhile.
         """

@@ -64,7 +64,7 @@ class Cgroups:
 
 
 def delegated() -> Cgroups | None:
-    """The groups below the one that systemd has delegated to this process; None if there is no such group.
+    """Return the groups below the one that systemd has delegated to this process; None if there is no such group.
 
     This process is moved into a leaf of its own. Raises `OSError` if the system refuses that.
     """
@@ -88,7 +88,7 @@ def delegated() -> Cgroups | None:
 
 
 def _own() -> Path | None:
-    """The directory of this process's group; None without control groups of version 2."""
+    """Return the directory of this process's group; None without control groups of version 2."""
     groups = os.fsdecode(Path("/proc/self/cgroup").read_bytes()).splitlines()
     mounts = [line.split() for line in Path(TABLE).read_bytes().splitlines() if b" - cgroup2 " in line]
     for inside in (line.removeprefix("0::") for line in groups if line.startswith("0::/")):
@@ -100,7 +100,7 @@ def _own() -> Path | None:
 
 
 def _is_delegated(path: Path) -> bool:
-    """Whether systemd has marked a group as delegated to this process's user."""
+    """Return whether systemd has marked a group as delegated to this process's user."""
     if path.stat().st_uid != os.geteuid():
         return False
     for mark in MARKS:
@@ -111,12 +111,12 @@ def _is_delegated(path: Path) -> bool:
 
 
 def entrance(path: Path) -> int:
-    """A descriptor of a group: a process that writes 0 to it moves there. Raises `OSError`."""
+    """Return a descriptor of a group: a process that writes 0 to it moves there. Raises `OSError`."""
     return os.open(path / "cgroup.procs", os.O_WRONLY | os.O_CLOEXEC)
 
 
 def members(path: Path) -> set[int]:
-    """All processes of a group and of the groups below it."""
+    """Return all processes of a group and of the groups below it."""
     found: set[int] = set()
     for directory, _, _ in os.walk(path):
         with contextlib.suppress(OSError):  # the group is gone

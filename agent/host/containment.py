@@ -30,7 +30,7 @@ class Containment(ABC):
         self.pid = 0
 
     def entrance(self) -> int | None:
-        """A descriptor to which the starting process writes 0, or None. Raises `OSError`."""
+        """Return a descriptor to which the starting process writes 0, or None. Raises `OSError`."""
         return None
 
     def begin_end(self, starter: int) -> None:  # noqa: B027 - most have nothing to do
@@ -41,11 +41,11 @@ class Containment(ABC):
 
     @abstractmethod
     def members(self) -> set[int]:
-        """The known processes; those of the command's process group may be missing."""
+        """Return the known processes; those of the command's process group may be missing."""
 
     @abstractmethod
     def alive(self) -> bool:
-        """Whether any of the processes runs."""
+        """Return whether any of the processes runs."""
 
     def ask(self, number: int) -> None:
         """Send all processes a signal that asks them to end."""
@@ -76,7 +76,7 @@ class ProcessGroup(Containment):
         return set()
 
     def alive(self) -> bool:
-        """Whether the command itself runs."""
+        """Return whether the command itself runs."""
         return self.pid != 0 and os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None
 
 
@@ -93,11 +93,11 @@ class Subreaper(Containment):
         processes.send(starter, signal.SIGSTOP)
 
     def members(self) -> set[int]:
-        """Descendants of the subreaper."""
+        """Return the descendants of the subreaper."""
         return set(processes.below([self._reaper]))
 
     def alive(self) -> bool:
-        """Whether any descendant runs."""
+        """Return whether any descendant runs."""
         return any(processes.below([self._reaper]).values())
 
     def sweep(self) -> None:
@@ -124,16 +124,19 @@ class Cgroup(Containment):
         self._path = groups.make()
 
     def entrance(self) -> int:
-        """A descriptor of the group. Raises `OSError`."""
+        """Return a descriptor of the group. Raises `OSError`."""
         return cgroups.entrance(self._path)
 
     def members(self) -> set[int]:
-        """Processes in the group, and their descendants, which root may have moved (`su` with its own session)."""
+        """Return the processes in the group, and their descendants.
+
+        Root may have moved these to another group (`su` with its own session).
+        """
         inside = cgroups.members(self._path)
         return inside | processes.below(inside).keys()
 
     def alive(self) -> bool:
-        """Whether a process is left in the group."""
+        """Return whether a process is left in the group."""
         return bool(cgroups.members(self._path))
 
     def kill(self) -> None:
@@ -154,7 +157,7 @@ class Cgroup(Containment):
 
 @functools.cache
 def _groups() -> cgroups.Cgroups | None:
-    """The control groups delegated to this process, or None; looked up once."""
+    """Return the control groups delegated to this process, or None; looked up once."""
     try:
         return cgroups.delegated()
     except OSError as error:
@@ -178,7 +181,7 @@ def prepare() -> None:
 
 
 def new() -> Containment:
-    """The best containment that this host allows."""
+    """Return the best containment that this host allows."""
     groups = _groups()
     if groups is not None:
         try:

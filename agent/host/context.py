@@ -69,7 +69,7 @@ class ContextHost(Protocol):
         ...
 
     def reads(self, identity: str) -> set[str]:
-        """Names of the grains that the resource has read; the caller adds to them."""
+        """Return the names of the grains that the resource has read; the caller adds to them."""
         ...
 
     def read_by(self, identity: str) -> None:
@@ -82,7 +82,7 @@ class ContextHost(Protocol):
         ...
 
     def bus(self) -> Bus:
-        """The system's D-Bus."""
+        """Return the system's D-Bus."""
         ...
 
 
@@ -115,7 +115,7 @@ class HostContext:
         return self._host.pillar
 
     def redacted(self, value: Any) -> Any:
-        """The value with the secrets of the pillar redacted."""
+        """Return the value with the secrets of the pillar redacted."""
         return self._host.redactor(value)
 
     @property
@@ -173,12 +173,12 @@ class HostContext:
         return await self._host.blocking(call, *args)
 
     async def long_blocking(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Like `blocking`, in threads of their own, so that shorter calls need not wait; nor do other runs."""
+        """Run like `blocking`, in threads of their own: neither shorter calls nor other runs need wait."""
         self.assignment.expect_long_call()
         return await self._host.long_blocking(call, *args)
 
     async def read_text(self, path: str) -> str:
-        """The text of a UTF-8 file. Raises `OSError`; `Permanent` if the file is not regular or not UTF-8."""
+        """Return the text of a UTF-8 file. Raises `OSError`; `Permanent` if the file is not regular or not UTF-8."""
         data = await read(paths.at(path, follow=True), self._host.blocking)
         try:
             return data.decode()
@@ -206,24 +206,24 @@ class HostContext:
             flushes.soon()
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """The content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
+        """Return the content behind a URL. Raises `Permanent`, or `Temporary` when a server does not answer."""
         return await self._host.sources.read(url, user=self.identity, trusted=trusted)
 
     def source_view(self, url: str, name: str, read: Callable[[str], bytes]) -> bytes:
-        """The result of `read` for a source on this host: see the protocol."""
+        """Return the result of `read` for a source on this host: see the protocol."""
         return self._host.sources.view(url, name, read, self.identity)
 
     def source_outside(self, url: str) -> str | None:
-        """The path of a source that is on this host but outside the states directory."""
+        """Return the path of a source that is on this host but outside the states directory."""
         return self._host.sources.outside(url)
 
     def source_version(self) -> str:
-        """The digests of the sources of an action."""
+        """Return the digests of the sources of an action."""
         snapshot = self._host.sources.snapshot
         return "" if snapshot is None else snapshot.version(self.identity)
 
     def managed_below(self, directory: str) -> Collection[str]:
-        """Paths below a directory that other resources manage, sorted."""
+        """Return the paths below a directory that other resources manage, sorted."""
         known, inside = self._host.managed, directory.rstrip("/")
         return known[bisect_left(known, f"{inside}/") : bisect_left(known, f"{inside}0")]  # 0 comes right after /
 
@@ -265,7 +265,7 @@ class HostContext:
         return traverse(value, call["get_return"], default=None) if "get_return" in call else value
 
     def _tree(self) -> Tree:
-        """The states directory as templates of this resource see it."""
+        """Return the states directory as templates of this resource see it."""
         from holdfast.states.source.files import Tree  # noqa: PLC0415 - only templates pay for it
 
         sources = self._host.sources
@@ -273,19 +273,19 @@ class HostContext:
         return Tree(self._host.states, paths.trusted_uids(), reader=reader)
 
     def interface(self, interface: type[I], tool: str | None = None) -> I:
-        """The functions of a virtual module on this host: see the protocol."""
+        """Return the functions of a virtual module on this host: see the protocol."""
         return self._host.interfaces.get(interface, tool, identity=self.identity)
 
     def bus(self) -> Bus:
-        """The system's D-Bus, for providers."""
+        """Return the system's D-Bus, for providers."""
         return self._host.bus()
 
     def system_path(self, path: Path) -> Path:
-        """The path itself, for providers."""
+        """Return the path itself, for providers."""
         return path
 
     def watch_path(self, *paths: str, recursive: bool = False) -> AsyncIterator[None]:
-        """Events of these paths: see the protocol."""
+        """Watch these paths: see the protocol."""
         return self._host.paths.watch(*paths, recursive=recursive)
 
     def send(self, **values: Any) -> None:
@@ -295,7 +295,7 @@ class HostContext:
 
 
 def file_name(identity: str) -> str:
-    """A directory name for an identity: readable, unambiguous, at most 200 bytes."""
+    """Return a directory name for an identity: readable, unambiguous, at most 200 bytes."""
     text = re.sub(
         r"[^A-Za-z0-9._\[\]-]",
         lambda found: "".join(f"%{byte:02x}" for byte in found[0].encode(errors="surrogateescape")),

@@ -101,7 +101,7 @@ class SystemBus:
             raise BusError(f"cannot call {member} of {destination}: {what} within {timeout:g} s") from None
 
     async def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Signals as they arrive.
+        """Yield signals as they arrive.
 
         None means that the subscription is armed or was renewed, so that signals may be lost.
         """
@@ -265,7 +265,7 @@ def message(  # noqa: PLR0917 - the fields of a method call, in the order of D-B
     arguments: Iterable[Any] = (),
     flags: MessageFlag = MessageFlag.NONE,
 ) -> Message:
-    """A method call."""
+    """Return a method call."""
     return Message(
         destination=destination,
         path=path,
@@ -293,12 +293,12 @@ async def exchange(bus: MessageBus, call: Message) -> list[Any]:
 
 
 async def has_manager(bus: MessageBus) -> bool:
-    """Whether systemd is on this bus."""
+    """Return whether systemd is on this bus."""
     return bool((await exchange(bus, message(*DAEMON, "NameHasOwner", "s", (MANAGER,))))[0])
 
 
 def rule(match: Match) -> str:
-    """The match rule as the bus takes it."""
+    """Return the match rule as the bus takes it."""
     fields = {"type": "signal", "sender": match.sender, "interface": match.interface, "member": match.member}
     fields |= {"path_namespace": match.within} if match.within else {"path": match.path}
     return ",".join(f"{name}='{value}'" for name, value in fields.items() if value)

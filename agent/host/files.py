@@ -174,7 +174,7 @@ def sweep(directory: SafeDirectory) -> None:
 
 
 def in_use(pid: int, place: Place) -> bool:
-    """Whether another process (a one-shot run beside a daemon) is probably writing this temporary now."""
+    """Return whether another process (a one-shot run beside a daemon) is probably writing this temporary now."""
     seen = place.look()
     if pid == os.getpid() or seen is None or time.time() - seen.st_mtime > STALE:
         return False

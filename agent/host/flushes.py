@@ -53,7 +53,7 @@ class Flushes:
             await asyncio.shield(self._begin())
 
     def _begin(self) -> asyncio.Task[None]:
-        """The running flush, or a new one."""
+        """Return the running flush, or a new one."""
         if self._timer:
             self._timer.cancel()
             self._timer = None

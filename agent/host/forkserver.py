@@ -37,7 +37,7 @@ for name in ("holdfast", "holdfast.agent", "holdfast.agent.host"):
 
 
 def _program() -> bytes:
-    """The program of the fork server.
+    """Return the program of the fork server.
 
     It is read when the agent starts: an update of the files must not mix two versions.
     """
@@ -117,7 +117,7 @@ class ForkServer:
 
 @contextlib.contextmanager
 def in_memory(name: str, content: bytes) -> Iterator[int]:
-    """A descriptor to read `content` from.
+    """Yield a descriptor to read `content` from.
 
     Unlike a message its size is not limited, and unlike a pipe it needs no writer.
     """

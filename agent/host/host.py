@@ -146,7 +146,7 @@ class LocalHost:
             self.health.clear("not-flushed")
 
     def context(self, identity: str) -> HostContext:
-        """The context of the resource with this identity."""
+        """Return the context of the resource with this identity."""
         return HostContext(self, identity)
 
     def update(
@@ -184,7 +184,7 @@ class LocalHost:
         self._readers.add(identity)
 
     def reads(self, identity: str) -> set[str]:
-        """Names of the grains that this resource has read; the caller adds to the set."""
+        """Return the names of the grains that this resource has read; the caller adds to the set."""
         return self._reads.setdefault(identity, set())
 
     @property
@@ -207,7 +207,7 @@ class LocalHost:
         return self._managed
 
     def bus(self) -> Bus:
-        """The system's D-Bus, connected on first use."""
+        """Return the system's D-Bus, connected on first use."""
         if self._bus is None:
             from holdfast.agent.host.dbus import SystemBus  # noqa: PLC0415 - slow to import
 
@@ -216,7 +216,7 @@ class LocalHost:
         return bus
 
     def package_manager(self) -> PkgInterface:
-        """The functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""
+        """Return the functions of `pkg` on this host. Raises `Permanent` if there is no package manager."""
         from holdfast.resources.interfaces.pkg import PkgInterface  # noqa: PLC0415 - few states use it
 
         return self.interfaces.get(PkgInterface)

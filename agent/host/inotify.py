@@ -51,7 +51,7 @@ class Descriptor(Inotify):
         os.set_blocking(self.fd, False)
 
     def events(self) -> list[tuple[int, int, str]]:
-        """(watch descriptor, mask, name) of the pending events, at most one buffer of them; never waits."""
+        """Return (watch descriptor, mask, name) of the pending events, at most one buffer of them; never waits."""
         try:
             data = os.read(self.fd, BUFFER)
         except BlockingIOError:
@@ -81,7 +81,7 @@ class SharedInotify:
         self._entries: dict[int, KernelWatch] = {}
 
     def __len__(self) -> int:
-        """Number of watches."""
+        """Return the number of watches."""
         return len(self._entries)
 
     def attach(self, node: PathNode, *, follow: bool) -> None:
@@ -118,7 +118,7 @@ class SharedInotify:
                 return
 
     def read(self) -> Iterator[tuple[tuple[PathNode, ...], int, str]]:
-        """Pending events: (directories, mask, entry name or an empty string). Never waits.
+        """Yield pending events: (directories, mask, entry name or an empty string). Never waits.
 
         An overflow of the kernel's queue is an event without directories.
         """

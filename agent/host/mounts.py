@@ -25,7 +25,7 @@ class Mounts:
         self._lines = self._read()
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         return self._poll.fileno()
 
     def changed(self) -> frozenset[str]:

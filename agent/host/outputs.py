@@ -98,5 +98,5 @@ class Output:
             self.ended.set()
 
     def text(self) -> str:
-        """The text that was kept; bytes that are not UTF-8 are replaced."""
+        """Return the text that was kept; bytes that are not UTF-8 are replaced."""
         return self._data.decode(errors="replace")

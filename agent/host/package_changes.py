@@ -53,7 +53,7 @@ class PackageChanges:
         """Loop time at which its time is up."""
 
     async def obstacle(self, resource: Resource) -> Obstacle | None:
-        """Why a resource cannot be repaired now: another process is changing its package.
+        """Return why a resource cannot be repaired now: another process is changing its package.
 
         None if no other process is changing it.
         """
@@ -75,7 +75,7 @@ class PackageChanges:
         return Obstacle(f"{self._who} {why}", self._until, self._over)
 
     async def _why(self, resource: Resource) -> str:
-        """What the other process does to the package of the resource; empty if nothing."""
+        """Return what the other process does to the package of the resource; empty if nothing."""
         names, paths = concerns(resource)
         if (names or paths) and await self._pkg.in_other_hands(names, paths):
             return "is changing its package"
@@ -126,7 +126,7 @@ class NoPackageManager:
 
     @staticmethod
     def others() -> str:
-        """No other process."""
+        """Return an empty text: there is no other process."""
         return ""
 
 
@@ -134,7 +134,10 @@ NO_PACKAGE_MANAGER = NoPackageManager()
 
 
 def concerns(resource: Resource) -> tuple[set[str], set[str]]:
-    """The packages of a resource, and paths by which a package may own it; for a service, the paths of its unit."""
+    """Return the packages of a resource, and the paths by which a package may own it.
+
+    For a service, the paths of its unit.
+    """
     names, paths = set(), set()
     for kind, value in resource.uids():
         if kind == "pkg":

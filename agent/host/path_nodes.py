@@ -27,7 +27,7 @@ Group = tuple[Member, ...] | set[Member]
 
 
 def joined(group: Group[Member], new: Member) -> Group[Member]:
-    """The group with a new member added."""
+    """Return the group with a new member added."""
     if isinstance(group, set):
         group.add(new)
         return group
@@ -35,7 +35,7 @@ def joined(group: Group[Member], new: Member) -> Group[Member]:
 
 
 def left(group: Group[Member], member: Member) -> Group[Member]:
-    """The group without this member."""
+    """Return the group without this member."""
     if isinstance(group, set):
         group.discard(member)
         return group
@@ -133,7 +133,7 @@ class PathNode:
             self.children.pop(name, None)
 
     def below(self) -> list[PathNode]:
-        """The node and all its descendants; parents come first."""
+        """Return the node and all its descendants; parents come first."""
         nodes = [self]
         for node in nodes:
             nodes.extend(node.children.values())
@@ -148,7 +148,7 @@ class PathNode:
             yield node
 
     def upward(self) -> Iterator[PathNode]:
-        """The node and its ancestors up to the root."""
+        """Yield the node and its ancestors up to the root."""
         node: PathNode | None = self
         while node is not None:
             yield node
@@ -171,7 +171,7 @@ NOTHING = os.stat_result((0,) * 10)
 
 @contextmanager
 def held(path: str, *, follow: bool = False) -> Iterator[str]:
-    """A path for a system call that leads to the present file even if a user mounts a file system there meanwhile.
+    """Yield a path for a system call, which leads to the present file even if a user mounts a file system there.
 
     Such a file system could block the call forever. Where users cannot mount file systems, the result is the path
     itself. Raises `OSError`; a path that cannot be accessed safely counts as missing.
@@ -187,7 +187,7 @@ def held(path: str, *, follow: bool = False) -> Iterator[str]:
 
 
 def status(path: str) -> os.stat_result:
-    """The status of a path, links not followed; `NOTHING` if there is nothing."""
+    """Return the status of a path, links not followed; `NOTHING` if there is nothing."""
     try:
         if mounts.careful():
             return paths.at(path).look() or NOTHING
@@ -197,7 +197,7 @@ def status(path: str) -> os.stat_result:
 
 
 def is_loose(info: os.stat_result) -> bool:
-    """Whether an untrusted user may write a directory.
+    """Return whether an untrusted user may write a directory.
 
     If it has an ACL, the mode bits of the group are the ACL's mask.
     """
@@ -205,7 +205,7 @@ def is_loose(info: os.stat_result) -> bool:
 
 
 def leads(path: str) -> tuple[str | None, str | None]:
-    """Where a symbolic link leads: the absolute path that it names, and the link-free path at the end of all links.
+    """Return the absolute path that a symbolic link names, and the link-free path at the end of all links.
 
     The first is None if an untrusted user could have placed the link and `holdfast.resources.paths` does not follow it.
     The second is None if that holds for the link or a later one. In a link of an untrusted user, `..` after a name is
@@ -230,13 +230,13 @@ def leads(path: str) -> tuple[str | None, str | None]:
 
 
 def _turns_back(target: str) -> bool:
-    """Whether `..` comes after a name."""
+    """Return whether `..` comes after a name."""
     names = ["..", *(name for name in target.split("/") if name not in {"", "."})]
     return any(name != ".." and after == ".." for name, after in pairwise(names))
 
 
 def signature(path: str) -> Signature:
-    """A value that changes when the file at a path changes; changes of a directory's entries do not count.
+    """Return a value that changes when the file at a path changes; changes of a directory's entries do not count.
 
     Empty if the path does not exist.
     """
@@ -248,7 +248,7 @@ def signature(path: str) -> Signature:
 
 
 def seal(info: os.stat_result) -> int:
-    """A number that changes when a file changes. A single number saves memory: each watched file has one.
+    """Return a number that changes when a file changes. A single number saves memory: each watched file has one.
 
     0 for a missing file, and for a directory, which has only one name.
     """

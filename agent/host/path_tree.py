@@ -108,7 +108,7 @@ class PathTree:
         self.resolve()
 
     def _grow(self, path: str) -> tuple[PathNode, PathNode]:
-        """The node of a path, and the first node on the way that is new or newly passed through."""
+        """Return the node of a path, and the first node on the way that is new or newly passed through."""
         if not path.startswith("/"):
             raise ValueError(f"cannot watch {path!r}: it is not an absolute path")
         node, fresh = self.root, None
@@ -124,7 +124,10 @@ class PathTree:
         return node, fresh or node
 
     def showing(self, real: str) -> list[PathNode]:
-        """Nodes on the way to a watched path whose link-free path is `real`; several links may lead there."""
+        """Return the nodes on the way to a watched path whose link-free path is `real`.
+
+        Several links may lead there.
+        """
         ways = [(self.root, real)]
         for link in self._links:
             end = link.real.rstrip("/")
@@ -140,11 +143,11 @@ class PathTree:
         return found
 
     def nodes(self) -> Iterator[PathNode] | None:
-        """All nodes; None if nothing is watched. Nodes may be added and removed meanwhile."""
+        """Return all nodes; None if nothing is watched. Nodes may be added and removed meanwhile."""
         return self.root.walk() if self.root.children else None
 
     def has(self, node: PathNode) -> bool:
-        """Whether a node is still in use."""
+        """Return whether a node is still in use."""
         return node.parent is None or node.parent.children.get(node.name) is node
 
     def _join(self, subscription: Subscription, node: PathNode, fresh: PathNode) -> None:
@@ -356,7 +359,7 @@ class PathTree:
     # -- polling -----------------------------------------------------------------------------------------------
 
     def entries(self, node: PathNode) -> dict[str, Signature]:
-        """Signatures of the entries of a directory that have subscriptions."""
+        """Return the signatures of the entries of a directory that have subscriptions."""
         names = set(node.children)
         room = self.bounds.room_to_compare(node)
         if node.covered and room:

@@ -85,7 +85,7 @@ class PathWatcher:
     # -- for users ---------------------------------------------------------------------------------------------
 
     def watch(self, *paths: str, recursive: bool = False) -> CallbackWatch:
-        """Events of these absolute paths: the first item once armed, later ones "may have changed", coalesced.
+        """Watch these absolute paths: the first item once armed, later ones "may have changed", coalesced.
 
         Entries of a directory count only with `recursive`, and then everything below counts. Raises `ValueError` for a
         relative path when the watch is armed.
@@ -93,7 +93,7 @@ class PathWatcher:
         return _Watch(self, paths, recursive=recursive)
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
-        """Like `watch`, with a callback, which must neither block nor raise. Armed on return."""
+        """Watch with a callback, which must neither block nor raise. The watch is armed on return."""
         subscription = Subscription(callback, self._left, deep=recursive)
         self._tree.add(subscription, paths)
         self._sweep.begin()
@@ -346,7 +346,7 @@ class _Watch(CallbackWatch):
         return self._watcher.subscribe(self._paths, callback, recursive=self._recursive)
 
     def asend(self, value: None, /) -> Coroutine[Any, Any, None]:
-        """The next event."""
+        """Return the next event."""
         return self._events.asend(value)
 
     def athrow(self, *error: Any) -> Coroutine[Any, Any, None]:

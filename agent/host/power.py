@@ -79,14 +79,14 @@ class Power:
             self._set(await self._asked())
 
     async def _doubt(self) -> NoReturn:
-        """While the system is shutting down, query periodically whether it still is."""
+        """Query periodically whether the system is still shutting down."""
         while True:
             await self._down.wait()
             await asyncio.sleep(DOUBT)
             self._set(await self._asked())
 
     async def _asked(self) -> bool:
-        """Whether logind or systemd says that the system is shutting down; False if neither answers.
+        """Return whether logind or systemd says that the system is shutting down; False if neither answers.
 
         The query does not start logind.
         """

@@ -36,7 +36,7 @@ def send_group(group: int, number: int) -> None:
 
 
 def group_of(pid: int) -> int:
-    """The process group of a process; 0 if the process is gone."""
+    """Return the process group of a process; 0 if the process is gone."""
     try:
         return os.getpgid(pid)
     except ProcessLookupError:
@@ -53,7 +53,7 @@ def waited(pid: int) -> int | None:
 
 
 def below(roots: Iterable[int]) -> dict[int, bool]:
-    """All descendants of these processes, without the processes themselves: process id -> whether it still runs.
+    """Return all descendants of these processes, without the processes themselves: process id -> whether it still runs.
 
     Only descendants are read, however many processes the host has. A process whose parent ends during a scan gets
     another parent, and the scan may miss it. So scans are repeated until one finds nothing new. Raises `OSError` when
@@ -70,7 +70,7 @@ def below(roots: Iterable[int]) -> dict[int, bool]:
 
 
 def _look(roots: list[int]) -> dict[int, bool]:
-    """The descendants that one scan finds."""
+    """Return the descendants that one scan finds."""
     found: dict[int, bool] = {}
     waiting = list(roots)
     while waiting:
@@ -81,12 +81,12 @@ def _look(roots: list[int]) -> dict[int, bool]:
 
 
 def tells_children() -> bool:
-    """Whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN), and /proc is mounted."""
+    """Return whether the kernel lists the children of a process (CONFIG_PROC_CHILDREN), and /proc is mounted."""
     return os.access(f"/proc/{os.getpid()}/task/{os.getpid()}/children", os.R_OK)
 
 
 def _children(pid: int) -> list[int]:
-    """The children of a process, including zombies; none if the process is gone."""
+    """Return the children of a process, including zombies; none if the process is gone."""
     found: list[int] = []
     with contextlib.suppress(*GONE):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - Path objects are slow
@@ -96,7 +96,7 @@ def _children(pid: int) -> list[int]:
 
 
 def _runs(pid: int) -> bool:
-    """Whether a process has not ended."""
+    """Return whether a process has not ended."""
     try:
         return _read(f"/proc/{pid}/stat").rpartition(b") ")[2][:1] not in DEAD
     except GONE:

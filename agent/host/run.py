@@ -177,7 +177,7 @@ class RunningCommand:
                     await _readable(self._pidfd)
 
     def _poll(self) -> bool:
-        """Whether the process has ended; it is then reaped."""
+        """Return whether the process has ended; it is then reaped."""
         if self.status is None and self._child:
             self.status = processes.waited(self._child)
         return self.status is not None
@@ -197,7 +197,7 @@ class RunningCommand:
         self.containment.release()
 
     def completed(self) -> Completed:
-        """The result. Raises `Permanent` or `Temporary` if the command could not be started."""
+        """Return the result. Raises `Permanent` or `Temporary` if the command could not be started."""
         refusal = refused(self.command, self._report.text())
         if refusal is not None:
             raise refusal
@@ -282,7 +282,7 @@ async def _readable(descriptor: int) -> None:
 
 
 def _failure(done: Completed) -> str:
-    """One line about a failed command: its status or signal, and its last line of output."""
+    """Return one line about a failed command: its status or signal, and its last line of output."""
     how = f"ended with status {done.retcode}"
     if done.retcode < 0:
         try:

@@ -88,7 +88,7 @@ class SourceSnapshot:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def read(self, key: SourceKey, user: str, live: Open) -> bytes:
-        """A source as it was when the states were compiled, for the state `user`.
+        """Return a source as it was when the states were compiled, for the state `user`.
 
         Raises what `live` raises, `FileNotFoundError`, and `Temporary` if the content was not kept.
         """
@@ -100,7 +100,7 @@ class SourceSnapshot:
         return self._read_first(key, live) if pin is None else self._read_again(key, pin, live)
 
     def _read_first(self, key: SourceKey, live: Open) -> bytes:
-        """The present content of a source that is not in the snapshot yet, which is added."""
+        """Return the present content of a source that is not in the snapshot yet, which is added."""
         try:
             now = live()
             data, digest = self._content(now)
@@ -113,7 +113,7 @@ class SourceSnapshot:
         return now.read() if data is None else data
 
     def _read_again(self, key: SourceKey, pin: SourceVersion, live: Open) -> bytes:
-        """The content of a source in the snapshot: as it is now if it has not changed, else the copy."""
+        """Return the content of a source in the snapshot: as it is now if it has not changed, else the copy."""
         try:
             now = live()
             if pin.looks is not None and pin.looks == now.looks:
@@ -130,14 +130,14 @@ class SourceSnapshot:
         return now.read() if data is None else data
 
     def at_hand(self, key: SourceKey, now: tuple[int, ...] | None) -> bool:
-        """Whether a source with this metadata (None: missing) is read without a copy, which is slow to make."""
+        """Return whether a source with this metadata (None: missing) is read without a copy, which is slow to make."""
         if outside(key):
             return True
         pin = self.pins.get(key)
         return self.closed if pin is None else now == pin.looks and (now is not None or pin.digest == NOTHING)
 
     def _as_it_is(self, pin: SourceVersion | None, now: OpenedSource) -> bytes:
-        """The present content, for an action, whose version includes the content."""
+        """Return the present content, for an action, whose version includes the content."""
         if pin is None:
             return now.read()
         data, pin.digest = self._content(now)
@@ -145,22 +145,22 @@ class SourceSnapshot:
         return now.read() if data is None else data
 
     def version(self, identity: str) -> str:
-        """Digests of the sources of an action; empty if it has none."""
+        """Return the digests of the sources of an action; empty if it has none."""
         resource, keys = self.drawn.get(identity, (None, ()))
         if resource is None or not acts(resource):
             return ""
         return " ".join(self.pins[key].digest for key in keys if key in self.pins)
 
     def path(self, key: SourceKey) -> str:
-        """The path of a source."""
+        """Return the path of a source."""
         return key.path if outside(key) else f"{self.root}/{key.path}"
 
     def files(self) -> Iterator[tuple[str, str]]:
-        """The paths of all files in the snapshot, with their digests."""
+        """Return the paths of all files in the snapshot, with their digests."""
         return ((self.path(key), pin.digest) for key, pin in list(self.pins.items()) if not key.view)
 
     def trees(self) -> list[str]:
-        """The paths of all directories that are copied as a whole."""
+        """Return the paths of all directories that are copied as a whole."""
         return list({self.path(key): None for key, pin in self.pins.items() if pin.whole})
 
     def _kept(self, key: SourceKey, pin: SourceVersion) -> bytes:
@@ -177,7 +177,7 @@ class SourceSnapshot:
     # -- keeping -----------------------------------------------------------------------------------------------
 
     def look(self, live: Open, old: SourceVersion | None) -> SourceVersion | None:
-        """The present version of a source, with a copy kept; None if it cannot be read.
+        """Return the present version of a source, with a copy kept; None if it cannot be read.
 
         `old` is the previous version: it is reused if the metadata is unchanged.
         """
@@ -201,7 +201,7 @@ class SourceSnapshot:
 
     @staticmethod
     def _content(now: OpenedSource) -> tuple[bytes | None, str]:
-        """The content, if it is small enough to be kept, and its digest or stand-in."""
+        """Return the content, if it is small enough to be kept, and its digest or stand-in."""
         if now.size > FILE:
             return None, large(now.looks)
         data = now.read()
@@ -209,17 +209,17 @@ class SourceSnapshot:
 
 
 def outside(key: SourceKey) -> bool:
-    """Whether a source is outside the states directory."""
+    """Return whether a source is outside the states directory."""
     return key.path.startswith("/")
 
 
 def steady(now: OpenedSource) -> tuple[int, ...] | None:
-    """The metadata of a file, if it is certain to reveal any later change; else None."""
+    """Return the metadata of a file, if it is certain to reveal any later change; else None."""
     return now.looks if time.time_ns() - now.changed > STEADY else None
 
 
 def with_parents(changed: Iterable[str]) -> set[str]:
-    """The paths and their directories: views of a directory may have changed, too."""
+    """Return the paths and their directories: views of a directory may have changed, too."""
     found = set(changed)
     for path in tuple(found):
         above = path.rpartition("/")[0]
@@ -252,7 +252,10 @@ class SnapshotBuilder:
         self._changed: set[SourceKey] = set()
 
     def snapshot(self, calls: Iterable[Call], local: Callable[[str], SourceKey | None]) -> SourceSnapshot:
-        """The snapshot for these calls. `local` returns the key of a URL, None if the URL is not on this host."""
+        """Return the snapshot for these calls.
+
+        `local` returns the key of a URL, None if the URL is not on this host.
+        """
         anew: set[str] = set()
         declared: set[str] = set()
         for call in calls:
@@ -332,7 +335,10 @@ class SnapshotBuilder:
             self._changed.add(key)
 
     def _present(self, key: SourceKey, drawn: UsedSource | None, old: SourceVersion | None) -> SourceVersion | None:
-        """The present version of a source, read with the view that a state declares; None if it cannot be read."""
+        """Return the present version of a source, read with the view that a state declares.
+
+        None if it cannot be read.
+        """
         path = self._snapshot.path(key)
         if not key.view:
             return self._snapshot.look(lambda: self._opened(path, not outside(key)), old)

@@ -25,12 +25,12 @@ NAME = "sources.kept"
 
 
 def digest_of(data: bytes) -> str:
-    """SHA-256 of the data, hexadecimal."""
+    """Return the SHA-256 of the data, hexadecimal."""
     return hashlib.sha256(data).hexdigest()
 
 
 def large(looks: tuple[int, ...] | None) -> str:
-    """The metadata of a file larger than `FILE`, in place of a digest."""
+    """Return the metadata of a file larger than `FILE`, in place of a digest."""
     return f"looks {looks}"
 
 
@@ -89,12 +89,12 @@ class SourceStore:
         return ""
 
     def lacks(self, digest: str) -> bool:
-        """Whether the content of this digest could not be kept."""
+        """Return whether the content of this digest could not be kept."""
         with self._lock:
             return digest in self._missing
 
     def get(self, digest: str) -> bytes | None:
-        """The content of a digest; None if it was not kept or cannot be read."""
+        """Return the content of a digest; None if it was not kept or cannot be read."""
         with self._lock:
             file, (begin, size) = self._file, self._kept.get(digest, (0, -1))
         if file is None or size < 0:
@@ -131,7 +131,7 @@ class SourceStore:
                 self._size = sum(size for _, size in self._kept.values())
 
     def _nameless(self) -> tuple[Handle, Handle]:
-        """A new file without a name. Raises `OSError`."""
+        """Return a new file without a name. Raises `OSError`."""
         place = paths.at(f"{self._directory}/{NAME}")
         if place.look() is not None:  # left over from an agent killed at this point
             place.unlink()

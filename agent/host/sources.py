@@ -90,19 +90,19 @@ class Sources:
     # -- reading -----------------------------------------------------------------------------------------------
 
     def local(self, url: str) -> str | None:
-        """The path of the file behind a URL; it need not exist. None if the URL is not on this host.
+        """Return the path of the file behind a URL; it need not exist. None if the URL is not on this host.
 
         Raises `Permanent` for a URL that leads out of the states directory or has an unknown form.
         """
         return local(self._states, url)
 
     def outside(self, url: str) -> str | None:
-        """The path of a source that is on this host but outside the states directory, else None."""
+        """Return the path of a source that is on this host but outside the states directory, else None."""
         path = self.local(url)
         return path if path is not None and _below(self._states, path) == path else None
 
     async def read(self, url: str, *, user: str = "", trusted: bool = False) -> bytes:
-        """The content of a source, for the state `user`.
+        """Return the content of a source, for the state `user`.
 
         Raises `Permanent` if the source does not exist or may not be read, `Temporary` if a retry may help, for example
         when a server does not answer.
@@ -123,7 +123,7 @@ class Sources:
             raise Permanent(f"cannot read {url}: {str(error).removeprefix(f'cannot read {path}: ')}") from None
 
     def _at_hand(self, path: str) -> bool:
-        """Whether a file is read quickly: it is small, and no copy has to be made or read."""
+        """Return whether a file is read quickly: it is small, and no copy has to be made or read."""
         seen = look(path)
         if seen is not None and seen.st_size > LARGE:
             return False
@@ -132,13 +132,16 @@ class Sources:
         )
 
     def content(self, path: str, user: str, *, trusted: bool = True) -> bytes:
-        """The content of a file of this host, for the state `user`. Blocks; raises `OSError` and `HoldfastError`."""
+        """Return the content of a file of this host, for the state `user`. Blocks.
+
+        Raises `OSError` and `HoldfastError`.
+        """
         if self.snapshot is None:
             return opened(path, trusted).read()
         return self.snapshot.read(SourceKey(_below(self._states, path)), user, lambda: opened(path, trusted))
 
     def view(self, url: str, name: str, read: Callable[[str], bytes], user: str) -> bytes:
-        """The result of `read` for the path behind a URL. Blocks.
+        """Return the result of `read` for the path behind a URL. Blocks.
 
         Raises what `read` raises, and `Permanent` if the URL is not on this host.
         """
@@ -153,7 +156,7 @@ class Sources:
 
 
 def local(states: str, url: str) -> str | None:
-    """The path of the file behind a URL: see `Sources.local`."""
+    """Return the path of the file behind a URL: see `Sources.local`."""
     if url.startswith("/"):
         return url
     if url.startswith("file://"):
@@ -170,12 +173,12 @@ def local(states: str, url: str) -> str | None:
 
 
 def _below(states: str, path: str) -> str:
-    """A path relative to the states directory if it is below that, else unchanged."""
+    """Return a path relative to the states directory if it is below that, else unchanged."""
     return path.removeprefix(states.rstrip("/") + "/")
 
 
 def _key(states: str, url: str) -> SourceKey | None:
-    """The key of a URL in a snapshot.
+    """Return the key of a URL in a snapshot.
 
     None if it is not on this host or invalid, which its state reports when it runs.
     """
@@ -187,7 +190,7 @@ def _key(states: str, url: str) -> SourceKey | None:
 
 
 def opened(path: str, trusted: bool) -> OpenedSource:
-    """An opened file.
+    """Return an opened file.
 
     With `trusted` only trusted users may be able to write the file; else a file that a user may have placed must be
     readable for that user.
@@ -209,7 +212,7 @@ def opened(path: str, trusted: bool) -> OpenedSource:
 
 
 async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
-    """The content of a file that may be published, in a thread if it is large.
+    """Return the content of a file that may be published, in a thread if it is large.
 
     Raises `OSError`, `Permanent` and `Unsafe`.
     """
@@ -223,7 +226,7 @@ async def read(place: Place, blocking: Callable[..., Any]) -> bytes:
 
 
 def download(url: str) -> bytes:
-    """The body behind an http URL. Blocks. Raises `Permanent` for a refusal, `Temporary` if a retry may help."""
+    """Return the body behind an http URL. Blocks. Raises `Permanent` for a refusal, `Temporary` if a retry may help."""
     from http.client import HTTPException, InvalidURL  # noqa: PLC0415 - few sources come from servers
     from urllib.error import HTTPError  # noqa: PLC0415 - the same
     from urllib.request import Request, urlopen  # noqa: PLC0415 - the same
@@ -247,7 +250,7 @@ def download(url: str) -> bytes:
 
 
 def printable(url: str) -> str:
-    """A URL without parts that may be secret.
+    """Return a URL without parts that may be secret.
 
     Raises `Permanent` if the URL is invalid or contains a password, which is not sent.
     """
@@ -263,7 +266,7 @@ def printable(url: str) -> str:
 
 
 def read_answer(answer: HTTPResponse) -> bytes:
-    """The body of an answer, up to one byte more than is accepted.
+    """Return the body of an answer, up to one byte more than is accepted.
 
     Raises `OSError`, as `TimeoutError` when it takes too long in all.
     """

@@ -90,7 +90,7 @@ async def command_user(command: CommandSpec, blocking: Callable[..., Any]) -> Co
 
 
 def environment(who: Account | None) -> dict[str, str]:
-    """The minimal environment of a command, independent of the agent's own."""
+    """Return the minimal environment of a command, independent of the agent's own."""
     if who is None:
         return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/root")}
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
@@ -125,14 +125,14 @@ def start(command: CommandSpec, user: CommandUser, containment: Containment) -> 
 
 
 def _pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple[IO[bytes], int]:
-    """A pipe: the agent's end for reading, and the descriptor of the other end. Raises `OSError`."""
+    """Return a pipe: the agent's end for reading, and the descriptor of the other end. Raises `OSError`."""
     reader, writer = os.pipe()
     theirs.callback(os.close, writer)
     return ours.enter_context(os.fdopen(reader, "rb", buffering=0)), writer
 
 
 def _child(command: CommandSpec, user: CommandUser, where: WorkingDirectory, *, grouped: bool, reaped: bool) -> Child:
-    """The request for the fork server. Raises `ValueError` for values that no program can be given."""
+    """Return the request for the fork server. Raises `ValueError` for values that no program can be given."""
     name = command.argv[0]
     directories = os.get_exec_path(user.env)
     programs = [name] if "/" in name else [os.path.join(path, name) for path in directories]  # noqa: PTH118 - strings
@@ -155,7 +155,7 @@ def _child(command: CommandSpec, user: CommandUser, where: WorkingDirectory, *, 
 
 
 def _encoded(env: Mapping[str, str], texts: Iterable[str]) -> dict[bytes, bytes]:
-    """The environment as bytes. Raises `ValueError` if it or the texts contain what no program can be given."""
+    """Return the environment as bytes. Raises `ValueError` if it or the texts contain what no program can be given."""
     encoded = {os.fsencode(name): os.fsencode(value) for name, value in env.items()}
     if any(not name or b"=" in name for name in encoded):
         raise ValueError("illegal environment variable name")
@@ -175,7 +175,7 @@ class WorkingDirectory:
 
 
 def _directory(command: CommandSpec, user: CommandUser) -> WorkingDirectory:
-    """The directory of a command of the agent's own user, to which no other user can have redirected the path.
+    """Return the directory of a command of the agent's own user, to which no other user can have redirected the path.
 
     Raises `OSError` and `Unsafe`.
     """
@@ -192,12 +192,12 @@ def _directory(command: CommandSpec, user: CommandUser) -> WorkingDirectory:
 
 
 def _absolute(path: str | None) -> str | None:
-    """An absolute path: the fork server has another working directory."""
+    """Return an absolute path: the fork server has another working directory."""
     return None if path is None else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 - strings
 
 
 def home(path: str) -> paths.SafeDirectory | None:
-    """The home directory, the default working directory of a command; None if it cannot be entered."""
+    """Return the home directory, the default working directory of a command; None if it cannot be entered."""
     try:
         found = paths.directory(path) if path.startswith("/") else None
     except (OSError, paths.Unsafe):
@@ -210,14 +210,17 @@ def home(path: str) -> paths.SafeDirectory | None:
 
 
 def reported(report: str, what: str) -> int:
-    """A process id in the report: of the new process (`started`) or the command below a subreaper (`pid`); else 0."""
+    """Return a process id in the report; 0 if it has none.
+
+    The id of the new process (`started`), or of the command below a subreaper (`pid`).
+    """
     return next(
         (int(number) for word, _, number in (line.partition(" ") for line in report.splitlines()) if word == what), 0
     )
 
 
 def refused(command: CommandSpec, report: str) -> HoldfastError | None:
-    """The error in the report of a new process, if any."""
+    """Return the error in the report of a new process, if any."""
     if not report:
         return Temporary(f"cannot run {command.argv[0]}: the fork server ended before it was started")
     line = next((line for line in report.splitlines() if line.startswith("error ")), None)
@@ -230,7 +233,7 @@ def refused(command: CommandSpec, report: str) -> HoldfastError | None:
 
 
 def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
-    """The error for a command that could not be started."""
+    """Return the error for a command that could not be started."""
     itself = error.filename in (None, command.argv[0])
     what = error.strerror if itself else f"{error.filename}: {error.strerror}"
     if itself and isinstance(error, FileNotFoundError):
@@ -240,7 +243,7 @@ def _refusal(command: CommandSpec, error: OSError) -> HoldfastError:
 
 @contextlib.contextmanager
 def _stdin(text: str | None) -> Iterator[int]:
-    """A descriptor of a memory file with the text, which unlike a pipe needs no writer."""
+    """Yield a descriptor of a memory file with the text, which unlike a pipe needs no writer."""
     if text is not None:
         with in_memory("stdin", text.encode()) as number:
             yield number

@@ -101,7 +101,7 @@ class Sweep:
 
 
 async def _due(nodes: Iterator[PathNode], turn: int) -> list[PathNode]:
-    """The nodes to compare in this slice of a round. Other tasks run after every `STEP` nodes."""
+    """Return the nodes to compare in this slice of a round. Other tasks run after every `STEP` nodes."""
     due: list[PathNode] = []
     while some := list(islice(nodes, STEP)):
         due += [node for node in some if _is_compared(node) and hash(node.path) % SLICES == turn]
@@ -110,7 +110,7 @@ async def _due(nodes: Iterator[PathNode], turn: int) -> list[PathNode]:
 
 
 def _is_compared(node: PathNode) -> bool:
-    """Whether a node is a file with a known status, or a directory that is watched recursively."""
+    """Return whether a node is a file with a known status, or a directory that is watched recursively."""
     return bool(node.seal or (node.covered and node.kernel))
 
 
@@ -124,7 +124,7 @@ def _look(nodes: Sequence[PathNode]) -> Found:
 
 
 def _linked(node: PathNode, room: count[int]) -> int:
-    """One number for the status of all files in a directory that have several links; 0 if there are none.
+    """Return one number for the status of all files in a directory that have several links; 0 if there are none.
 
     `room` counts entries of directories that untrusted users may write, to bound them.
     """
@@ -145,7 +145,7 @@ def _linked(node: PathNode, room: count[int]) -> int:
 
 
 def _status(entry: os.DirEntry[str]) -> os.stat_result:
-    """The status of an entry; `NOTHING` if the entry is gone."""
+    """Return the status of an entry; `NOTHING` if the entry is gone."""
     try:
         return entry.stat(follow_symlinks=False)
     except OSError:

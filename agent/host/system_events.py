@@ -45,7 +45,7 @@ class ChangeSource(Protocol):
     """A descriptor that becomes readable when a topic changes."""
 
     def fileno(self) -> int:
-        """The descriptor."""
+        """Return the descriptor."""
         ...
 
     def take(self) -> bool:

@@ -51,12 +51,12 @@ class WatchBounds:
         self.reached.pop(top, None)
 
     def take_reached(self) -> dict[PathNode, str]:
-        """The bounds that were reached; they are forgotten."""
+        """Return the bounds that were reached; they are forgotten."""
         before, self.reached = self.reached, {}
         return before
 
     def grow(self, node: PathNode, name: str) -> PathNode | None:
-        """A new node for a directory within a recursive watch; None beyond the bounds."""
+        """Return a new node for a directory within a recursive watch; None beyond the bounds."""
         if not node.loose:
             return node.grow(name)
         top = self._top(node)
@@ -80,7 +80,7 @@ class WatchBounds:
                 del self._directories[top]
 
     def room_to_scan(self, node: PathNode) -> int:
-        """How many entries of a directory may be read in this pass."""
+        """Return how many entries of a directory may be read in this pass."""
         return ENTRIES - self._scanned[self._top(node)] if node.loose else UNBOUNDED
 
     def scanned(self, node: PathNode, entries: int, *, all_read: bool) -> None:
@@ -92,7 +92,7 @@ class WatchBounds:
                 self.reached[top] = f"more than {ENTRIES} entries"
 
     def room_to_compare(self, node: PathNode) -> int:
-        """How many entries of a directory may be compared in this round of polling."""
+        """Return how many entries of a directory may be compared in this round of polling."""
         return max(0, WATCHES - self._compared[self._top(node)]) if node.covered and node.loose else UNBOUNDED
 
     def compared(self, node: PathNode, entries: int) -> None:
@@ -104,7 +104,7 @@ class WatchBounds:
             self._compared[top] += 1 + entries
 
     def _top(self, node: PathNode) -> PathNode:
-        """The top of the recursive watch whose bounds a directory counts towards."""
+        """Return the top of the recursive watch whose bounds a directory counts towards."""
         for step in node.upward():
             if step in self._tops:
                 return self._tops[step]

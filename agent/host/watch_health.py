@@ -52,7 +52,7 @@ def _cut(tree: PathTree) -> str:
 
 
 def _printable(path: str) -> str:
-    """A path for a message.
+    """Return a path for a message.
 
     A user may have chosen the name, which may be invalid text or contain control characters.
     """

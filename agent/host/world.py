@@ -62,7 +62,7 @@ class LocalWorld:
         self._turn = asyncio.Lock()
 
     async def string(self, key: str) -> str | None:
-        """The string of a key; None if there is none."""
+        """Return the string of a key; None if there is none."""
         content: Content = await self._blocking(self._read)
         return content.strings.get(key)
 
@@ -75,11 +75,11 @@ class LocalWorld:
         await self._change(lambda content: _put(content.strings, key, value))
 
     def watch_string(self, key: str) -> Watch:
-        """A watch of the string of this key: one item once armed, then one for each change."""
+        """Watch the string of this key: one item once armed, then one for each change."""
         return self._changes(lambda content: content.strings.get(key))
 
     async def hosts(self, namespace: str) -> Mapping[str, str]:
-        """Host -> its value in this namespace."""
+        """Return the value of each host in this namespace."""
         content: Content = await self._blocking(self._read)
         return content.hosts.get(namespace, {})
 
@@ -95,11 +95,11 @@ class LocalWorld:
         await self._change(change)
 
     def watch_hosts(self, namespace: str) -> Watch:
-        """A watch of the hosts' values in this namespace: one item once armed, then one for each change."""
+        """Watch the hosts' values in this namespace: one item once armed, then one for each change."""
         return self._changes(lambda content: content.hosts.get(namespace, {}))
 
     async def _changes(self, look: Callable[[Content], Any]) -> AsyncIterator[None]:
-        """A watch of the result of `look`: one item once armed, then one for each change."""
+        """Watch the result of `look`: one item once armed, then one for each change."""
         seen: Any = None
         armed = False
         async for _ in self._watch(str(self._path)):
@@ -139,7 +139,7 @@ class LocalWorld:
         return True
 
     def _read(self) -> Content:
-        """The content of the file. Raises `Permanent` if the agent has not written the file. Blocks."""
+        """Return the content of the file. Raises `Permanent` if the agent has not written the file. Blocks."""
         try:
             handle, seen = paths.at(str(self._path), follow=True).open()
         except FileNotFoundError:

@@ -88,7 +88,7 @@ class Exporter:
             await asyncio.sleep(period)
 
     async def _read(self, reader: asyncio.StreamReader) -> bytes:
-        """The head of a request; empty if it is invalid."""
+        """Return the head of a request; empty if it is invalid."""
         async with asyncio.timeout(PATIENCE):
             try:
                 return await reader.readuntil(b"\r\n\r\n")

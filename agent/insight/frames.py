@@ -22,7 +22,7 @@ COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "drifted", "wou
 
 
 def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
-    """The present state, ready for JSON; times are in seconds."""
+    """Return the present state, ready for JSON; times are in seconds."""
     now = asyncio.get_running_loop().time()
     chosen = _chosen(view, history)
     return {
@@ -44,13 +44,13 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
 
 
 def _counts(view: View) -> dict[str, int]:
-    """Number of resources in each of the states in `COUNTED`."""
+    """Return the number of resources in each of the states in `COUNTED`."""
     states = view.census.states()
     return {word: states[word] for word in COUNTED}
 
 
 def _chosen(view: View, history: History) -> list[Vertex]:
-    """The resources of a frame, in order of execution."""
+    """Return the resources of a frame, in order of execution."""
     if len(view.graph) <= ROWS:
         return list(view.present)
     chosen: dict[Vertex, None] = {}
@@ -62,7 +62,7 @@ def _chosen(view: View, history: History) -> list[Vertex]:
 
 
 def _in_turn(view: View, history: History) -> Iterator[Vertex]:
-    """Resources by urgency, the most urgent first."""
+    """Yield the resources by urgency, the most urgent first."""
     yield from view.census.urgent()
     recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
     yield from (vertex for vertex in recent if vertex and not gone(vertex))
@@ -84,7 +84,7 @@ def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], fl
 
 
 def _pass(traces: Traces) -> dict[str, Any] | None:
-    """The running pass, or the last one."""
+    """Return the running pass, or the last one."""
     last = traces.current or traces.find()
     if last is None:
         return None

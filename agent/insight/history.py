@@ -85,16 +85,16 @@ class History:
                 del self.recent[next(iter(self.recent))]
 
     def of(self, identity: str) -> list[dict[str, Any]]:
-        """The entries of one resource, newest first, ready for JSON."""
+        """Return the entries of one resource, newest first, ready for JSON."""
         return [entry._asdict() for entry in reversed(self._entries.get(identity, ()))]
 
     def __len__(self) -> int:
-        """Number of resources with entries."""
+        """Return the number of resources with entries."""
         return len(self._entries)
 
 
 def _worth(outcome: Outcome, known: tuple[HistoryEntry, ...]) -> str:
-    """What happened, in a word; empty if it is not noteworthy."""
+    """Return what happened, in a word; empty if it is not noteworthy."""
     if outcome.result is False:
         return "blocked" if outcome.blocked else "failed"
     if not outcome.ran:

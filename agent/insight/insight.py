@@ -70,12 +70,12 @@ class Insight:
         self.metrics.tell(outcome, now - begun + waited)
 
     def text(self, view: View) -> str:
-        """All metrics except those of the process."""
+        """Return all metrics except those of the process."""
         return self.metrics.text(view, self._status())
 
     @staticmethod
     def graph(view: View) -> dict[str, Any]:
-        """The running graph: resources with their state, and the requisites between them."""
+        """Return the running graph: resources with their state, and the requisites between them."""
         now = asyncio.get_running_loop().time()
         nodes = [
             {
@@ -96,11 +96,11 @@ class Insight:
         return {"nodes": nodes, "edges": edges}
 
     def full_text(self, view: View) -> str:
-        """All metrics."""
+        """Return all metrics."""
         return self.text(view) + process.text()
 
     def frame(self, view: View) -> dict[str, Any]:
-        """The present state, for the live view."""
+        """Return the present state, for the live view."""
         return {**self._status(), **frame(view, self.history, self.traces, self._running_for)}
 
     def _running_for(self, identity: str) -> float | None:
@@ -108,7 +108,7 @@ class Insight:
         return None if known is None else self._clock() - known[0]
 
     async def why(self, identity: str, view: View) -> dict[str, Any]:
-        """The explanation of the named resource.
+        """Return the explanation of the named resource.
 
         If several match, `matches` has the first ones and `more` counts the rest. Raises `ControlError` if none does.
         """
@@ -125,7 +125,10 @@ class Insight:
         return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(vertex.identity)}
 
     def trace(self, number: int | None, view: View) -> dict[str, Any]:
-        """The pass of this number, or the last one, for a viewer of traces. Raises `ControlError` if it is not kept."""
+        """Return the pass of this number, or the last one, for a viewer of traces.
+
+        Raises `ControlError` if it is not kept.
+        """
         found = self.traces.find(number)
         if found is None:
             kept = ", ".join(map(str, self.traces.numbers))

@@ -38,7 +38,7 @@ class Histogram:
         self._sums[value] = self._sums.get(value, 0.0) + seconds
 
     def samples(self) -> Iterator[Sample]:
-        """All samples."""
+        """Yield all samples."""
         for value, counts in sorted(self._counts.items()):
             own, total = ((self.label, value),), 0
             for bound, number in zip((*map(_number, BUCKETS), "+Inf"), counts, strict=True):
@@ -83,7 +83,7 @@ class RunCounters:
             self.repairs.observe(kind, seconds)
 
     def text(self, view: View, state: Mapping[str, Any]) -> str:
-        """All metrics in text form. `state` is the agent's own state (`Daemon.status`)."""
+        """Return all metrics in text form. `state` is the agent's own state (`Daemon.status`)."""
         return "".join(f"{line}\n" for family in self._families(view, state) for line in family)
 
     def _families(self, view: View, state: Mapping[str, Any]) -> Iterator[Iterator[str]]:
@@ -130,7 +130,7 @@ class RunCounters:
 
 
 def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterator[str]]:
-    """Times of the last reload and pass, and ends of pauses."""
+    """Yield the times of the last reload and pass, and the ends of pauses."""
     ends: dict[tuple[tuple[str, str], ...], float] = {}
     for pause in state["pauses"]:
         labels = (("reason", pause["reason"]), ("scope", "some" if pause["pattern"] else "everything"))
@@ -158,7 +158,10 @@ def _marks(state: Mapping[str, Any], last: PassRecord | None) -> Iterator[Iterat
 
 
 def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
-    """Present numbers by kind. The engine keeps counts, so a scrape costs the same for any number of resources."""
+    """Yield present numbers by kind.
+
+    The engine keeps counts, so a scrape costs the same for any number of resources.
+    """
     states: Counter[tuple[str, str]] = Counter()
     dirty, watches, unwatched, flapping, pending = (Counter[str]() for _ in range(5))
     for group, number in view.census.counts.items():
@@ -183,7 +186,7 @@ def _gauges(view: View) -> Iterator[tuple[str, str, list[Sample]]]:
 
 
 def kind_of(identity: str) -> str:
-    """`file.managed` of `file.managed[x]`."""
+    """Return `file.managed` of `file.managed[x]`."""
     return identity.partition("[")[0]
 
 
@@ -192,7 +195,7 @@ def _by_kind(counter: Counter[str]) -> list[Sample]:
 
 
 def family(name: str, type: str, text: str, samples: Iterable[Sample]) -> Iterator[str]:
-    """The lines of one metric: its help text and type, then its samples."""
+    """Yield the lines of one metric: its help text and type, then its samples."""
     yield f"# HELP {name} {text}"
     yield f"# TYPE {name} {type}"
     for suffix, labels, value in samples:

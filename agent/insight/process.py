@@ -16,13 +16,13 @@ PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 def text() -> str:
-    """The metrics in text form. Not for node_exporter's file: its own process exports the same names."""
+    """Return the metrics in text form. Not for node_exporter's file: its own process exports the same names."""
     lines = (line for name, sort, about, value in _figures() for line in family(name, sort, about, [("", (), value)]))
     return "".join(f"{line}\n" for line in lines) + _python()
 
 
 def _figures() -> Iterator[tuple[str, str, str, float]]:
-    """(name, type, help, value); values that the kernel does not provide are left out."""
+    """Yield (name, type, help, value); values that the kernel does not provide are left out."""
     try:
         stat = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace")
         fields = stat.rpartition(")")[2].split()  # from the third field on: the program's name may contain anything
@@ -56,7 +56,7 @@ def _figures() -> Iterator[tuple[str, str, str, float]]:
 
 @cache
 def _booted() -> float:
-    """Unix time at which the system was booted."""
+    """Return the Unix time at which the system was booted."""
     lines = Path("/proc/stat").read_text(encoding="ascii").splitlines()
     return float(next(line.split()[1] for line in lines if line.startswith("btime ")))
 

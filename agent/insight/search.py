@@ -21,7 +21,7 @@ CANDIDATES = 5000
 
 
 async def select(vertices: Iterable[Vertex], wanted: Callable[[Vertex], bool]) -> list[Vertex]:
-    """The vertices for which `wanted` is true. Other tasks run after each slice."""
+    """Return the vertices for which `wanted` is true. Other tasks run after each slice."""
     every, found = tuple(vertices), []
     for start in range(0, len(every), SLICE):
         found += [vertex for vertex in every[start : start + SLICE] if wanted(vertex)]
@@ -30,7 +30,7 @@ async def select(vertices: Iterable[Vertex], wanted: Callable[[Vertex], bool]) -
 
 
 async def find(given: str, view: View, verb: str) -> Vertex:
-    """The one resource that `given` names. Raises `ControlError`, also if `given` names several."""
+    """Return the one resource that `given` names. Raises `ControlError`, also if `given` names several."""
     found = await matching(given, view, verb)
     if len(found) > 1:
         raise ControlError(
@@ -40,7 +40,7 @@ async def find(given: str, view: View, verb: str) -> Vertex:
 
 
 async def matching(given: str, view: View, verb: str) -> list[Vertex]:
-    """Resources by identity; else by ID; else by name; else by the end of a path that is an ID or a name.
+    """Return the resources by identity; else by ID; else by name; else by the end of a path that is an ID or a name.
 
     Raises `ControlError` with likely names if nothing matches. `verb` completes the message "cannot ...".
     """
@@ -55,7 +55,7 @@ async def matching(given: str, view: View, verb: str) -> list[Vertex]:
 
 
 async def _hint(given: str, view: View) -> str:
-    """The most similar identity or ID, as a question; else how to list all."""
+    """Return the most similar identity or ID, as a question; else how to list all."""
     known = [*itertools.islice(view.present, CANDIDATES)]
     words = [each.identity for each in known]
     if "[" not in given:
@@ -73,5 +73,5 @@ def _has(key: str, given: str) -> Callable[[Low], bool]:
 
 
 def _ends(given: str) -> Callable[[Low], bool]:
-    """A filter for IDs and names that are paths with this end: `app.conf` is the end of `/etc/app.conf`."""
+    """Return a filter for IDs and names that are paths with this end: `app.conf` is the end of `/etc/app.conf`."""
     return lambda low: any(path.startswith("/") and path.endswith(f"/{given}") for path in _names(low))

@@ -80,7 +80,7 @@ class Traces:
         return last if last and last.duration is None else None
 
     def find(self, number: int | None = None) -> TracedPass | None:
-        """The pass with this number.
+        """Return the pass with this number.
 
         Without a number the last complete one, or the running one if there is no other.
         """
@@ -90,7 +90,7 @@ class Traces:
         return over[-1] if over else self.current
 
     def lasts(self, traced: TracedPass) -> float:
-        """Duration of a pass in seconds; of a running pass until now."""
+        """Return the duration of a pass in seconds; of a running pass until now."""
         return self._clock() - traced.began if traced.duration is None else traced.duration
 
     def begin(self, event: PassStarted) -> None:
@@ -122,7 +122,7 @@ class Traces:
 
 
 def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
-    """A pass in Chrome's trace format: runs in lanes, arrows from dependencies, and waits as separate events."""
+    """Return a pass in Chrome's trace format: runs in lanes, arrows from dependencies, and waits as separate events."""
     lanes = list(_lanes(traced.runs))
     title = f"pass {traced.number} ({traced.cause})"
     events = [
@@ -156,7 +156,7 @@ def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
 
 
 def _lanes(runs: list[TracedRun]) -> Iterator[int]:
-    """The lane of each run: the lowest that is free when the run starts, so there are as many as parallel runs."""
+    """Return the lane of each run: the lowest that is free at its start, so there are as many as parallel runs."""
     lanes: dict[int, int] = {}
     busy: list[tuple[float, int]] = []
     free: list[int] = []
@@ -186,7 +186,7 @@ def _run(run: TracedRun, lane: int) -> Iterator[dict[str, Any]]:
 
 
 def _arrows(runs: list[TracedRun], lanes: list[int], graph: Graph) -> Iterator[dict[str, Any]]:
-    """Arrows to each run from the last of its dependencies to end.
+    """Yield arrows to each run from the last of its dependencies to end.
 
     They start within that run, as the format requires.
     """
@@ -209,5 +209,5 @@ def _meta(what: str, lane: int, name: str) -> dict[str, Any]:
 
 
 def _us(seconds: float) -> float:
-    """Seconds as microseconds, rounded to the resolution of a trace."""
+    """Return the seconds as microseconds, rounded to the resolution of a trace."""
     return round(seconds * 1e6, 1)

@@ -133,12 +133,12 @@ class _ModelBuilder:
             name=name,
             version=cls.version,
             docs=docs_of(cls),
-            functions=tuple(self.function(each, functions[each]) for each in sorted(functions)),
+            functions=tuple(self.function(each, functions[each], cls) for each in sorted(functions)),
             providers=tuple(self.provider(offer) for _, offer in sorted(interfaces.offers(cls).items())),
             chosen_by_name=cls.chosen_by_name,
         )
 
-    def function(self, name: str, call: Any) -> Function:
+    def function(self, name: str, call: Any, interface: type[base.Interface]) -> Function:
         hints, every = get_type_hints(call, include_extras=True), parameters(call)
         known = {name: each for name, each in every.items() if each.kind is not Parameter.VAR_KEYWORD}
         since, added = getattr(call, "_since", (1, ()))
@@ -148,7 +148,7 @@ class _ModelBuilder:
             parameters=tuple(self.parameter(each, hints) for each in known.values()),
             keyword_only=tuple(each.name for each in known.values() if each.kind is Parameter.KEYWORD_ONLY),
             returns=self.types.read(AsyncIterator if isasyncgenfunction(call) else hints.get("return", object)),
-            changes="test" in known,
+            changes=base.changes(call, promised=not interface.generated),
             open=len(known) < len(every),
             supported=base.marked(call, "supported") or {},
             not_applicable=base.marked(call, "not_applicable") or {},
@@ -191,7 +191,7 @@ class _ModelBuilder:
 
 
 def _functions_of(source: type[provider.Provider] | ModuleType) -> Mapping[str, Any]:
-    """Return the functions of a provider, without making one: a class or a module."""
+    """Return the functions of a provider (a class or a module) without instantiating it."""
     if isinstance(source, ModuleType):
         return provider.functions(source).public
     names = [name for name in dir(source) if not name.startswith("_") and not hasattr(provider.Provider, name)]
@@ -227,7 +227,7 @@ def _default(info: FieldInfo) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return a default as data for JSON; ABSENT for what cannot be data."""
+    """Return a default as data for JSON; ABSENT if it cannot be represented."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
     if value is None or isinstance(value, (str, int, float, bool, dict)):

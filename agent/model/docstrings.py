@@ -63,7 +63,7 @@ def _joined(paragraph: str) -> str:
 
 
 def field_docs(cls: type[Any]) -> dict[str, str]:
-    """Field -> the docstring below its declaration, in one line; the nearest class takes precedence."""
+    """Return the docstring below the declaration of each field, in one line; the nearest class takes precedence."""
     found: dict[str, str] = {}
     for base in reversed(cls.__mro__):
         found.update(_declared(sys.modules.get(base.__module__)).get(base.__qualname__, {}))

@@ -165,7 +165,7 @@ class InterfaceModel:
 
 @dataclass(frozen=True)
 class Model:
-    """Everything that can be said to the agent, and called through it."""
+    """Everything that users can declare to the agent, or call through it."""
 
     kinds: tuple[KindModel, ...] = ()
     meta: tuple[Field, ...] = ()
@@ -193,6 +193,6 @@ def plain(value: Any) -> Any:
 
 
 def _said(value: Any, member: Any) -> bool:
-    """Return whether a member has another value than its default. The version is always said."""
+    """Return whether a member is part of the data: its value is not the default, or it is the version."""
     default = member.default_factory() if member.default_factory is not MISSING else member.default
     return member.name == "version" or bool(getattr(value, member.name) != default)

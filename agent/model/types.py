@@ -1,4 +1,4 @@
-"""The type language of the model: the values of arguments, settings and results, in no programming language's terms."""
+"""The type language of the model: the values of arguments, settings and results in neutral terms."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TypeWord = Literal[
 
 @dataclass(frozen=True)
 class Type:
-    """One type. Only the members that belong to its word are set."""
+    """One type. Only the members that apply to its word are set."""
 
     type: TypeWord
     patterns: tuple[str, ...] = ()
@@ -96,7 +96,7 @@ def with_numbers(type_: Type) -> Type:
 
 
 def words(type_: Type) -> str:
-    """Return the type for people: `text or list`, `'start' or 'end'`; that it may be left out is not said."""
+    """Return the type for people: `text or list`, `'start' or 'end'`; whether the value may be omitted is left out."""
     found = [
         word
         for member in sorted(members(type_), key=lambda member: member.type in ("mapping", "record", "list"))

@@ -81,5 +81,5 @@ class Drawing:
 
 
 def stroke(kind: str) -> Stroke:
-    """The style of an edge of this kind."""
+    """Return the style of an edge of this kind."""
     return STROKES.get(kind) or STROKES[CARRIES.get(kind, "require")]

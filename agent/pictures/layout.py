@@ -76,7 +76,7 @@ def layout(sizes: Mapping[Key, tuple[float, float]], edges: Iterable[tuple[Key, 
 
 
 def _groups(keys: Iterable[Key], pairs: Iterable[tuple[Key, Key]]) -> list[list[Key]]:
-    """Groups of keys that edges connect, each in the order of the keys."""
+    """Return groups of keys that edges connect, each in the order of the keys."""
     leader = {key: key for key in keys}
 
     def find(key: Key) -> Key:
@@ -104,7 +104,7 @@ def _put(whole: Layout, part: Layout) -> None:
 
 
 def _block(sizes: Mapping[Key, tuple[float, float]], keys: Sequence[Key], width: float) -> Layout:
-    """Unconnected nodes in rows as wide as the rest, or in a block that is about square."""
+    """Return unconnected nodes in rows as wide as the rest, or in a block that is about square."""
     found = Layout()
     if not keys:
         return found
@@ -140,7 +140,7 @@ class _Group:
         self._y: dict[Key, float] = {}
 
     def laid_out(self) -> Layout:
-        """The layout of the group alone."""
+        """Return the layout of the group alone."""
         self._order()
         self._place()
         left, widths = [0.0], [max((self._width(key) for key in row), default=0.0) for row in self._rows]
@@ -222,7 +222,7 @@ class _Group:
         row.sort(key=wanted.__getitem__)
 
     def _crossings(self) -> int:
-        """Number of edge crossings between all pairs of layers."""
+        """Return the number of edge crossings between all pairs of layers."""
         total = 0
         for row, following in pairwise(self._rows):
             places = {key: place for place, key in enumerate(following)}
@@ -269,7 +269,10 @@ class _Group:
 
 
 def _rising(values: Sequence[float]) -> list[float]:
-    """The nearest non-decreasing values by least squares; values that would decrease are pooled with neighbours."""
+    """Return the nearest non-decreasing values by least squares.
+
+    Values that would decrease are pooled with neighbours.
+    """
     pools: list[tuple[float, int]] = []
     for value in values:
         mean, count = value, 1

@@ -30,7 +30,7 @@ _FORBIDDEN = re.compile("[\ufffe\uffff]")
 
 
 def svg(drawing: Drawing, title: str = "") -> Iterator[str]:
-    """Lines of the SVG."""
+    """Yield the lines of the SVG."""
     found = layout(
         {node.identity: _size(node) for node in drawing.nodes}, ((edge.before, edge.after) for edge in drawing.edges)
     )
@@ -85,7 +85,7 @@ def _node(node: DrawnNode, box: Box) -> str:
 
 
 def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[tuple[float, float]]) -> Iterator[str]:
-    """One line for each pair of nodes, in the style of the strongest requisite; the tooltip names all."""
+    """Yield one line for each pair of nodes, in the style of the strongest requisite; the tooltip names all."""
     kind = min(dict.fromkeys(kinds), key=lambda kind: (kind == AUTOMATIC, kind in WAITING))
     look = stroke(kind)
     dash = f' stroke-dasharray="{look.dash}"' if look.dash else ""
@@ -97,7 +97,10 @@ def _edge(before: object, after: object, kinds: Sequence[str], points: Sequence[
 
 
 def _curve(points: Sequence[tuple[float, float]]) -> str:
-    """A path through all points, level at each. It ends a little before the last point, at the tip of the arrow."""
+    """Return a path through all points, level at each.
+
+    It ends a little before the last point, at the tip of the arrow.
+    """
     (x, y), (end, last) = points[0], points[-1]
     tip = end - 5.0 if end > points[-2][0] else end + 5.0
     parts = [f"M{x:.1f} {y:.1f}"]
@@ -120,7 +123,7 @@ def _markers(drawing: Drawing) -> Iterator[str]:
 
 
 def _legend(drawing: Drawing) -> Iterator[tuple[float, str]]:
-    """(width, row) of the legend: the requisites drawn, then the states with the number of resources in each."""
+    """Yield (width, row) of the legend: the requisites drawn, then the states with the number of resources in each."""
     kinds = sorted(
         {edge.kind for edge in drawing.edges}, key=lambda kind: ([*STROKES.values()].index(stroke(kind)), kind)
     )
@@ -159,5 +162,5 @@ def _one_line(text: str) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as content of an XML element."""
+    """Return any text as content of an XML element."""
     return escape(_FORBIDDEN.sub("\ufffd", clean(text)))

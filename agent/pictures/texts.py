@@ -11,7 +11,7 @@ _MERMAID = str.maketrans({**{letter: f"#{ord(letter)};" for letter in '"#<>&`\\'
 
 
 def dot(drawing: Drawing) -> Iterator[str]:
-    """Lines for Graphviz."""
+    """Yield lines for Graphviz."""
     yield "digraph holdfast {"
     yield "  node [shape=box];"
     for node in drawing.nodes:
@@ -24,7 +24,7 @@ def dot(drawing: Drawing) -> Iterator[str]:
 
 
 def mermaid(drawing: Drawing) -> Iterator[str]:
-    """Lines for Mermaid, which Markdown viewers draw."""
+    """Yield lines for Mermaid, which Markdown viewers draw."""
     names = {node.identity: f"r{place}" for place, node in enumerate(drawing.nodes)}
     yield "graph TD"
     for node in drawing.nodes:
@@ -37,5 +37,5 @@ def mermaid(drawing: Drawing) -> Iterator[str]:
 
 
 def quoted(text: str) -> str:
-    """Text quoted for Graphviz."""
+    """Return text quoted for Graphviz."""
     return '"' + escaped(text).replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -48,12 +48,12 @@ def verb(section: str) -> Callable[[C], C]:
 
 @cache
 def names() -> tuple[str, ...]:
-    """All verbs, in alphabetical order. Imports none of them."""
+    """Return all verbs, in alphabetical order. Imports none of them."""
     return tuple(sorted(path.stem for path in Path(__file__).parent.glob("[!_]*.py")))
 
 
 def command(name: str) -> click.Command | None:
-    """The command of a verb, imported; None if there is no such verb."""
+    """Return the command of a verb, imported; None if there is no such verb."""
     if name not in names():
         return None
     found: click.Command = getattr(load(f"{__name__}.{name}"), name)
@@ -61,7 +61,7 @@ def command(name: str) -> click.Command | None:
 
 
 def sections() -> dict[str, list[click.Command]]:
-    """Section -> the commands of its verbs. Imports all verbs."""
+    """Return the commands of each section. Imports all verbs."""
     found: dict[str, list[click.Command]] = {section: [] for section in SECTIONS}
     for name in names():
         if (each := command(name)) is not None:

@@ -40,7 +40,7 @@ class CallFunction(ControlRequest, verb="call"):
         demand_span(self.seconds)
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The result, or the reason why there is none, as a mapping."""
+        """Return the result, or the reason why there is none, as a mapping."""
         return await agent.calls.serve(self._call(), client)
 
     def here(self, settings: Settings) -> dict[str, Any]:

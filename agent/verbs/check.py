@@ -11,7 +11,7 @@ from holdfast.agent.verbs import STATES, verb
 
 
 def _codes(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
-    """The codes of --ignore. Raises `BadParameter` for anything but codes of warnings."""
+    """Return the codes of --ignore. Raises `BadParameter` for anything but codes of warnings."""
     from holdfast.states.codes import demand_warning
 
     for value in values:

@@ -23,7 +23,7 @@ class Metrics(ControlRequest, verb="metrics"):
     """Ask for all metrics."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The metrics as text."""
+        """Return the metrics as text."""
         return agent.insight.full_text(agent.engine.view)
 
 

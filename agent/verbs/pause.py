@@ -36,7 +36,7 @@ class Pause(ControlRequest, verb="pause"):
         demand_span(self.seconds)
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The pauses, each with its end."""
+        """Return the pauses, each with its end."""
         return await agent.pausing.pause(self.patterns, self.reason, self.seconds)
 
 

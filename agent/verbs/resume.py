@@ -28,7 +28,7 @@ class Resume(ControlRequest, verb="resume"):
     """Resources or patterns that were paused; by default all."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The remaining pauses."""
+        """Return the remaining pauses."""
         return await agent.pausing.resume(self.patterns)
 
 

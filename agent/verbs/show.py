@@ -20,7 +20,7 @@ def show() -> None:
 
 
 def view(*forms: str) -> Callable[[Function], click.Command]:
-    """A view of the compiled states: takes names of SLS, the options of the source, and these formats."""
+    """Return a view of the compiled states that takes names of SLS, the options of the source, and these formats."""
 
     def decorate(function: Function) -> click.Command:
         return show.command()(on_states(*forms)(function))

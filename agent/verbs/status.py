@@ -40,7 +40,7 @@ class Status(ControlRequest, verb="status"):
     """Most rows, with counts by state; by default all rows, without counts."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The agent and its health, with the rows of its resources."""
+        """Return the agent and its health, with the rows of its resources."""
         return agent.status.with_rows(self.number)
 
 
@@ -97,7 +97,7 @@ def settled(socket: Path, timeout: float | None) -> bool:
 
 
 def _frames(socket: Path, timeout: float | None) -> Iterator[dict[str, Any]]:
-    """Frames of the live view until the timeout, also of an agent that is started again meanwhile.
+    """Yield the frames of the live view until the timeout, also of an agent that is started again meanwhile.
 
     Raises `ControlError` if no agent answers until the timeout, or, without one, for `RETURN` seconds.
     """

@@ -31,7 +31,7 @@ class Trace(ControlRequest, verb="trace"):
     """The number of the pass; by default the last one."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The pass as a Chrome trace."""
+        """Return the pass as a Chrome trace."""
         return agent.insight.trace(self.number, agent.engine.view)
 
 

@@ -28,7 +28,7 @@ class Trigger(ControlRequest, verb="trigger"):
     """The resource: its identity, ID or name, or the end of a path."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The outcome: `text` in a sentence, `result` for programs."""
+        """Return the outcome: `text` in a sentence, `result` for programs."""
         return await agent.triggers.trigger(self.identity)
 
 

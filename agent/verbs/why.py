@@ -26,7 +26,7 @@ class Why(ControlRequest, verb="why"):
     """The resource: its identity, ID or name, or the end of a path."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
-        """The explanation; of several matches, a list."""
+        """Return the explanation; of several matches, a list."""
         return await agent.insight.why(self.identity, agent.engine.view)
 
 

@@ -11,7 +11,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.results import ChangeSet, PkgSpec
 
 OPTIONS = frozenset({"fromrepo", "skip_verify", "update_holds", "only_upgrade", "install_recommends"})
-"""Further parameters of Salt's `pkg.install`; the provider says which of them it has."""
+"""Further parameters of Salt's `pkg.install`; the provider says which of them it supports."""
 
 
 def _words(name: object) -> list[str]:
@@ -135,21 +135,21 @@ def _one_or_all(names: Sequence[str], found: Mapping[str, Any]) -> Any:
 
 @execution("pkg.list_pkgs", PkgInterface, "list_installed", looks=True)
 async def list_pkgs(host: ExecutionHost, versions_as_list: bool = False) -> dict[str, Any]:
-    """Name -> version of all installed packages."""
+    """Return the versions of all installed packages, by name."""
     found = await _installed(host)
     return {name: versions.split(",") for name, versions in found.items()} if versions_as_list else found
 
 
 @execution("pkg.version", PkgInterface, "list_installed", looks=True)
 async def version(host: ExecutionHost, *names: str) -> Any:
-    """The installed version, empty if there is none; for several names a mapping."""
+    """Return the installed version, empty if there is none; for several names a mapping."""
     found = await _installed(host, names) if names else {}
     return _one_or_all(names, {name: found.get(name, "") for name in names})
 
 
 @execution("pkg.latest_version", PkgInterface, "latest", "list_installed", "compare", looks=True)
 async def latest_version(host: ExecutionHost, *names: str, refresh: bool = False) -> Any:
-    """The version that an upgrade would install, empty if there is none; for several names a mapping."""
+    """Return the version that an upgrade would install, empty if there is none; for several names a mapping."""
     pkg = host.interface(PkgInterface)
     candidates, installed = await pkg.latest(names, refresh=refresh), await _installed(host, names)
     found = {}
@@ -165,47 +165,47 @@ execution("pkg.available_version", PkgInterface, "latest", "list_installed", "co
 
 @execution("pkg.list_upgrades", PkgInterface, "upgrades", looks=True)
 async def list_upgrades(host: ExecutionHost, refresh: bool = False) -> dict[str, str]:
-    """Name -> newer version of all packages that can be upgraded."""
+    """Return the newer version of each package that can be upgraded, by name."""
     found = await host.interface(PkgInterface).upgrades(refresh=refresh)
     return {name: upgrade["candidate"] for name, upgrade in found.items()}
 
 
 @execution("pkg.upgrade_available", PkgInterface, "latest", "list_installed", "compare", looks=True)
 async def upgrade_available(host: ExecutionHost, name: str) -> bool:
-    """Whether a newer version can be installed."""
+    """Return whether a newer version can be installed."""
     return bool(await latest_version(host, name))
 
 
 @execution("pkg.version_cmp", PkgInterface, "compare", looks=True)
 async def version_cmp(host: ExecutionHost, pkg1: str, pkg2: str, ignore_epoch: bool = False) -> int:
-    """-1, 0 or 1: compares two versions by the rules of the package manager."""
+    """Compare two versions by the rules of the package manager; return -1, 0 or 1."""
     one, two = (str(each).partition(":")[2] or str(each) if ignore_epoch else str(each) for each in (pkg1, pkg2))
     return await host.interface(PkgInterface).compare(one, two)
 
 
 @execution("pkg.list_holds", PkgInterface, "holds", looks=True)
 async def list_holds(host: ExecutionHost) -> list[str]:
-    """Names of the held packages."""
+    """Return the names of the held packages."""
     return sorted(await host.interface(PkgInterface).holds())
 
 
 @execution("pkg.owner", PkgInterface, "owner", looks=True)
 async def owner(host: ExecutionHost, *paths: str) -> Any:
-    """The package that ships a path, empty if none does; for several paths a mapping."""
+    """Return the package that ships a path, empty if none does; for several paths a mapping."""
     found = await host.interface(PkgInterface).owner(paths)
     return _one_or_all(paths, {path: found.get(path) or "" for path in paths})
 
 
 @execution("pkg.file_list", PkgInterface, "files", looks=True)
 async def file_list(host: ExecutionHost, *packages: str) -> dict[str, list[str]]:
-    """The files of packages, all in one list."""
+    """Return the files of packages, all in one list."""
     found = await host.interface(PkgInterface).files(packages)
     return {"errors": _unknown(packages, found), "files": sorted({path for paths in found.values() for path in paths})}
 
 
 @execution("pkg.file_dict", PkgInterface, "files", looks=True)
 async def file_dict(host: ExecutionHost, *packages: str) -> dict[str, Any]:
-    """The files of packages, by package."""
+    """Return the files of packages, by package."""
     found = await host.interface(PkgInterface).files(packages)
     return {"errors": _unknown(packages, found), "packages": dict(found)}
 
@@ -216,41 +216,41 @@ def _unknown(packages: Sequence[str], found: Mapping[str, Any]) -> list[str]:
 
 @execution("pkg.info_installed", PkgInterface, "info", looks=True)
 async def info_installed(host: ExecutionHost, *names: str) -> dict[str, dict[str, Any]]:
-    """Descriptions of installed packages."""
+    """Return the descriptions of installed packages."""
     found = await host.interface(PkgInterface).info(names)
     return {name: {**info.model_dump(exclude={"extra"}), **info.extra} for name, info in found.items()}
 
 
 @execution("pkg.verify", PkgInterface, "verify", looks=True)
 async def verify(host: ExecutionHost, *names: str) -> dict[str, dict[str, list[str]]]:
-    """Installed files that differ from those of their packages: package -> path -> what differs."""
+    """Return the installed files that differ from those of their packages: package -> path -> what differs."""
     found = await host.interface(PkgInterface).verify(names)
     return {name: {file.path: list(file.what) for file in files} for name, files in found.items()}
 
 
 @execution("pkg.group_list", PkgInterface, "groups", looks=True)
 async def group_list(host: ExecutionHost) -> dict[str, list[str]]:
-    """Groups of packages: name -> packages."""
+    """Return the packages of each group, by the group's name."""
     return await host.interface(PkgInterface).groups()
 
 
 @execution("pkg.list_patches", PkgInterface, "patches", looks=True)
 async def list_patches(host: ExecutionHost) -> dict[str, dict[str, Any]]:
-    """Published patches: id -> whether it is installed, and its summary."""
+    """Return the published patches by id: whether it is installed, and its summary."""
     found = await host.interface(PkgInterface).patches()
     return {name: {"installed": patch.installed, "summary": patch.summary or ""} for name, patch in found.items()}
 
 
 @execution("pkg.list_repos", PkgInterface, "repos", looks=True)
 async def list_repos(host: ExecutionHost) -> dict[str, dict[str, Any]]:
-    """The configured repositories, by id."""
+    """Return the configured repositories, by id."""
     found = await host.interface(PkgInterface).repos()
     return {name: {**repo.model_dump(exclude={"extra"}), **repo.extra} for name, repo in found.items()}
 
 
 @execution("pkg.get_repo", PkgInterface, "repos", looks=True)
 async def get_repo(host: ExecutionHost, repo: str) -> dict[str, Any]:
-    """One repository, by its id; empty if there is none."""
+    """Return one repository, by its id; empty if there is none."""
     return (await list_repos(host)).get(repo, {})
 
 

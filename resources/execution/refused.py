@@ -1,4 +1,4 @@
-"""Execution functions of Salt that Holdfast does not have, and what to use in their place."""
+"""Execution functions of Salt that Holdfast does not have, and what to use instead."""
 
 from __future__ import annotations
 

@@ -93,43 +93,43 @@ async def _is(host: ExecutionHost, name: str, field: str) -> bool:
 
 @execution("service.status", ServiceInterface, "status", looks=True)
 async def status(host: ExecutionHost, name: str) -> bool:
-    """Whether a service runs."""
+    """Return whether a service runs."""
     return await _is(host, name, "active")
 
 
 @execution("service.available", ServiceInterface, "status", looks=True)
 async def available(host: ExecutionHost, name: str) -> bool:
-    """Whether there is such a service."""
+    """Return whether there is such a service."""
     return await _is(host, name, "exists")
 
 
 @execution("service.missing", ServiceInterface, "status", looks=True)
 async def missing(host: ExecutionHost, name: str) -> bool:
-    """Whether there is no such service."""
+    """Return whether there is no such service."""
     return not await _is(host, name, "exists")
 
 
 @execution("service.enabled", ServiceInterface, "status", looks=True)
 async def enabled(host: ExecutionHost, name: str) -> bool:
-    """Whether a service starts at boot."""
+    """Return whether a service starts at boot."""
     return await _is(host, name, "enabled")
 
 
 @execution("service.disabled", ServiceInterface, "status", looks=True)
 async def disabled(host: ExecutionHost, name: str) -> bool:
-    """Whether a service does not start at boot; true also if there is no such service."""
+    """Return whether a service does not start at boot; true also if there is no such service."""
     return not await _is(host, name, "enabled")
 
 
 @execution("service.masked", ServiceInterface, "status", looks=True)
 async def masked(host: ExecutionHost, name: str) -> bool:
-    """Whether any start of a service is forbidden."""
+    """Return whether any start of a service is forbidden."""
     return await _is(host, name, "masked")
 
 
 @execution("service.get_all", ServiceInterface, "list", looks=True)
 async def get_all(host: ExecutionHost) -> list[str]:
-    """Names of all services."""
+    """Return the names of all services."""
     return list(await host.interface(ServiceInterface).list())
 
 
@@ -141,17 +141,17 @@ async def _where(host: ExecutionHost, field: str, *, wanted: bool) -> list[str]:
 
 @execution("service.get_enabled", ServiceInterface, "list", "status", looks=True)
 async def get_enabled(host: ExecutionHost) -> list[str]:
-    """Names of the services that start at boot."""
+    """Return the names of the services that start at boot."""
     return await _where(host, "enabled", wanted=True)
 
 
 @execution("service.get_disabled", ServiceInterface, "list", "status", looks=True)
 async def get_disabled(host: ExecutionHost) -> list[str]:
-    """Names of the services that do not start at boot."""
+    """Return the names of the services that do not start at boot."""
     return await _where(host, "enabled", wanted=False)
 
 
 @execution("service.get_running", ServiceInterface, "list", "status", looks=True)
 async def get_running(host: ExecutionHost) -> list[str]:
-    """Names of the services that run."""
+    """Return the names of the services that run."""
     return await _where(host, "active", wanted=True)

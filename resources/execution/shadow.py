@@ -15,13 +15,13 @@ async def set_password(host: ExecutionHost, name: str, password: str) -> ChangeS
 
 @execution("shadow.del_password", UserInterface, "set_password")
 async def del_password(host: ExecutionHost, name: str) -> ChangeSet:
-    """Remove a password: the login needs none."""
+    """Remove a password, so that login needs none."""
     return await host.interface(UserInterface).set_password(name, "")
 
 
 @execution("shadow.lock_password", UserInterface, "set_lock")
 async def lock_password(host: ExecutionHost, name: str) -> ChangeSet:
-    """Lock a password: no login with it succeeds."""
+    """Lock a password, so that no login with it succeeds."""
     return await host.interface(UserInterface).set_lock(name, value=True)
 
 

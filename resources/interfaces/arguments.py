@@ -27,7 +27,7 @@ from holdfast.resources.spelling import nearest
 MANY = (collections.abc.Sequence, collections.abc.Set, list, tuple, set, frozenset)
 """Types of parameters that take several values."""
 ABSENT = ("null", "none")
-"""Words for no value, for parameters that take none and no text."""
+"""Words that mean null, for parameters that accept null and no text."""
 NAMING = ("name", "names", "new_name", "pkgs")
 """Parameters that name what a function changes."""
 ANY = "*"
@@ -165,7 +165,7 @@ def shown(value: Any) -> Any:
 
 
 def brief(value: Any) -> Any:
-    """Return an argument as plain data without what is as by default; a record that has only a name is that name."""
+    """Return an argument as plain data without defaults; a record that has only a name becomes that name."""
     if isinstance(value, Result):
         fields = type(value).model_fields
         given = {
@@ -178,7 +178,7 @@ def brief(value: Any) -> Any:
 
 
 def things(interface: type[Interface], tool: str | None, arguments: Mapping[str, Any]) -> frozenset[tuple[str, str]]:
-    """Return the uids of what a call changes; if it names nothing, all things of the kind (`ANY`)."""
+    """Return the uids of what a call changes; if the call names nothing, that of all things of the kind (`ANY`)."""
     kind = interface.thing or tool or interface.module
     named = {name for parameter in NAMING for name in _names(arguments.get(parameter, ()))} or {ANY}
     services = {f"{name}.service" for name in named} if kind == "unit" else set()

@@ -31,6 +31,12 @@ GRAINS = frozenset({
 })  # fmt: skip
 """Grains that a declaration may refer to; any other name is refused as a misspelling."""
 
+RESERVED = frozenset({
+    "changes", "chosen_by_name", "decide", "declaration", "deprecated_calls", "describe", "entry", "function",
+    "functions", "generated", "has", "interface", "module", "offer", "provider", "thing", "tool", "version", "words",
+})  # fmt: skip
+"""Names of the attributes of `Interface` and `Bound`, which no function may have."""
+
 
 def supported(**grains: str | Sequence[str]) -> Callable[[Function], Function]:
     """Declare that only these platforms can have a function: elsewhere it is missing by design.
@@ -71,6 +77,15 @@ def replaces(*names: str) -> Callable[[Function], Function]:
     return mark
 
 
+def looks(function: Function) -> Function:
+    """Declare that a function changes nothing, although no interface says so: one that only a provider has.
+
+    Without this declaration, such a function counts as one that may change anything.
+    """
+    function._looks = True  # type: ignore[attr-defined] # noqa: SLF001 - a mark on a function
+    return function
+
+
 def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Function], Function]:
     for grain in grains:
         if grain not in GRAINS:
@@ -87,9 +102,15 @@ def _mark(word: str, grains: Mapping[str, str | Sequence[str]]) -> Callable[[Fun
     return mark
 
 
-def changes(function: Callable[..., Any]) -> bool:
-    """Return whether a function changes something: such a function has the parameter `test`."""
-    return "test" in inspect.signature(function).parameters
+def changes(function: Callable[..., Any], *, promised: bool = True) -> bool:
+    """Return whether a function may change something.
+
+    A function that an interface has `promised` changes something if it has the parameter `test`. Any other function
+    may change something, unless it is declared by `looks`.
+    """
+    if promised:
+        return "test" in inspect.signature(function).parameters
+    return not getattr(function, "_looks", False)
 
 
 def matches(grains: Grains, facts: Mapping[str, Any]) -> bool:
@@ -113,7 +134,7 @@ class Interface:
     """What one virtual module promises on every host; subclasses name it by `name=`.
 
     A provider must have all public methods, except those decorated with `supported` or `not_applicable`. A subclass of
-    an interface may widen it (more functions, more optional parameters, more platforms), and never narrow it.
+    an interface may widen it (more functions, more optional parameters, more platforms), but must not narrow it.
     """
 
     module: ClassVar[str] = ""
@@ -124,22 +145,44 @@ class Interface:
     """Parameters whose texts become words of a command. A text that the tool would read as an option is refused."""
     chosen_by_name: ClassVar[bool] = False
     """Whether each caller names the tool (`pip`), because several may be used on one host."""
+    generated: ClassVar[bool] = False
+    """Whether the interface was made from the functions of its only provider: it promises nothing about them."""
     thing: ClassVar[str] = ""
     """First part of the uids of what the functions change (`unit`). Default: the virtual name, or the tool's."""
 
     def __init_subclass__(cls, *, name: str = "", version: int = 1, chosen_by_name: bool = False) -> None:
-        """Take the name. Raises `DeclarationError` if there is none, or if a function contradicts its declaration."""
+        """Take the name.
+
+        Raises `DeclarationError` if there is none, for a function whose name is reserved, and for a function that
+        contradicts itself or a base.
+        """
+        cls._demand_free_names(name)
         cls.module = name or cls.module
         cls.version = version
         cls.chosen_by_name = chosen_by_name or cls.chosen_by_name
         if not cls.module:
             raise DeclarationError(f"cannot declare the interface {cls.__name__}: it has no name")
-        promised = cls.functions()
-        for function, declared in promised.items():
+        for function, declared in cls.functions().items():
             if both := _both(declared):
                 raise DeclarationError(
                     f"cannot declare {cls.module}.{function}: both supported and not applicable where {both}"
                 )
+        cls._demand_wide()
+
+    @classmethod
+    def _demand_free_names(cls, name: str) -> None:
+        """Raise `DeclarationError` for a function that callers could not reach by its name."""
+        for function, member in vars(cls).items():
+            if function in RESERVED and (callable(member) or isinstance(member, (staticmethod, classmethod))):
+                raise DeclarationError(
+                    f"cannot declare {name or cls.__name__}.{function}: all interfaces have an attribute {function!r}; "
+                    "give the function another name"
+                )
+
+    @classmethod
+    def _demand_wide(cls) -> None:
+        """Raise `DeclarationError` for a function that promises less than that of a base."""
+        promised = cls.functions()
         for base in cls.__mro__[1:]:
             if issubclass(base, Interface) and base is not Interface:
                 for function, declared in base.functions().items():

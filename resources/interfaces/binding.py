@@ -1,4 +1,4 @@
-"""A provider bound to its interface: the object that callers use. `rows.py` has what each call does, and why."""
+"""A provider bound to its interface: the object that callers use. `rows.py` says what each call does, and why."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NoReturn, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.resources.interfaces import rows
+from holdfast.resources.interfaces.base import changes
 from holdfast.resources.interfaces.decisions import decide
 from holdfast.resources.interfaces.errors import (
     ArgumentError,
@@ -50,7 +51,7 @@ class Bound:
         self._strict = strict
         self._host = host
         self._sites: set[tuple[str, str, int]] = set()
-        """Deprecated function, file and line of calls that were warned of."""
+        """Deprecated function, file and line of each call that has caused a warning."""
         self._promised = offer.interface.functions()
         self._former = {
             name: function for function, call in self._promised.items() for name in getattr(call, "_replaces", ())
@@ -94,6 +95,13 @@ class Bound:
         name = self._former.get(function, function)
         return self._promised.get(name) or self._provided.public.get(name)
 
+    def changes(self, function: str) -> bool:
+        """Return whether a function may change something, also by a former name."""
+        name = self._former.get(function, function)
+        if name in self._promised:
+            return changes(self._promised[name], promised=not self.interface.generated)
+        return changes(self._provided.public[name], promised=False)
+
     def __dir__(self) -> list[str]:
         """Return the names of the functions that really run."""
         return [name for name in sorted(self._entries) if self.has(name)]
@@ -103,7 +111,7 @@ class Bound:
         if function.startswith("_"):
             raise AttributeError(function)
         call = self.function(function)
-        self.__dict__[function] = call  # found directly the next time
+        self.__dict__[function] = call  # later accesses find the attribute directly
         self._made.add(function)
         return call
 
@@ -131,7 +139,7 @@ class Bound:
                     call=f"{self._name}.{entry.function}",
                     provider=self.tool,
                     state=entry.row.state,
-                    why=entry.why,
+                    why=entry.why or f"{self.tool} lacks it",
                 )
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:

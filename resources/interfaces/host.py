@@ -22,7 +22,7 @@ class BusError(Temporary):
 
 
 class Match(NamedTuple):
-    """Which signals to receive. Empty fields match anything; `within` is an object path and all below it.
+    """The signals to receive. Empty fields match anything; `within` is an object path and all below it.
 
     If `within` is given, the rule of the bus uses it, and `path` is compared here: thousands of paths need one rule.
     """
@@ -63,7 +63,7 @@ class Bus(Protocol):
         ...
 
     def signals(self, *matches: Match) -> AsyncGenerator[Signal | None, None]:
-        """Yield signals as they come. None means "armed": at first, and again whenever signals may have been missed."""
+        """Yield signals as they arrive; None: the subscription is armed, and earlier signals may have been missed."""
         ...
 
 
@@ -71,7 +71,7 @@ class ProviderHost(Services, Protocol):
     """Services of the host for its providers."""
 
     def bus(self) -> Bus:
-        """Return the system's D-Bus; connected at the first use."""
+        """Return the system's D-Bus, connected on first use."""
         ...
 
     def system_path(self, path: Path) -> Path:

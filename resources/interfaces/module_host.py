@@ -46,7 +46,7 @@ def inject(module: ModuleType) -> None:
 
 @contextmanager
 def called_for(host: ProviderHost) -> Iterator[None]:
-    """Let both names stand for this host in the body."""
+    """Make both names stand for this host within the body."""
     before = _HOST.set(host)
     try:
         yield

@@ -16,7 +16,7 @@ REPOSITORIES = ("Debian", "RedHat", "Suse")
 """Families whose repositories can be listed and changed one by one."""
 COMMON = ("Debian", "RedHat", "Suse", "Arch", "Alpine")
 WITHOUT_RESIDUES = ("RedHat", "Suse", "Arch", "Alpine")
-"""Families whose package managers know nothing about what a removed package has left."""
+"""Families whose package managers do not know which files a removed package has left."""
 
 
 class PkgInterface(Interface, name="pkg"):
@@ -24,7 +24,7 @@ class PkgInterface(Interface, name="pkg"):
 
     Functions that change something return what they changed, including dependencies; with `test` they change nothing
     and return what they would change. They wait for other programs that use the package database, and raise `Permanent`
-    if the package manager refuses; `changes` of the error has what was changed before.
+    if the package manager refuses; the error's `changes` has what was changed before.
     """
 
     words: ClassVar[frozenset[str]] = frozenset({"a", "b", "id", "names", "paths", "pkgs"})
@@ -63,7 +63,7 @@ class PkgInterface(Interface, name="pkg"):
     async def remove(
         self, names: Sequence[str], purge: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
-        """Remove packages; with `purge` also their configuration files, also of packages removed earlier."""
+        """Remove packages; with `purge`, also their configuration files and those of packages removed earlier."""
         return ChangeSet()
 
     async def upgrade(
@@ -204,7 +204,7 @@ class PkgInterface(Interface, name="pkg"):
 
     @supported(os_family=("Debian",))
     async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:
-        """Return whether a program other than the agent changes, or has changed, a package or that of a path."""
+        """Return whether another program is changing, or has changed, a package or the package of a path."""
         return False
 
     def watch(self, names: Sequence[str] = (), catalogue: bool = False) -> Watch:

@@ -52,8 +52,9 @@ class Provider:
     """Serves one interface with one tool. Created once for a host, when the interface is first used.
 
     MUST set `implements`; SHOULD set `confine`. The public methods are functions of the virtual module; a function that
-    is only for callers of the tool itself is decorated with `physical`. A method that is not `async` runs in a thread,
-    if the interface declares it `async`.
+    is only for callers of the tool itself is decorated with `physical`. A method that the interface does not have, and
+    that changes nothing, is decorated with `looks` (`base.py`). A method that is not `async` runs in a thread, if the
+    interface declares it `async`.
     """
 
     implements: ClassVar[type[Interface]]
@@ -102,7 +103,7 @@ class Offer:
     targets: int
     source: type[Provider] | ModuleType
     undeclared: bool = False
-    """Whether a module has the name of the interface, and does not say that it implements it."""
+    """Whether a module has the name of the interface, but does not declare that it implements the interface."""
 
     @property
     def home(self) -> str:
@@ -110,7 +111,7 @@ class Offer:
         return self.source.__name__ if isinstance(self.source, ModuleType) else self.source.__module__
 
     def refusals(self, host: ProviderHost, *, strict: bool = True) -> list[str]:
-        """Return the reasons why the provider does not work on a host; none: it does."""
+        """Return the reasons why the provider does not work on a host; empty if it works."""
         found = list(self.confine.refusals(host))
         if self.undeclared and strict:
             found.append(f"{self.home} does not declare `__interface__ = {self.interface.__name__}`")
@@ -238,4 +239,4 @@ def register_module(module: ModuleType, interfaces: Callable[[str], type[Interfa
 def generated(module: ModuleType, name: str) -> type[Interface]:
     """Return an interface with the functions of a module, for a virtual name that only this module serves."""
     found = {each: staticmethod(function) for each, function in functions(module).public.items()}
-    return type(f"Generated_{name}", (Interface,), found, name=name)
+    return type(f"Generated_{name}", (Interface,), {**found, "generated": True}, name=name)

@@ -35,7 +35,7 @@ Secret = Annotated[str, SECRET]
 class Result(BaseModel):
     """A typed result. A provider may return a mapping instead: keys that are not fields go into `extra`.
 
-    Absent is None, never an empty text; values are never converted from one type to another.
+    An absent value is None, never an empty text; values are never converted from one type to another.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
@@ -81,7 +81,7 @@ class Pkg(Result):
 
 
 class PkgSpec(Result):
-    """What to install."""
+    """A package to install."""
 
     name: StrictStr
     version: StrictStr | None = None
@@ -117,7 +117,7 @@ class Repo(Result):
 
 
 class FileDeviation(Result):
-    """An installed file that is not as its package shipped it."""
+    """An installed file that differs from what its package shipped."""
 
     path: StrictStr
     what: tuple[StrictStr, ...]
@@ -146,7 +146,7 @@ class ServiceStatus(Result):
     name: StrictStr
     exists: StrictBool
     active: StrictBool | None
-    """Whether the service runs (or has done its one-time work and counts as running); None if nothing tells."""
+    """Whether the service runs (or has done its one-time work and counts as running); None if this is unknown."""
     state: StrictStr
     """`active`, `inactive`, `failed`, `activating`, `deactivating` on every platform; some have further words."""
     enabled: StrictBool | None = None

@@ -192,8 +192,14 @@ def _new(given: Any) -> tuple[list[Any], dict[str, Any]]:
         return [], given
     if not isinstance(given, list) and given is not None:
         raise ValueError("the arguments of a function must be a list: write `[ARGUMENT, ...]`")
-    args = [item for item in given or () if not isinstance(item, dict)]
-    return args, {str(key): value for item in given or () if isinstance(item, dict) for key, value in item.items()}
+    args: list[Any] = []
+    named: dict[str, Any] = {}
+    for item in given or ():
+        if isinstance(item, dict):
+            named.update((str(key), value) for key, value in item.items())
+        else:
+            args.append(item)
+    return args, named
 
 
 def _old(given: Mapping[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -231,15 +237,18 @@ async def _run(ctx: Context, key: str, call: Planned) -> Any:
 def _outcome(key: str, value: Any) -> tuple[Any, str]:
     """Return what to report as a change, None if nothing was changed, and a comment.
 
-    Raises `Permanent` if the value says that the call has failed: false, or a mapping with a status other than 0 or
-    with the result false.
+    Raises `Permanent` if the value says that the call has failed.
     """
     if isinstance(value, ChangeSet):
         done = value.comment or ("done" if value else "nothing to change")
         return value.changes or None, f"{key}: {done}"
-    failed = value is False or (
-        isinstance(value, dict) and (value.get("retcode", 0) != 0 or value.get("result", True) is False)
-    )
-    if failed:
+    if _has_failed(value):
         raise Permanent(f"{key}: the call has failed" + ("" if value is False else f": {MASKED.masked(value)}"))
     return (True if value is None else MASKED.masked(value)), f"{key}: done"
+
+
+def _has_failed(value: Any) -> bool:
+    """Return whether a value says that its call has failed: false, a status other than 0, or the result false."""
+    if isinstance(value, dict):
+        return value.get("retcode", 0) != 0 or value.get("result", True) is False
+    return value is False

@@ -13,7 +13,7 @@ from holdfast.resources.providers._etc import GECOS
 FIELDS = frozenset({"uid", "gid", "groups", "home", "shell", *GECOS})
 """Fields of `add` and `modify`."""
 NOT_IN_NAMES = re.compile(r"^-|[\s:,/\x00-\x1f\x7f]|^$")
-"""What would end the field of an account file, or make an option of a name."""
+"""What would end the field of an account file, or make a tool read the name as an option."""
 
 
 def known(user: User, field: str, wanted: Any = None) -> Any:
@@ -41,7 +41,7 @@ def demand_name(what: str, kind: str, name: str) -> None:
 
 
 def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
-    """Raise `Permanent` for a field that does not exist, or that the account file cannot have.
+    """Raise `Permanent` for a field that does not exist, or a value that the account file cannot hold.
 
     A text must not end the field, and the uid must be a number.
     """

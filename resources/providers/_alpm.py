@@ -17,7 +17,7 @@ LOCAL = STATE / "local"
 SYNC = STATE / "sync"
 """The lists of packages, one file for each repository."""
 LOCK = STATE / "db.lck"
-"""Exists while a program changes packages, which keeps it open."""
+"""Exists while a program changes packages; that program keeps it open."""
 
 
 def installed(local: Path) -> PackageDatabase:

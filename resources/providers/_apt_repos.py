@@ -75,7 +75,7 @@ def _keyring(name: str) -> Path:
 
 
 def _trusting(repo: Repo, key: object) -> Repo:
-    """Return a repository that trusts only its own key. Raises `Permanent` for what is not a key in ASCII armor."""
+    """Return a repository that trusts only its own key. Raises `Permanent` for a key that is not in ASCII armor."""
     if not str(key).lstrip().startswith(ARMOR):
         raise Permanent(f"cannot set repository {repo.id}: its key does not begin with {ARMOR}")
     return repo.model_copy(update={"extra": {**repo.extra, "signed_by": str(ETC / _keyring(repo.id))}})

@@ -179,7 +179,7 @@ def _continued(value: str) -> str:
 
 
 def one_line(repo: Repo, fields: Mapping[str, str]) -> str:
-    """Return the line of an entry. Raises `Permanent` for what one line cannot hold."""
+    """Return the line of an entry. Raises `Permanent` if one line cannot hold the entry."""
     named = {field: option for option, field in OPTIONS.items()}
     options = {named.get(name, name.lower()): ",".join(fields[name].split()) for name in fields if name not in SPELLED}
     several = [name for name in ("Types", "URIs", "Suites") if len(fields[name].split()) != 1]

@@ -14,7 +14,7 @@ from holdfast.resources.temporaries import give_back, take_name
 def read_config(file: Path) -> str | None:
     """Return the content of a file that only trusted users could have written; None if there is none.
 
-    Raises `Permanent`, as `Unsafe` if another user could have written it.
+    Raises `Permanent`, in the form of `Unsafe` if another user could have written the file.
     """
     try:
         return paths.read_trusted(str(file)).decode("utf-8", "surrogateescape")
@@ -37,7 +37,7 @@ def list_config(directory: Path) -> list[str]:
 def write_config(file: Path, text: str, mode: int = 0o644) -> None:
     """Replace a file atomically, and flush it; missing directories are made. A link is replaced, not followed.
 
-    Raises `Permanent` or `Temporary`, as `Unsafe` if another user can change what is in the directory.
+    Raises `Permanent`, in the form of `Unsafe` if another user can change what is in the directory, or `Temporary`.
     """
     try:
         paths.make_parents(str(file))
@@ -61,7 +61,7 @@ def write_config(file: Path, text: str, mode: int = 0o644) -> None:
 
 
 def remove_config(file: Path) -> None:
-    """Remove a file, if it exists. Raises `Permanent` or `Temporary`, as `Unsafe` like `write_config`."""
+    """Remove a file, if it exists. Raises the errors of `write_config`."""
     try:
         place = paths.at(str(file))
         _demand_private(place)

@@ -23,7 +23,7 @@ HOME, SKELETON = "/home", "/etc/skel"
 
 
 def demand_new(locate: Locate, what: str, home: str, skeleton: str) -> None:
-    """Raise `Unsafe` if no tool must create this home, or if untrusted users could write the files that it copies.
+    """Raise `Unsafe` if a tool must not create this home, or if untrusted users could write the files that it copies.
 
     `skeleton` is the directory of these files. Raises `OSError`.
     """

@@ -1,4 +1,4 @@
-"""Services with init scripts in /etc/init.d: what a script says, and what its text tells about it."""
+"""Services with init scripts in /etc/init.d: what a script reports, and what can be read from its text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ NO_SERVICES = frozenset({"README", "functions", "functions.sh", "rc", "rcS", "sk
 STATES = {0: "active", 1: "failed", 2: "failed", 3: "inactive"}
 """Exit status of the action `status`, as the Linux Standard Base defines it -> state."""
 STATUS_TIMEOUT = 30.0
-"""Seconds that a script may take to tell the status."""
+"""Seconds that a script may take to report the status."""
 LABEL = re.compile(r"^\s*\(?\s*([\w|\s\"'-]+?)\s*\)", re.MULTILINE)
 """Label of a branch of a `case`: `restart|force-reload)`."""
 ASSIGNMENT = re.compile(r"^\s*(?:export\s+)?(\w+)=[\"']?([^\s\"';#]*)", re.MULTILINE)

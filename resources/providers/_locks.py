@@ -39,7 +39,7 @@ class Others:
         self._reading = asyncio.Lock()
 
     def at_work(self) -> str:
-        """Return the other program; empty: there is none."""
+        """Return the other program; empty if there is none."""
         pid = next(filter(None, map(holder, map(self._host.system_path, PACKAGES))), 0)
         who = "" if pid == 0 or is_ours(pid) else described(pid)
         if not who:
@@ -49,7 +49,7 @@ class Others:
         return who
 
     async def have(self, names: frozenset[str], paths: frozenset[str]) -> bool:
-        """Return whether another program changes, or has changed, one of these packages or the package of a path."""
+        """Return whether another program is changing, or has changed, one of these packages or a path's package."""
         self.at_work()
         session = self._session
         if session is None:

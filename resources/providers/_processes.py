@@ -1,4 +1,4 @@
-"""Processes of a user, for tools that do not look for them."""
+"""Processes of a user, for tools that do not check for them."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ WHOLE = {"type", "match_type", "case_sensitive", "solvable_name"}
 LINES = 12
 """Greatest number of lines of an error."""
 SYSTEM = "(System Packages)"
-"""Name in place of a repository, of an installed version that no repository offers."""
+"""Name in the column of the repository for an installed version that no repository offers."""
 
 
 def arguments(transaction: Transaction, *more: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Packages by apk, Alpine's package manager.
+"""Packages by apk 2 and apk 3, Alpine's package manager.
 
 apk keeps the list of wanted packages, `/etc/apk/world`: `install` and `remove` change it, and apk removes by itself
 what no wanted package needs. A version that was installed by its number stays until another one is asked for.
@@ -6,31 +6,36 @@ what no wanted package needs. A version that was installed by its number stays u
 
 from __future__ import annotations
 
+import os.path
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
-from holdfast.resources.interfaces.results import Pkg, PkgInfo
+from holdfast.resources.interfaces.results import FileDeviation, Pkg, PkgInfo
+from holdfast.resources.paths import make_parents
+from holdfast.resources.providers import _apk
 from holdfast.resources.providers._pkg_database import Changes, PackageDatabase, by_name
-from holdfast.resources.providers.pkg_base import Fetched, Outcome, PkgProvider, Transaction
+from holdfast.resources.providers.pkg_base import Fetched, PkgProvider, Transaction
 
 INSTALLED = Path("/lib/apk/db/installed")
 REPOSITORIES = Path("/etc/apk/repositories")
 CACHE = Path("/var/cache/apk")
+DOWNLOADS = Path("/var/cache/holdfast/apk")
+VERSION_2 = "apk-tools 2."
 APK = ("apk", "--no-progress", "--no-interactive")
+AUDIT = (*APK, "audit", "--system", "--check-permissions", "--details", "--protected-paths", "/dev/null")
+"""Without protected paths, configuration files are compared, too."""
 ORDER: dict[str, Literal[-1, 0, 1]] = {"<": -1, "=": 0, ">": 1}
-STEP = re.compile(r"^\(\d+/\d+\) (\w+) (\S+) \((?:(\S+) -> )?(\S+)\)$", re.MULTILINE)
-"""A step of a transaction: `(1/2) Upgrading tiny (1.0-r0 -> 2.0-r0)`."""
 
 
 class Apk(PkgProvider):
     """Alpine's packages. `remove` also removes the packages that need the removed ones.
 
-    A package file must be signed with a key of `/etc/apk/keys`.
+    A package file must be signed with a key of `/etc/apk/keys`. Repositories with a tag (`@edge`) offer nothing.
     """
 
     confine = Confine(grains={"os_family": ("Alpine",)}, commands=("apk",))
@@ -48,16 +53,14 @@ class Apk(PkgProvider):
         return PackageDatabase(by_name(pkgs), provided)
 
     async def _offered(self, names: Sequence[str]) -> dict[str, list[str]]:
-        done = await self._run(*APK, "policy", *names, looks=True)
-        policies = re.findall(r"^(\S+) policy:\n((?:  .*\n?)*)", done.stdout, re.MULTILINE)
-        return {name: list(reversed(list(_versions(text)))) for name, text in policies}
+        return _apk.offers((await self._run(*APK, "policy", *names, looks=True)).stdout)
 
     async def _plan(self, transaction: Transaction) -> Changes:
         text = ""
         for command in _commands(transaction):
             done = await self._run(*APK, *command, "--simulate", to=transaction.title, looks=True)
             text += done.stdout
-        steps = {name: (verb, old, new) for verb, name, old, new in STEP.findall(text)}
+        steps = {name: (verb, old, new) for verb, name, old, new in _apk.STEP.findall(text)}
         before = (await self._cache.read()).versions()
         changes = {
             name: (before.get(name, ""), "" if step[0] == "Purging" else step[2]) for name, step in steps.items()
@@ -70,16 +73,16 @@ class Apk(PkgProvider):
 
     async def _fetch_lists(self) -> Fetched:
         done = await self._run(*APK, "update")
-        text: str = await self.host.blocking(self._text, REPOSITORIES)
-        configured = [line.split()[-1].rstrip("/") for line in text.splitlines() if line.strip() and line[0] != "#"]
-        updated = set(re.findall(r"^fetch (\S+)/[^/]+/APKINDEX\.tar\.gz$", done.stdout, re.MULTILINE))
-        why = dict(re.findall(r"^WARNING: updating and opening (\S+): (.*)$", done.stderr, re.MULTILINE))
+        outcomes, why = _apk.repositories(done.stdout, done.stderr, await self._configured())
         if done.retcode and not why:
-            return Fetched(dict.fromkeys(configured, "failed"), self._reason(done))
-        found: dict[str, Outcome] = {
-            name: "failed" if name in why else "updated" if name in updated else "unchanged" for name in configured
-        }
-        return Fetched(found, "; ".join(f"{name}: {reason}" for name, reason in why.items()))
+            return Fetched({}, self._reason(done))
+        return Fetched(outcomes, "; ".join(f"{name}: {reason}" for name, reason in why.items()))
+
+    async def _configured(self) -> list[str]:
+        """Return the configured repositories if apk does not name them by itself, which apk 3 does."""
+        if not (await self._run("apk", "--version", looks=True)).stdout.startswith(VERSION_2):
+            return []
+        return _apk.configured(await self.host.blocking(self._text, REPOSITORIES))
 
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
         """Compare two versions by `apk version --test`. Raises `Permanent` for text that is not a version."""
@@ -88,7 +91,7 @@ class Apk(PkgProvider):
             raise Permanent(f"cannot compare {a} and {b}: apk knows no such versions")
         return order
 
-    # -- what not every tool has ---------------------------------------------------------------------------------
+    # -- optional functions --------------------------------------------------------------------------------------
 
     async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Search the list of installed files. Directories belong to the first package that has them."""
@@ -106,56 +109,49 @@ class Apk(PkgProvider):
 
     async def info(self, names: Sequence[str] = ()) -> dict[str, PkgInfo]:
         """Read apk's database, which does not say when a package was installed; extra: maintainer and origin."""
-        found = (_description(entry) for entry in await self._entries())
+        found = (_apk.description(entry) for entry in await self._entries())
         return {info.name: info for info in found if not names or info.name in names}
+
+    async def verify(self, names: Sequence[str] = ()) -> dict[str, list[FileDeviation]]:
+        """Compare files with the properties and digests of apk's database. Files of `/etc` count as configuration."""
+        done = await self._run(*AUDIT, looks=True, to="compare files with those of packages")
+        changed = _apk.deviations(done.stdout)
+        found: dict[str, list[FileDeviation]] = {}
+        for entry in await self._entries():
+            if not names or entry["P"][0] in names:
+                paths = sorted({*entry.get("paths", ())})
+                # apk tells nothing about the contents of a directory that is missing.
+                missing = {path: _apk.deviation(path, "missing") for path in await self._missing(paths)}
+                found[entry["P"][0]] = [here for path in paths if (here := (changed | missing).get(path))]
+        return {name: files for name, files in found.items() if files}
+
+    async def download(self, names: Sequence[str]) -> dict[str, str]:
+        """Fetch packages and what they need to a directory of the agent."""
+        if not names:
+            return {}
+        await self.host.blocking(make_parents, str(self.host.system_path(DOWNLOADS / "file")))
+        done = await self._run(*APK, "fetch", "--recursive", "--output", str(DOWNLOADS), *names)
+        if done.retcode or done.stderr.startswith("ERROR: "):  # apk 3 does not fail if there is no such package
+            raise await self._failure(f"download {', '.join(names)}", done)
+        latest = await self.latest(names)
+        return {name: str(DOWNLOADS / f"{name}-{version}.apk") for name, version in latest.items() if version}
+
+    async def _missing(self, paths: Sequence[str]) -> list[str]:
+        """Return which of these paths do not exist."""
+        found: list[str] = await self.host.blocking(
+            lambda: [path for path in paths if not os.path.lexists(self.host.system_path(Path(path)))]
+        )
+        return found
 
     def _reason(self, done: Completed) -> str:
         return super()._reason(done).removeprefix("ERROR: ").replace(":; ", ": ")
 
-    async def _entries(self) -> list[dict[str, list[str]]]:
-        found: list[dict[str, list[str]]] = await self.host.blocking(lambda: list(entries(self._text(INSTALLED))))
+    async def _entries(self) -> list[_apk.Entry]:
+        found: list[_apk.Entry] = await self.host.blocking(lambda: list(_apk.entries(self._text(INSTALLED))))
         return found
 
     def _text(self, path: Path) -> str:
         return self.host.system_path(path).read_text(errors="replace")
-
-
-def entries(text: str) -> Iterator[dict[str, list[str]]]:
-    """Yield letter -> values for each package of apk's database, with the installed paths as `paths`."""
-    for block in text.split("\n\n"):
-        entry: dict[str, list[str]] = {}
-        directory = ""
-        for line in block.splitlines():
-            letter, _, value = line.partition(":")
-            entry.setdefault(letter, []).append(value)
-            if letter == "F":
-                directory = f"/{value}" if value else ""
-                entry.setdefault("paths", []).extend([directory] if value else [])
-            elif letter == "R":
-                entry.setdefault("paths", []).append(f"{directory}/{value}")
-        if "P" in entry:
-            yield entry
-
-
-def _description(entry: dict[str, list[str]]) -> PkgInfo:
-    one = {letter: values[0] for letter, values in entry.items()}
-    return PkgInfo(
-        name=one["P"],
-        version=one["V"],
-        arch=one.get("A"),
-        summary=one.get("T"),
-        license=one.get("L"),
-        url=one.get("U"),
-        size=int(one["I"]) if "I" in one else None,
-        extra={"maintainer": one.get("m"), "origin": one.get("o")},
-    )
-
-
-def _versions(text: str) -> Iterator[str]:
-    """Yield the versions of `apk policy` that a repository offers, the oldest first."""
-    for version, sources in re.findall(r"^  (\S+):\n((?:    .*\n?)*)", text, re.MULTILINE):
-        if set(sources.split()) - {str(INSTALLED).lstrip("/")}:
-            yield version
 
 
 def _commands(transaction: Transaction) -> list[list[str]]:

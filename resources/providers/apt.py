@@ -28,7 +28,7 @@ from holdfast.resources.providers.pkg_base import Fetched, HoldingProvider, Outc
 from holdfast.resources.spelling import nearest
 
 NO_CACHE = "--option=Dir::Cache::pkgcache="
-"""Makes apt read dpkg's database itself. Its own copy would be written by commands that only look, and it is outdated
+"""Makes apt read dpkg's database itself. Commands that only read would write apt's own copy, which is outdated
 if the database has changed twice in a second without a change of its size."""
 APT_GET = ("apt-get", "--quiet", "--assume-yes", NO_CACHE)
 APT_CACHE = ("apt-cache", NO_CACHE)
@@ -49,7 +49,7 @@ DOWNLOAD = ("install", "--download-only", "--reinstall", "--allow-downgrades", "
 ARCHIVES = Path("/var/cache/apt/archives")
 """Directory of fetched packages."""
 OUTCOMES: Mapping[str, Outcome] = {"Hit": "unchanged", "Get": "updated", "Err": "failed"}
-"""Words of `apt-get update`, the ones that decide about a repository last."""
+"""Word of `apt-get update` -> outcome for a repository; if several apply, the last one decides."""
 
 
 class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
@@ -104,7 +104,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
         return await super().install(again, refresh, test=test, options=options)
 
     async def latest(self, names: Sequence[str], refresh: bool = False) -> dict[str, str | None]:
-        """Return the candidates, which priorities of repositories may make older than the newest version."""
+        """Return the candidates. Because of priorities of repositories, one may be older than the newest version."""
         if refresh:
             await self.refresh()
         return {name: candidate for name, (candidate, _) in (await self._policies(names)).items()}
@@ -172,7 +172,7 @@ class Apt(DpkgProvider, HoldingProvider, UnneededProvider):
     # -- failures ------------------------------------------------------------------------------------------------
 
     def _is_busy(self, done: Completed) -> bool:
-        """Only apt's own messages count: standard output has those of scripts, which may run apt in vain."""
+        """Return whether apt itself reports a lock. On standard output, scripts that run apt may report one."""
         return any(words in done.stderr for words in self.busy)
 
     def _reason(self, done: Completed) -> str:

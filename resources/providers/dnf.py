@@ -62,7 +62,7 @@ class Dnf(RpmProvider):
         result = _dnf.repositories(done.stdout, done.stderr)
         return Fetched(result, self._reason(done) if done.retcode or "failed" in result.values() else "")
 
-    # -- what dnf has besides ------------------------------------------------------------------------------------
+    # -- optional functions --------------------------------------------------------------------------------------
 
     async def _held(self) -> frozenset[str]:
         """Read the list of the plugin `versionlock`; excluded versions (`!name...`) are no holds."""

@@ -1,4 +1,4 @@
-"""Base of the providers of packages that dpkg installs: what dpkg itself tells, and how its work is finished."""
+"""Base of the providers of packages that dpkg installs: dpkg's own reports, and recovery from an interruption."""
 
 from __future__ import annotations
 

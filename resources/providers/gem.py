@@ -25,7 +25,7 @@ found, problems = Gem::SpecFetcher.fetcher.search_for_dependency(Gem::Dependency
 unread = problems.grep(Gem::SourceFetchProblem)
 abort "ERROR: #{unread.map(&:wordy).join("; ")}" if found.empty? && unread.any?
 puts found.map { |gem, _| gem.version }.max"""
-"""Asks without `gem search`, which says nothing of an index that it cannot read."""
+"""Asks without `gem search`, which does not report an index that it cannot read."""
 SORT = 'puts ARGV.map { |text| Gem::Version.new(text) }.uniq.sort.reverse.join(",")'
 COMPARE = """begin
   puts Gem::Version.new(ARGV[0]) <=> Gem::Version.new(ARGV[1])

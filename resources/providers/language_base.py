@@ -1,4 +1,4 @@
-"""Base of the providers of packages of a programming language: a core of six methods, from which all others follow."""
+"""Base of the providers of packages of a programming language: all functions are derived from a core of six methods."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
     # -- what a tool may override --------------------------------------------------------------------------------
 
     def _key(self, name: str) -> str:
-        """Return the form of a name in which two names of one package are equal."""
+        """Return the normal form of a name, which all names of one package share."""
         return name
 
     async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
@@ -185,7 +185,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         return await self._installed(await self._checked(where))
 
     async def _checked(self, where: Where) -> Where:
-        """Return the place of a call. Raises `Permanent` if it is none, or if another user could change its code."""
+        """Return the place of a call. Raises `Permanent` for a target that is invalid or that others could change."""
         if where.target is None or where.target == USER:
             return where
         if not where.target.startswith("/"):
@@ -211,7 +211,7 @@ def refuse_reinstall(tool: str, pkgs: Sequence[PkgSpec]) -> None:
 
 
 def _demand_trusted(target: str) -> None:
-    """Raise `Permanent` if an untrusted user can change a target: the tool would run his code as root."""
+    """Raise `Permanent` if an untrusted user can change a target: the tool would run that user's code as root."""
     try:
         place = paths.at(target, follow=True)
         if (info := place.look()) is not None:

@@ -85,7 +85,7 @@ class Npm(LanguageProvider):
         return await self._run("npm", *arguments, "--json", *scope, *registry, where=where, to=to, shown=shown)
 
     async def _scope(self, where: Where) -> list[str]:
-        """Return the switches of a target. npm looks for the settings of the host below the prefix, unless told."""
+        """Return the switches of a target. They name the host's settings, which npm would look for below the prefix."""
         if where.target is None:
             return ["--global"]
         found = await self._run("npm", "config", "get", "globalconfig", where=where, to="read npm's settings")

@@ -144,7 +144,7 @@ class Pacman(UnneededProvider):
         return re.findall(r"^(\S+) \S+ -> \S+$", done.stdout, re.MULTILINE)
 
     async def _newest_first(self, versions: list[str]) -> list[str]:
-        """Sort the versions that repositories offer: mostly one, seldom two."""
+        """Sort the versions that repositories offer: usually one, rarely two."""
         found: list[str] = []
         for version in dict.fromkeys(versions):
             newer = [await self.compare(version, other) > 0 for other in found]
@@ -188,7 +188,7 @@ class Pacman(UnneededProvider):
         """Return whether a transaction makes the fetched lists those of the system."""
         return _is_full_upgrade(transaction) and await self.host.blocking(self._newer)
 
-    # -- functions that not every tool has -----------------------------------------------------------------------
+    # -- optional functions --------------------------------------------------------------------------------------
 
     async def owner(self, paths: Sequence[str]) -> dict[str, str | None]:
         """Ask pacman, which finds the owners of existing paths only."""
@@ -207,7 +207,7 @@ class Pacman(UnneededProvider):
         return {name: sorted(paths) for name, paths in found.items()}
 
     async def info(self, names: Sequence[str] = ()) -> dict[str, PkgInfo]:
-        """Read pacman's database; extra: packager, groups, and whether the package was asked for (`explicit`)."""
+        """Read pacman's database; extra: packager, groups, and whether it was installed on request (`explicit`)."""
         found: dict[str, PkgInfo] = await self.host.blocking(descriptions, self.host.system_path(LOCAL))
         return {name: found[name] for name in names or found if name in found}
 

@@ -59,7 +59,7 @@ class Pip(LanguageProvider):
         await self._pip("uninstall", "--yes", *names, where=where, to=f"remove {', '.join(names)}", shown=True)
 
     async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
-        """Compare two versions by PEP 440, as pip has it."""
+        """Compare two versions by PEP 440, with pip's implementation."""
         where = await self._checked(Where(target, runas))
         done = await self._run(*_python(where), "-c", COMPARE, a, b, where=where, to=f"compare {a} and {b}")
         order = int(done.stdout)

@@ -74,7 +74,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     implements = PkgInterface
 
     database: ClassVar[tuple[Path, ...]]
-    """Paths of which one changes whenever packages have changed; the first one always exists. `watch` watches them."""
+    """Paths that `watch` watches. At least one changes whenever packages change; the first one always exists."""
     intermediate: ClassVar[tuple[Path, ...]] = ()
     """Paths that change while a transaction runs, before `database` does. They are not watched."""
     lists: ClassVar[tuple[Path, ...]] = ()
@@ -121,7 +121,7 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
     async def _fetch_lists(self) -> Fetched:
         """Fetch the lists of packages, by `_run`."""
 
-    # -- what a tool may do besides ------------------------------------------------------------------------------
+    # -- what a tool may override --------------------------------------------------------------------------------
 
     async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
         """Finish what an interrupted transaction has left. Called before each transaction, and after one has `failed`.

@@ -1,4 +1,4 @@
-"""Base of the providers of packages that rpm installs: what rpm itself tells, and what it leaves behind."""
+"""Base of the providers of packages that rpm installs: what rpm itself reports, and the files that it leaves behind."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ SETTLE = 0.25
 STOPPING = 90.0
 """Seconds that a service may take to stop, if the caller gives no limit."""
 PID = re.compile(r"\s*([1-9][0-9]{0,9})\b")
-"""Beginning of a pid file."""
+"""The process id at the beginning of a pid file."""
 LAST_WORDS = 8
 """Number of lines of output in a message."""
 
@@ -115,7 +115,7 @@ class ServiceProvider(Provider, ABC, abstract=True):
     async def _switch(
         self, name: str, old: bool | None, new: bool, change: Callable[[], Awaitable[None]], *, test: bool
     ) -> ChangeSet:
-        """Make a change for the next boot, unless there is nothing to change (`old` None: there is nothing at all)."""
+        """Make a change for the next boot, unless there is nothing to change. `old` None: the service has no switch."""
         if old is None or old is new:
             return ChangeSet()
         if not test:
@@ -131,7 +131,7 @@ class ServiceProvider(Provider, ABC, abstract=True):
         return ChangeSet(changes={name: {"old": before.state, "new": "inactive" if verb == "stop" else "active"}})
 
     def _is_done(self, verb: Verb, status: ServiceStatus) -> bool:
-        """Return whether a service is already as the verb makes it."""
+        """Return whether a service already has the state that the verb leads to."""
         return status.state in ("inactive", "failed") if verb == "stop" else verb == "start" and bool(status.active)
 
     async def _demand(self, verb: str, name: str, before: ServiceStatus) -> None:
@@ -162,7 +162,7 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
 
     @abstractmethod
     def _sources(self, name: str) -> Iterable[Path]:
-        """Return the paths of which one changes whenever the status of the service does, except by a crash."""
+        """Return paths, at least one of which changes whenever the status of the service does, except by a crash."""
 
     async def _inspect(self, name: str) -> ServiceStatus:
         if "/" in name or name in ("", ".", ".."):
@@ -210,7 +210,7 @@ class CommandServiceProvider(ServiceProvider, ABC, abstract=True):
         return "another process runs in place of the former one" if verb == "reload" and before.pid != after.pid else ""
 
     async def _once(self, name: str, active: bool, limit: float, *, former: int | None = None) -> ServiceStatus:
-        """Return the status when the service has become active or not, or after `limit` seconds.
+        """Return the status once the service is active or inactive, as wanted, or after `limit` seconds.
 
         `former` is the number of a process that does not count.
         """

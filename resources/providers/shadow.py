@@ -69,7 +69,7 @@ class ShadowUsers(UserProvider):
         raise_on_failure(done, f"remove user {user.name}")
 
     async def _change(self, user: User, changed: Mapping[str, Any], *, unique: bool) -> None:
-        """Change by usermod, while the user is logged in, too, if neither name nor uid change."""
+        """Change by usermod, also while the user is logged in if neither name nor uid changes."""
         what = f"{'rename' if 'name' in changed else 'change'} user {user.name}"
         argv = (*([] if unique else ["--non-unique"]), *arguments(changed, user), user.name)
         done = await self.host.run("usermod", *argv, check=False)

@@ -1,4 +1,4 @@
-"""Services by systemd, over D-Bus only. No status is cached, and each change is waited for."""
+"""Services by systemd, over D-Bus only. No status is cached, and the provider waits until each change is complete."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ class Zypper(RpmProvider):
     def _reason(self, done: Completed) -> str:
         return _zypper.complaint(done.stdout) or super()._reason(done)
 
-    # -- what zypper has besides ---------------------------------------------------------------------------------
+    # -- optional functions --------------------------------------------------------------------------------------
 
     async def _held(self) -> frozenset[str]:
         """Read zypper's locks of whole packages; those with a repository or a pattern are no holds."""

@@ -57,13 +57,13 @@ def automatic(calls: Sequence[Call], shipped: Shipped | None = None) -> Automati
 
 
 def packages(calls: Sequence[Call]) -> list[str]:
-    """Names of the packages that the calls install."""
+    """Return the names of the packages that the calls install."""
     offers = (offer for call in calls if isinstance(call.resource, Edgeable) for offer in call.resource.offers())
     return list(dict.fromkeys(value for kind, value in offers if kind == "pkg"))
 
 
 def interesting(calls: Sequence[Call]) -> frozenset[str]:
-    """The paths for which it matters whether a package ships them."""
+    """Return the paths for which it matters whether a package ships them."""
     found: set[str] = set()
     for call in calls:
         if isinstance(call.resource, Edgeable):
@@ -145,11 +145,11 @@ class _Search:
         return Automatic(edges, [drop for drop in dropped if not self._sometimes(drop)])
 
     def _sometimes(self, drop: Dropped) -> bool:
-        """Whether one of two calls is conditional: the order may then be intended."""
+        """Return whether one of two calls is conditional: the order may then be intended."""
         return any(not CONDITIONAL.isdisjoint(self.calls[position].low) for position in (drop.who, drop.provider))
 
     def _packages(self, position: int, resource: Edgeable) -> Iterator[int]:
-        """Positions of calls whose packages ship a path that this call offers or needs.
+        """Yield the positions of calls whose packages ship a path that this call offers or needs.
 
         A package is installed before its configuration is put in place.
         """
@@ -163,12 +163,12 @@ class _Search:
 
 
 def _ordered(call: Call) -> set[int]:
-    """Positions for which a call waits by its requisites, except `listen`."""
+    """Return the positions for which a call waits by its requisites, except `listen`."""
     return {target for kind, targets in call.requisites.items() if kind not in LISTENING for target in targets}
 
 
 def describe(calls: Sequence[Call], drop: Dropped) -> str:
-    """The message for an edge that was dropped."""
+    """Return the message for an edge that was dropped."""
     who, dependency, provider = calls[drop.who], drop.dependency, calls[drop.provider]
     what = "the directory" if dependency.above else dependency.type.replace("-", " ")
     later = f"{provider.identity} ({provider.location})"
@@ -177,13 +177,13 @@ def describe(calls: Sequence[Call], drop: Dropped) -> str:
 
 
 def remedy(calls: Sequence[Call], drop: Dropped) -> str:
-    """The hint for an edge that was dropped."""
+    """Return the hint for an edge that was dropped."""
     low = calls[drop.provider].low
     return f"require '{low['state']}: {low['__id__']}', or move the state down"
 
 
 def _nearest(offered: Mapping[str, Sequence[int]], known: dict[str, Sequence[int]], path: str) -> Sequence[int]:
-    """Positions of the calls that offer a path, or else the nearest path above it; results on the way are cached."""
+    """Return the positions of the calls that offer a path, or else the nearest path above it. Results are cached."""
     found = offered.get(path) or known.get(path)
     if found is not None:
         return found

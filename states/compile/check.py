@@ -126,7 +126,7 @@ class Checker:
         return resource, self._validate(Meta, meta, chunk, shape) if meta else _NO_META
 
     def _meta_value(self, chunk: Chunk, key: str, value: Any) -> Any:
-        """The value of a meta parameter; records warnings of those without effect."""
+        """Return the value of a meta parameter; records warnings of those without effect."""
         if key in GUARDS and (odd := _odd_guard(key, value, chunk)) and odd.waived:
             self.warnings.append(odd)
             return [entry for entry in value if isinstance(entry, (str, dict))] if isinstance(value, list) else None
@@ -136,7 +136,7 @@ class Checker:
         return _spelled(chunk, key, value)
 
     def _uids(self, resource: Resource, chunk: Chunk) -> tuple[Uid, ...] | None:
-        """The uids of a resource; None if the kind's code fails."""
+        """Return the uids of a resource; None if the kind's code fails."""
         try:
             if isinstance(resource, Edgeable):  # later stages call these and expect no exception
                 resource.offers(), resource.dependencies()
@@ -149,7 +149,7 @@ class Checker:
             return None
 
     def _find(self, kind: str, chunk: Chunk) -> Shape | None:
-        """The shape of a kind; None if the kind does not exist."""
+        """Return the shape of a kind; None if the kind does not exist."""
         try:
             cls = registry.find(kind)
         except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
@@ -180,7 +180,7 @@ class Checker:
         self.problems.append(chunk.spot.problem("unknown-state", said, instead(self._tree, "_states", family) or hint))
 
     def _validate(self, model: type[Any], arguments: dict[str, Any], chunk: Chunk, shape: Shape) -> Any:
-        """An instance of the model; None if the arguments are invalid."""
+        """Return an instance of the model; None if the arguments are invalid."""
         try:
             made = model.model_validate(arguments)
             compact(made)
@@ -201,7 +201,7 @@ class Checker:
 
 @cache
 def shape_of(cls: type[Resource]) -> Shape:
-    """The arguments that a kind accepts."""
+    """Return the arguments that a kind accepts."""
     fields = frozenset(names(cls))
     ignored = {key: why for key, why in {**IGNORED, **cls.ignored}.items() if key not in fields}
     return Shape(
@@ -215,7 +215,7 @@ def shape_of(cls: type[Resource]) -> Shape:
 
 
 def _templates(resource: Resource) -> tuple[tuple[UsedSource, ...], tuple[tuple[str, str], ...]]:
-    """The sources of a resource, if any of them is in the states directory, and the templates in its arguments."""
+    """Return the sources of a resource, if any is in the states directory, and the templates in its arguments."""
     if not isinstance(resource, FromSources):
         return (), ()
     drawn = tuple(resource.used_sources())
@@ -223,19 +223,19 @@ def _templates(resource: Resource) -> tuple[tuple[UsedSource, ...], tuple[tuple[
 
 
 def names(model: type[BaseModel]) -> Iterator[str]:
-    """The names of the arguments of a model, as users write them."""
+    """Yield the names of the arguments of a model, as users write them."""
     for name, info in model.model_fields.items():
         yield info.alias or name
 
 
 def _spelled(chunk: Chunk, key: str, value: Any) -> Any:
-    """The value of an argument; each number in it knows its spelling."""
+    """Return the value of an argument; each number in it knows its spelling."""
     item = None if value.__class__ in _SPELLED_ALONE else chunk.item(key)
     return value if item is None else unmarked(item.value)
 
 
 def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
-    """The position of an argument, or of a value inside of it."""
+    """Return the position of an argument, or of a value inside of it."""
     item = chunk.item(str(path[0])) if path else None
     if item is None:
         return chunk.spot
@@ -243,7 +243,7 @@ def spot_of(chunk: Chunk, path: tuple[object, ...]) -> Spot:
 
 
 def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool) -> Iterable[Problem]:
-    """One problem for each invalid argument; with `alone`, no problems of several arguments together."""
+    """Yield one problem for each invalid argument; with `alone`, no problems of several arguments together."""
     found: dict[tuple[object, ...], list[dict[str, Any]]] = {}
     for detail in error.errors(include_url=False, include_input=False, include_context=False):
         found.setdefault(detail["loc"][:1], []).append(dict(detail))
@@ -255,7 +255,7 @@ def _problems(error: ValidationError, chunk: Chunk, shape: Shape, *, alone: bool
 
 
 def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
-    """The problem of a guard with entries that are neither commands nor calls, which Salt ignores.
+    """Return the problem of a guard with entries that are neither commands nor calls, which Salt ignores.
 
     None if all are valid.
     """
@@ -273,7 +273,7 @@ def _odd_guard(key: str, value: Any, chunk: Chunk) -> Problem | None:
 
 
 def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
-    """The problem of one argument."""
+    """Return the problem of one argument."""
     name, first = str(path[0]) if path else "", details[0]
     if first["type"] == "missing" and len(first["loc"]) == 1:
         return chunk.spot.problem(
@@ -290,7 +290,7 @@ def _problem(path: tuple[object, ...], details: list[dict[str, Any]], chunk: Chu
 
 
 def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape: Shape) -> Problem:
-    """The problem of an argument with an invalid value."""
+    """Return the problem of an argument with an invalid value."""
     first = details[0]
     why = "; or ".join(dict.fromkeys(said(detail) for detail in details))
     several = isinstance(chunk.low.get(name), (list, Mapping))  # the model may have put a single value into a list
@@ -307,7 +307,7 @@ def _invalid_value(name: str, details: list[dict[str, Any]], chunk: Chunk, shape
 
 
 def _at(value: Any, path: Iterable[Any]) -> Any:
-    """The value to which an error refers, or the last existing value on the path to it."""
+    """Return the value to which an error refers, or the last existing value on the path to it."""
     for step in path:
         if not isinstance(value, Mapping) and not (isinstance(value, list) and isinstance(step, int)):
             continue
@@ -319,7 +319,7 @@ def _at(value: Any, path: Iterable[Any]) -> Any:
 
 
 def _without_effect(kind: str, key: str, chunk: Chunk, shape: Shape) -> Problem | None:
-    """The warning for an argument that is not one of the kind but is accepted; None for any other argument."""
+    """Return the warning for an argument that is not one of the kind but is accepted; None for any other argument."""
     why = shape.ignored.get(key)
     if why is not None:
         message = f"{kind} accepts {key!r} without effect: {why}"
@@ -331,7 +331,7 @@ def _without_effect(kind: str, key: str, chunk: Chunk, shape: Shape) -> Problem 
 
 
 def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
-    """The problem for an unknown argument."""
+    """Return the problem for an unknown argument."""
     if why := shape.cls.refused.get(name):
         return spot_of(chunk, (name,)).problem("unknown-argument", f"{shape.cls.kind} refuses {name!r}: {why}")
     near = meant_argument(name, shape.cls.kind, shape.fields, shape.meta | COMMON)
@@ -346,5 +346,5 @@ def _unknown_argument(name: str, chunk: Chunk, shape: Shape) -> Problem:
 
 
 def conditional(*chunks: Chunk) -> bool:
-    """Whether one of the chunks applies only under a condition."""
+    """Return whether one of the chunks applies only under a condition."""
     return any(not CONDITIONAL.isdisjoint(chunk.low) for chunk in chunks)

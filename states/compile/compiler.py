@@ -147,7 +147,7 @@ class _CompilerRun:
         )
 
     def _references(self) -> list[Reference]:
-        """The files that apply: those of the inputs, else those of the top file, else all."""
+        """Return the files that apply: those of the inputs, else those of the top file, else all."""
         inputs, root = self.inputs, self.inputs.states
         there = exists(root)
         if not there or not is_directory(root):
@@ -167,7 +167,7 @@ class _CompilerRun:
         return references
 
     def _calls(self, made: Mapping[str, Made], loaded: Loaded, collector: ProblemCollector) -> tuple[Call, ...]:
-        """Number, order and check the chunks.
+        """Order and check the chunks, after each has its number.
 
         Raises `CompileError` with the problems of these and of all earlier stages.
         """
@@ -203,7 +203,7 @@ class _CompilerRun:
         return self.trace.calls
 
     def _order(self, chunks: Sequence[Chunk], loaded: Loaded, *, reusable: bool) -> OrderingCache:
-        """The order of the chunks: that of the last compilation if it is still valid, else a new one."""
+        """Return the order of the chunks: that of the last compilation if it is still valid, else a new one."""
         order = self.kept.order
         if reusable and order is not None and order.holds(chunks, loaded.included, self.disabled):
             return order
@@ -220,7 +220,7 @@ class _CompilerRun:
 
 
 def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[Chunk]:
-    """Chunks in order of execution, the chunks of parts before their composite."""
+    """Yield the chunks in order of execution, the chunks of parts before their composite."""
     for chunk in chunks:
         if parts := opened.get(chunk.identity):
             yield from parts.chunks()
@@ -228,7 +228,7 @@ def in_order(chunks: Iterable[Chunk], opened: Mapping[str, Opened]) -> Iterator[
 
 
 def ambiguous(chunks: Sequence[Chunk]) -> Iterator[Problem]:
-    """Problems of states that are different but have the same identity."""
+    """Yield the problems of states that are different but have the same identity."""
     known: dict[str, Chunk] = {}
     for chunk in chunks:
         other = known.setdefault(chunk.identity, chunk)

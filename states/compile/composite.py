@@ -43,7 +43,7 @@ class Opened:
     inside: list[Inner]
 
     def chunks(self) -> Iterator[Chunk]:
-        """The chunks of all parts, at all levels."""
+        """Yield the chunks of all parts, at all levels."""
         todo = [*self.inside]
         for inner in todo:
             todo += inner.inside
@@ -58,7 +58,7 @@ class Opener:
         self._room = 0
 
     def open(self, chunks: Sequence[Chunk]) -> dict[str, Opened]:
-        """Identity of each composite -> its parts."""
+        """Return the parts of each composite, by its identity."""
         opened: dict[str, Opened] = {}
         for chunk in chunks:
             if chunk.checked is None or not isinstance(chunk.checked.resource, Composite):
@@ -87,7 +87,7 @@ class Opener:
         return same
 
     def _inside(self, outer: Chunk, composite: Composite, whole: Chunk, above: tuple[Composite, ...]) -> list[Inner]:
-        """The parts of one composite; `above` are the composites that contain it."""
+        """Return the parts of one composite; `above` are the composites that contain it."""
         try:
             parts = list(composite.parts())
             found = [self._part(outer, part) for part in _sorted(parts)]
@@ -142,7 +142,7 @@ class Opener:
 
 
 def _sorted(parts: Sequence[Part]) -> list[Part]:
-    """The parts in the listed order, each after the parts that it requires.
+    """Return the parts in the listed order, each after the parts that it requires.
 
     Raises `ValueError` for invalid requisites.
     """
@@ -191,7 +191,7 @@ class Slot:
     inside: list[Slot] = field(default_factory=list)
 
     def all(self) -> Iterator[Slot]:
-        """All parts of this slot, and then the slot itself."""
+        """Yield all parts of this slot, and then the slot itself."""
         for slot in self.inside:
             yield from slot.all()
         yield self
@@ -205,7 +205,7 @@ class Expander:
         """Identity -> the call that was made for it."""
 
     def expand(self, calls: Sequence[Call], opened: Mapping[str, Opened]) -> tuple[Call, ...]:
-        """The calls, with all parts directly before their composites."""
+        """Return the calls, with all parts directly before their composites."""
         if not opened:
             self._made.clear()
             return tuple(calls)
@@ -258,7 +258,7 @@ class Expander:
 
 
 def _watching_parts(slot: Slot) -> dict[str, list[Slot]]:
-    """The requisites of a composite: it requires what it watches, does not listen, and watches its parts."""
+    """Return the requisites of a composite: it requires what it watches, does not listen, and watches its parts."""
     requisites = {kind: targets for kind, targets in slot.requisites.items() if not KINDS[kind].refreshes}
     for kind, targets in slot.requisites.items():
         effective = KINDS[kind].effective(refreshable=False)
@@ -269,7 +269,7 @@ def _watching_parts(slot: Slot) -> dict[str, list[Slot]]:
 
 
 def _part_call(inner: Inner, owner: str) -> Call:
-    """The call of a part, without its position. Raises `ValueError` if the part is invalid."""
+    """Return the call of a part, without its position. Raises `ValueError` if the part is invalid."""
     chunk = inner.chunk
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is invalid, so it has no call")
@@ -287,7 +287,7 @@ def _part_call(inner: Inner, owner: str) -> Call:
 
 
 def _positions(kind: str, targets: Sequence[Slot]) -> tuple[int, ...]:
-    """Positions of the targets, each once.
+    """Return the positions of the targets, each once.
 
     A prereq on a composite applies to all of its parts, because only they can change.
     """

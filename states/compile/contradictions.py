@@ -50,7 +50,7 @@ def contradictions(chunks: Iterable[Chunk]) -> Contradictions:
 def _clashes(
     others: Iterable[tuple[Chunk, Resource, bool]], chunk: Chunk, resource: Resource, *, own: bool
 ) -> list[tuple[bool, Chunk, str]]:
-    """Earlier chunks that contradict this one: whether one of the two is conditional, the earlier chunk, the reason.
+    """Return earlier chunks that contradict this one: (whether one of the two is conditional, chunk, reason).
 
     All earlier chunks are compared, because compatibility is not transitive: two states that differ may both be
     compatible with a third one.
@@ -87,7 +87,7 @@ def _message(here: Chunk, there: Chunk, uid: Uid, why: str) -> str:
 
 
 def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bool]]]:
-    """Chunks that share a uid with another one, and their uids.
+    """Return the chunks that share a uid with another one, and their uids.
 
     Each with whether it is their own or only above their path.
     """
@@ -101,13 +101,13 @@ def _shared(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Resource, dict[Uid, bo
 
 
 def _claims(chunks: Iterable[Chunk]) -> list[tuple[Chunk, Verdict]]:
-    """Valid chunks whose kind excludes other states with the same uid."""
+    """Return the valid chunks whose kind excludes other states with the same uid."""
     checked = ((chunk, chunk.checked) for chunk in chunks if chunk.checked is not None)
     return [(chunk, verdict) for chunk, verdict in checked if verdict.resource.exclusive or verdict.resource.partial]
 
 
 def _claimed_twice(claims: Iterable[tuple[Chunk, Verdict]], spreading: Container[Uid]) -> set[Uid]:
-    """The uids that more than one chunk claims, paths above their own included."""
+    """Return the uids that more than one chunk claims, paths above their own included."""
     first: dict[Uid, Chunk] = {}
     return {
         uid
@@ -118,7 +118,7 @@ def _claimed_twice(claims: Iterable[tuple[Chunk, Verdict]], spreading: Container
 
 
 def _places(uids: Iterable[Uid], spreading: Container[Uid]) -> dict[Uid, bool]:
-    """Uids of a resource, and uids of the paths above its own -> whether it is the resource's own uid."""
+    """Return the uids of a resource and of the paths above it; each with whether it is the resource's own."""
     places = dict.fromkeys(uids, True)
     for path in [value for kind, value in places if kind == "path"] if spreading else ():
         above = path.rpartition("/")[0]

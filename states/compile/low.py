@@ -97,7 +97,7 @@ class Chunk:
         return f"{self.low['state']}.{self.low['fun']}[{self.low['__id__']}]"
 
     def item(self, key: str) -> Item | None:
-        """The item that declares an argument."""
+        """Return the item that declares an argument."""
         return next((item for item in reversed(self.given_in) if item.key == key), None)
 
     def renumber(self, given: Any) -> None:
@@ -119,7 +119,7 @@ class Chunk:
 
 @cache
 def _takes_order(kind: type[Resource]) -> bool:
-    """Whether `order` is an argument of the kind itself."""
+    """Return whether `order` is an argument of the kind itself."""
     return "order" in kind.model_fields
 
 
@@ -147,12 +147,12 @@ class Made(NamedTuple):
     chunks: tuple[Chunk, ...]
 
     def suits(self, declaration: IdDeclaration, numbered: bool, chain: list[str]) -> bool:
-        """Whether the chunks would be made from the same input now, except for their numbers."""
+        """Return whether the chunks would be made from the same input now, except for their numbers."""
         return self.declaration is declaration and self.numbered is numbered and self.chain == chain
 
 
 def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Made], list[Problem]]:
-    """ID -> its chunks, one for each call, in the order of high data; and the problems of functions.
+    """Return the chunks of each ID, one for each call, in the order of high data; and the problems of functions.
 
     `kept` is the result of the last compilation; unchanged entries are reused.
     """
@@ -181,7 +181,7 @@ def compile_high(loaded: Loaded, kept: Mapping[str, Made]) -> tuple[dict[str, Ma
 def _declared(
     loaded: Loaded, declaration: IdDeclaration, chain: list[str], room: Room, problems: list[Problem]
 ) -> Iterator[Chunk]:
-    """The chunks of a declaration; problems are added to `problems`."""
+    """Yield the chunks of a declaration; problems are added to `problems`."""
     base: dict[str, Any] = {"__sls__": declaration.sls, "__env__": declaration.env, "__id__": declaration.id}
     if chain:
         base["__sls_included_from__"] = list(chain)
@@ -199,7 +199,7 @@ def _declared(
 
 
 def function_problem(declaration: IdDeclaration, state: State) -> Problem | None:
-    """The problem of a state that does not have exactly one function; None if it has."""
+    """Return the problem of a state that does not have exactly one function; None if it has."""
     functions = [item for item in state.items if item.key == FUNCTION]
     what = f"{state.type}[{declaration.id}]"
     if not functions:
@@ -234,7 +234,7 @@ def function_problem(declaration: IdDeclaration, state: State) -> Problem | None
 def _chunks(
     declaration: IdDeclaration, state: State, base: dict[str, Any], number: int | None, room: Room
 ) -> Iterable[Chunk]:
-    """The chunks of one state: one, or one for each of its names."""
+    """Return the chunks of one state: one, or one for each of its names."""
     low: Low = {"state": state.type, "name": declaration.id, **base}
     requisites: dict[str, tuple[Target, ...]] = {}
     if number is not None:
@@ -252,7 +252,7 @@ def _chunks(
 
 
 def _named(base: Chunk, entry: Name, document: Document, index: int, room: Room, *, several: bool) -> Chunk:
-    """The chunk of one of the names of `base`, with its own arguments."""
+    """Return the chunk of one of the names of `base`, with its own arguments."""
     low = {**plain(base.low), "name": entry.name}
     items = (*base.given_in, Item("name", entry.name, document, entry.mark), *entry.items)
     requisites = dict(base.requisites)
@@ -283,7 +283,7 @@ def _lay(own: Iterable[Item], low: Low, requisites: dict[str, tuple[Target, ...]
 
 
 def _with_senders(requisites: dict[str, tuple[Target, ...]], items: Sequence[Item]) -> Mapping[str, tuple[Target, ...]]:
-    """The requisites, with the senders of a `recv` added in order.
+    """Return the requisites, with the senders of a `recv` added in order.
 
     An invalid `recv` adds none, and is reported when the call is checked.
     """
@@ -301,7 +301,7 @@ _ATOMS = frozenset({str, int, bool, float, type(None)})
 
 
 def high_data(loaded: Loaded) -> dict[str, Any]:
-    """High data as Salt prints it."""
+    """Return high data as Salt prints it."""
     return {declaration.id: _written(declaration, loaded) for declaration in loaded.declarations.values()}
 
 

@@ -33,7 +33,7 @@ More of them have the same cause, and would take unbounded time and space.
 
 
 def number(chunks: Sequence[Chunk]) -> list[Problem]:
-    """Number the chunks (with Salt's arithmetic); returns warnings for orders without a meaning."""
+    """Assign numbers to the chunks with Salt's arithmetic; return warnings for orders without a meaning."""
     cap = _cap(chunks)
     warnings: list[Problem] = []
     for chunk in chunks:
@@ -52,14 +52,14 @@ def number(chunks: Sequence[Chunk]) -> list[Problem]:
 
 
 def _invalid(chunk: Chunk) -> Iterator[Problem]:
-    """The warning about an `order` without a meaning; none if the chunk has no `order`."""
+    """Yield the warning about an `order` without a meaning; none if the chunk has no `order`."""
     if item := chunk.item("order"):
         message = f"the order {chunk.given!r} is not valid: the state runs after the numbered states"
         yield item.spot.problem("order-word", message, "write a number, 'first' or 'last'")
 
 
 def _cap(chunks: Sequence[Chunk]) -> int:
-    """The number for chunks without one: greater than all that are given."""
+    """Return the number for chunks without one: greater than all that are given."""
     cap = 1
     for chunk in chunks:
         given = chunk.given
@@ -69,7 +69,7 @@ def _cap(chunks: Sequence[Chunk]) -> int:
 
 
 def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
-    """The chunks sorted by number; equal numbers by state, name and function, joined, then by ID."""
+    """Return the chunks sorted by number; equal numbers by state, name and function, joined, then by ID."""
     numbers = [chunk.low["order"] for chunk in chunks]
     if len({*numbers}) == len(numbers):
         return sorted(chunks, key=lambda chunk: chunk.low["order"])
@@ -77,12 +77,12 @@ def by_number(chunks: Sequence[Chunk]) -> list[Chunk]:
 
 
 def rank(low: Low) -> tuple[float, str, str]:
-    """The sort key of low data."""
+    """Return the sort key of low data."""
     return low["order"], f"{low['state']}{low['name']}{low['fun']}", low["__id__"]
 
 
 def _number(order: object, cap: int) -> float:
-    """The number for an `order` as written."""
+    """Return the number for an `order` as written."""
     if isinstance(order, (int, float)) and order == order:  # noqa: PLR0124 - NaN is not a valid number
         return max(-HUGE, min(order, HUGE))
     return {"first": 0, "last": cap + LAST}.get(order, cap) if isinstance(order, str) else cap
@@ -129,7 +129,10 @@ class Plan:
                     self._walk(position)
 
     def _nothing_before(self, position: int) -> bool:
-        """Whether everything that must come before a chunk has been visited: usually it has, and no walk is needed."""
+        """Return whether everything that must come before a chunk has been visited.
+
+        Usually it has, and no walk is needed.
+        """
         if position in self._before:
             return False
         state, done = self._state, self._done
@@ -142,7 +145,7 @@ class Plan:
         return True
 
     def _steps(self, node: tuple[int, bool]) -> Iterator[Step]:
-        """The nodes that must come before a node, in order. Each is visited before the next is requested."""
+        """Yield the nodes that must come before a node, in order. Each is visited before the next is requested."""
         position, probe = node
         for edge in self.edges[position]:
             look = edge.kind in PROBED
@@ -157,7 +160,10 @@ class Plan:
                 yield Step(edge.kind, edge.target, other, False, other)
 
     def _waits(self, position: int) -> bool:
-        """Whether a chunk has a prereq that is being visited: the chunk then comes later, so a check of it suffices."""
+        """Return whether a chunk has a prereq that is being visited.
+
+        The chunk then comes later, so a check of it suffices.
+        """
         return any(self._state.get((other, False)) is False for other, _ in self._before.get(position, ()))
 
     def _walk(self, start: int) -> None:

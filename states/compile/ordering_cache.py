@@ -37,7 +37,7 @@ class OrderingCache:
         self._requisites: list[Requisites] = [] if self.problems else list(_translated(plan.sequence, edges))
 
     def holds(self, chunks: Sequence[Chunk], included: Mapping[str, Sequence[str]], disabled: frozenset[str]) -> bool:
-        """Whether these chunks have the same order, without problems or warnings; remembers the chunks if so."""
+        """Return whether these chunks have the same order, without problems or warnings; remember them if so."""
         same = not self.warnings and (self._included, self._disabled) == (included, disabled)
         if not same or self._refreshes != [_refreshes(chunk) for chunk in chunks]:
             return False
@@ -60,11 +60,11 @@ class OrderingCache:
         self._refreshes = [_refreshes(chunk) for chunk in chunks]
 
     def of(self, chunks: Sequence[Chunk]) -> list[Chunk]:
-        """The chunks in order of execution."""
+        """Return the chunks in order of execution."""
         return [chunks[index] for index in self._sequence]
 
     def calls(self, chunks: Sequence[Chunk]) -> Iterator[Call]:
-        """The calls in order of execution."""
+        """Yield the calls in order of execution."""
         for position, index in enumerate(self._sequence):
             chunk, requisites, pulled = chunks[index], self._requisites[position], self._pulled.get(index, "")
             call = chunk.call
@@ -74,12 +74,12 @@ class OrderingCache:
 
 
 def edges_of(chunks: Sequence[Chunk], resolver: Resolver, disabled: frozenset[str]) -> list[list[ResolvedTarget]]:
-    """The resolved requisites of each chunk."""
+    """Return the resolved requisites of each chunk."""
     return [resolver.resolve(chunk, disabled, refreshes=_refreshes(chunk)) for chunk in chunks]
 
 
 def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Call:
-    """The call of a chunk. Raises `ValueError` if the chunk is invalid."""
+    """Return the call of a chunk. Raises `ValueError` if the chunk is invalid."""
     if chunk.checked is None:
         raise ValueError(f"{chunk.identity} is invalid, so it has no call")
     return Call(
@@ -88,12 +88,15 @@ def _call(chunk: Chunk, position: int, requisites: Requisites, moved: str) -> Ca
 
 
 def _refreshes(chunk: Chunk) -> bool:
-    """Whether the kind of a chunk has a refresh action; False for an invalid chunk."""
+    """Return whether the kind of a chunk has a refresh action; False for an invalid chunk."""
     return chunk.checked is None or isinstance(chunk.checked.resource, Refreshable)
 
 
 def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
-    """Whether two chunks have the same relations to all others; `low` is the low data of the old one at that time."""
+    """Return whether two chunks have the same relations to all others.
+
+    `low` is the low data of the old one at that time.
+    """
     same = new.identity == old.identity and all(
         new.low[key] == low[key] for key in ("order", "state", "name", "__id__", "__sls__")
     )
@@ -101,12 +104,12 @@ def _alike(new: Chunk, old: Chunk, low: Low) -> bool:
 
 
 def _named(chunk: Chunk) -> list[tuple[str, list[tuple[str, str | None]]]]:
-    """The targets that the requisites of a chunk name."""
+    """Return the targets that the requisites of a chunk name."""
     return [(kind, [(target.type, target.value) for target in targets]) for kind, targets in chunk.requisites.items()]
 
 
 def _translated(sequence: Sequence[int], edges: Sequence[Sequence[ResolvedTarget]]) -> Iterator[Requisites]:
-    """The requisites of each chunk as positions in the order of execution; the chunks come in that order, too."""
+    """Yield the requisites of each chunk as positions in the order of execution; the chunks come in that order, too."""
     positions = [0] * len(sequence)
     for position, index in enumerate(sequence):
         positions[index] = position

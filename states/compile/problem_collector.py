@@ -28,7 +28,7 @@ class ProblemCollector:
     problems: list[Problem] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        """Whether there are any problems."""
+        """Return whether there are any problems."""
         return bool(self.problems)
 
     @property
@@ -42,7 +42,7 @@ class ProblemCollector:
             raise CompileError(self.problems)
 
     def without_problems(self, chunks: Sequence[Chunk]) -> Sequence[Chunk]:
-        """The chunks from files without problems."""
+        """Return the chunks from files without problems."""
         files = {problem.location.file for problem in self.problems}
         return [chunk for chunk in chunks if chunk.spot.document.file not in files] if files else chunks
 

@@ -52,7 +52,7 @@ class Resolver:
                 self._index.setdefault(name, []).append(position)
 
     def resolve(self, chunk: Chunk, disabled: frozenset[str], *, refreshes: bool = True) -> list[ResolvedTarget]:
-        """The resolved targets of one chunk: kinds in the order of RELATIONS, items as listed.
+        """Return the resolved targets of one chunk: kinds in the order of RELATIONS, items as listed.
 
         For a kind without a refresh, `watch` means `require` and follows it directly.
         """
@@ -68,7 +68,7 @@ class Resolver:
         return edges
 
     def _group(self, chunk: Chunk, kind: str, target: Target) -> tuple[int, ...]:
-        """The positions that one target matches.
+        """Return the positions that one target matches.
 
         If there are none, adds a problem or, where that is legal, a warning.
         """
@@ -85,14 +85,14 @@ class Resolver:
         return found
 
     def meant(self, type_: str, value: str) -> tuple[int, ...]:
-        """The positions that match a type and a value; empty if there are none."""
+        """Return the positions that match a type and a value; empty if there are none."""
         key = (type_, value)
         if key not in self._known:
             self._known[key] = tuple(self._sls(value) if type_ == "sls" else self._named(type_, value))
         return self._known[key]
 
     def _named(self, type_: str, value: str) -> Sequence[int]:
-        """Positions of the chunks of a type (`id`: any) by name or ID, or by a glob over both."""
+        """Return the positions of the chunks of a type (`id`: any) by name or ID, or by a glob over both."""
         found: Sequence[int] = self._index.get(value, ())
         if any(char in value for char in "*?["):
             matching = (positions for word, positions in self._index.items() if fnmatch.fnmatchcase(word, value))
@@ -103,7 +103,7 @@ class Resolver:
         return type_ in ("id", self.chunks[position].low["state"])
 
     def _words(self, type_: str) -> Iterator[str]:
-        """IDs and names of the chunks of a type."""
+        """Return the IDs and names of the chunks of a type."""
         return (
             word for word, positions in self._index.items() if any(self._is(type_, position) for position in positions)
         )

@@ -20,7 +20,7 @@ class NothingMatches(HoldfastError):
 
 
 def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> frozenset[str]:
-    """Identities of the states that the words match, and of all states that these need.
+    """Return the identities of the states that the words match, and of all states that these need.
 
     As with Salt's `state.sls_id` and terraform's `-target`, a state needs the targets of its requisites, the targets of
     its automatic edges (if `autoedge`), and the states that have it as their prereq. It does not need states to which
@@ -40,7 +40,7 @@ def selected(calls: Sequence[Call], words: Iterable[str], *, autoedge: bool) -> 
 
 
 def _meant(calls: Sequence[Call], word: str) -> list[int]:
-    """Positions of the calls that a word matches.
+    """Return the positions of the calls that a word matches.
 
     The word is an identity, an ID, a name, or the end of a path; the first of these that matches counts. A pattern is
     compared with identities, IDs and names.
@@ -69,7 +69,7 @@ def _missing(calls: Sequence[Call], word: str) -> str:
 
 
 def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[int]:
-    """Positions of these calls, and of all calls that they need."""
+    """Return the positions of these calls, and of all calls that they need."""
     edges = automatic(calls).edges if autoedge else {}
     before: dict[int, list[int]] = {}
     for call in calls:
@@ -85,7 +85,7 @@ def _needed(calls: Sequence[Call], found: set[int], *, autoedge: bool) -> set[in
 
 
 def _above(call: Call) -> Iterator[int]:
-    """Positions of the calls that must run, or whose outcome must be known, before a call can run."""
+    """Yield the positions of the calls that must run, or whose outcome must be known, before a call can run."""
     for kind, targets in call.requisites.items():
         if kind not in LISTENING:
             yield from targets

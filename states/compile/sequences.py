@@ -22,7 +22,7 @@ ROOM = 1 << 128
 
 
 def superseded(calls: tuple[Call, ...], later: Mapping[str, Sequence[str]]) -> tuple[Call, ...]:
-    """The calls; those in `later` (identity -> identities of later calls) are marked as superseded by these."""
+    """Return the calls; those in `later` (identity -> identities of later calls) are marked as superseded by these."""
     if not later:
         return calls
     positions = {call.identity: call.position for call in calls}
@@ -40,6 +40,6 @@ def superseded(calls: tuple[Call, ...], later: Mapping[str, Sequence[str]]) -> t
 
 
 def _number(call: Call) -> int:
-    """Representation of a declaration. It may contain secrets, so it is used only for a digest."""
+    """Return a number for a declaration, which may contain secrets: the number is used only for a digest."""
     said = {key: value for key, value in call.low.items() if key not in PLACES}
     return int.from_bytes(hashlib.blake2b(repr(said).encode("utf-8", "surrogatepass"), digest_size=16).digest())

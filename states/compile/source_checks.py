@@ -44,7 +44,7 @@ class SourceChecker:
         """Text of a template in an argument of a state -> its problems and parts."""
 
     def check(self, tree: Tree, chunks: Iterable[Chunk]) -> Iterator[Problem]:
-        """Problems of the sources of these calls. `tree` must be new: it has read no file yet."""
+        """Yield the problems of the sources of these calls. `tree` must be new: it has read no file yet."""
         checked = [(chunk, chunk.checked) for chunk in chunks if chunk.checked is not None]
         listed: dict[str, frozenset[str] | None] = {}
         for chunk, verdict in checked:
@@ -59,7 +59,7 @@ class SourceChecker:
         self._forget(tree, inline)
 
     def _templates(self, tree: Tree, todo: list[Path]) -> Iterator[Problem]:
-        """Problems of these templates, and of all templates that they need. Empties the list."""
+        """Yield the problems of these templates, and of all templates that they need. Empties the list."""
         seen: set[Path] = set()
         while todo:
             path = todo.pop()
@@ -79,14 +79,17 @@ class SourceChecker:
     def _missing(
         self, chunk: Chunk, drawn: tuple[UsedSource, ...], listed: dict[str, frozenset[str] | None]
     ) -> Iterator[Problem]:
-        """Problems of sources that do not exist. If a state names alternatives, all of them must be missing."""
+        """Yield the problems of sources that do not exist.
+
+        If a state names alternatives, all of them must be missing.
+        """
         choice = list(dict.fromkeys(each.url for each in drawn if each.choice))
         for urls in [choice, *([each.url] for each in drawn if not each.choice)]:
             if urls and not any(self._there(url, listed) for url in urls):
                 yield self._absent(chunk, urls, listed)
 
     def _absent(self, chunk: Chunk, urls: list[str], listed: Mapping[str, frozenset[str] | None]) -> Problem:
-        """The problem for a source, or alternatives, that do not exist."""
+        """Return the problem for a source, or alternatives, that do not exist."""
         keys = ("source", "sources", "source_hash")
         key = next((key for key in keys if urls[0] in str(chunk.low.get(key))), "name")
         text = f"there is no {urls[0]}" if len(urls) == 1 else f"there is none of {', '.join(urls)}"
@@ -96,7 +99,7 @@ class SourceChecker:
         return spot_of(chunk, (key,)).problem("source-absent", f"{chunk.identity}: {text}", hint)
 
     def _there(self, url: str, listed: dict[str, frozenset[str] | None]) -> bool:
-        """Whether a source exists; True if it is outside of the tree, or if the file system cannot say."""
+        """Return whether a source exists; True if it is outside of the tree, or if the file system cannot say."""
         if not url.startswith(SCHEMES):
             return True
         directory, name = self._split(url)
@@ -106,7 +109,7 @@ class SourceChecker:
         return names is None or name in names or (not name and directory == self._root)
 
     def _split(self, url: str) -> tuple[str, str]:
-        """The directory of a source, and its name in that directory."""
+        """Return the directory of a source, and its name in that directory."""
         inside = posixpath.normpath(_inside(url) or ".")
         if inside == ".." or inside.startswith("../"):
             return "", inside  # a path outside of the tree
@@ -114,7 +117,7 @@ class SourceChecker:
         return (self._root, "") if inside == "." else (directory, name)
 
     def _files(self, tree: Tree, drawn: UsedSource) -> Iterator[Path]:
-        """The templates of a source: the file, or all files of the directory.
+        """Yield the templates of a source: the file, or all files of the directory.
 
         Empty on an error, which the state reports when it runs.
         """
@@ -126,7 +129,10 @@ class SourceChecker:
                 yield from [path / name for name in drawn.inside(drawn.read(str(path)))]
 
     def _template(self, tree: Tree, path: Path) -> TemplateFacts | None:
-        """The problems and parts of a template. None if it cannot be read, which the state reports when it runs."""
+        """Return the problems and parts of a template.
+
+        None if it cannot be read, which the state reports when it runs.
+        """
         try:
             text = tree.read(path)
         except (CompileError, OSError):
@@ -138,7 +144,7 @@ class SourceChecker:
         return found
 
     def _in_state(self, tree: Tree, chunk: Chunk, parts: list[Path]) -> Iterator[Problem]:
-        """Problems of the templates in arguments of a state."""
+        """Yield the problems of the templates in arguments of a state."""
         for key, text in chunk.checked.inline if chunk.checked else ():
             if "{" not in text and not text.startswith("#jinja2:"):
                 continue
@@ -151,20 +157,20 @@ class SourceChecker:
 
 
 def _rendered(verdicts: Iterable[Verdict]) -> Iterable[UsedSource]:
-    """The sources in the states directory that are templates, each once."""
+    """Return the sources in the states directory that are templates, each once."""
     drawn = (each for verdict in verdicts for each in verdict.drawn if each.template)
     return {each.url: each for each in drawn if each.url.startswith(SCHEMES)}.values()
 
 
 def _facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
-    """The problems and parts of the text of a template. `name` is its path from the root, if it is a file."""
+    """Return the problems and parts of the text of a template. `name` is its path from the root, if it is a file."""
     from holdfast.states.compile.template_problems import facts_of  # noqa: PLC0415 - few states have templates
 
     return facts_of(text, tree, name)
 
 
 def _missing_parts(tree: Tree, found: TemplateFacts, directory: Path, parts: list[Path]) -> Iterator[Problem]:
-    """Problems of parts of a template that do not exist; the existing ones are added to `parts`.
+    """Yield the problems of parts of a template that do not exist; the existing ones are added to `parts`.
 
     Relative names begin at `directory`.
     """
@@ -207,12 +213,12 @@ def placed(problem: Problem, chunk: Chunk, key: str, text: str) -> Problem:
 
 
 def _inside(url: str) -> str:
-    """The path of a URL below the states directory."""
+    """Return the path of a URL below the states directory."""
     return url.partition("://")[2].partition("?")[0].lstrip("/")
 
 
 def _listing(directory: str) -> frozenset[str] | None:
-    """The names in a directory; empty if the directory does not exist, None if it cannot be listed."""
+    """Return the names in a directory; empty if the directory does not exist, None if it cannot be listed."""
     try:
         return frozenset(hostfiles.names(directory)) if directory else frozenset()
     except (FileNotFoundError, NotADirectoryError):

@@ -36,7 +36,7 @@ class TemplateFacts(NamedTuple):
 
 
 def facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
-    """The errors of a template that do not depend on its variables, and the other templates that it needs.
+    """Return the errors of a template that do not depend on its variables, and the other templates that it needs.
 
     `name` is its path from the root of the tree; None if it is not a file.
     """
@@ -50,7 +50,7 @@ def facts_of(text: Text, tree: Tree, name: str | None) -> TemplateFacts:
 
 
 def _parts(template: Template) -> Iterator[TemplatePart]:
-    """The other templates that a template always needs, without computed names."""
+    """Yield the other templates that a template always needs, without computed names."""
     for node in unconditional_nodes(template):
         if isinstance(node, (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends)):
             name = node.template.value if isinstance(node.template, nodes.Const) else None
@@ -66,7 +66,7 @@ def _parts(template: Template) -> Iterator[TemplatePart]:
 
 
 def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
-    """Problems of unknown filters, tests and calls."""
+    """Yield the problems of unknown filters, tests and calls."""
     asked = asked_calls(template)
     for node in unconditional_nodes(template):
         if isinstance(node, nodes.Filter):
@@ -81,7 +81,7 @@ def _unknown(template: Template, tree: Tree) -> Iterator[Problem]:
 def _unknown_word(
     template: Template, node: nodes.Filter | nodes.Test, what: str, known: Mapping[str, object]
 ) -> Iterator[Problem]:
-    """The problem of a filter or test that does not exist, unless the template tests for its existence."""
+    """Yield the problem of a filter or test that does not exist, unless the template tests for its existence."""
     if node.name not in known and node.name not in asked_words(template, what):
         near = nearest(node.name, known)
         hint = f"did you mean {near}?" if near else ""
@@ -89,7 +89,10 @@ def _unknown_word(
 
 
 def unconditional_nodes(template: Template) -> Iterator[nodes.Node]:
-    """The nodes of a template that are evaluated whatever its variables are. The body of a loop counts as evaluated."""
+    """Yield the nodes of a template that are evaluated whatever its variables are.
+
+    The body of a loop counts as evaluated.
+    """
     used = {name.name for name in template.all(nodes.Name) if name.ctx == "load"}
     todo: list[nodes.Node] = [template.tree]
     while todo:

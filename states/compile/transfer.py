@@ -36,7 +36,10 @@ JSON = {str: "string", int: "integer", float: "number", bool: "boolean", list: "
 
 
 def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
-    """Problems of received arguments: their senders and their types. The resolver reports senders that do not exist."""
+    """Yield the problems of received arguments: their senders and their types.
+
+    The resolver reports senders that do not exist.
+    """
     received = [each for chunk in chunks for each in _received(chunk)]
     if not received:
         return
@@ -52,14 +55,14 @@ def misfits(chunks: Sequence[Chunk], loaded: Loaded) -> Iterator[Problem]:
 
 
 def _received(chunk: Chunk) -> Iterator[tuple[Chunk, Receive, Target]]:
-    """Each argument that a valid call receives, with the target that names its sender."""
+    """Yield each argument that a valid call receives, with the target that names its sender."""
     if chunk.requisites.get(RECV) and chunk.checked is not None:
         for wanted, target in zip(chunk.checked.meta.recv, chunk.requisites[RECV], strict=True):
             yield chunk, wanted, target
 
 
 def _wrong(chunk: Chunk, wanted: Receive, target: Target, found: list[Chunk]) -> Problem | None:
-    """Problems of one received argument, except for senders that do not exist or are invalid."""
+    """Return the problems of one received argument, except for senders that do not exist or are invalid."""
     if chunk.checked is None or not found:
         return None
     if problem := _not_taken(type(chunk.checked.resource), wanted, target):
@@ -99,7 +102,7 @@ def _not_sent(chunk: Chunk, wanted: Receive, target: Target, sender: Chunk, reso
 
 
 def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -> Problem | None:
-    """The problem if other keys of the same sender exclude this one; adds the key to those received."""
+    """Return the problem if other keys of the same sender exclude this one; adds the key to those received."""
     keys.add(wanted.key)
     resource = sender.checked.resource if sender.checked else None
     instead: Mapping[str, frozenset[str]] = resource.instead if isinstance(resource, Sendable) else {}
@@ -113,7 +116,7 @@ def _exclusive(wanted: Receive, target: Target, sender: Chunk, keys: set[str]) -
 
 
 def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
-    """Whether an argument accepts a type, as far as this is known without a value."""
+    """Return whether an argument accepts a type, as far as this is known without a value."""
     adapter = _adapter(cls, argument)
     taken = _taken(adapter)
     if not taken or JSON.get(sent) in taken or (sent is int and "number" in taken):
@@ -128,7 +131,7 @@ def fits(cls: type[BaseModel], argument: str, sent: type) -> bool:
 
 
 def _adapter(cls: type[BaseModel], argument: str) -> TypeAdapter[Any]:
-    """The validator of one argument."""
+    """Return the validator of one argument."""
     info = next(info for name, info in cls.model_fields.items() if (info.alias or name) == argument)
     return TypeAdapter(
         Annotated[(info.annotation, *info.metadata)] if info.metadata else info.annotation  # type: ignore[arg-type]
@@ -136,7 +139,7 @@ def _adapter(cls: type[BaseModel], argument: str) -> TypeAdapter[Any]:
 
 
 def _taken(adapter: TypeAdapter[Any]) -> set[str]:
-    """The JSON types that an argument accepts; empty if they are not known."""
+    """Return the JSON types that an argument accepts; empty if they are not known."""
     try:
         return set(_types(adapter.json_schema()))
     except Exception:  # noqa: BLE001 - pydantic has many errors for a type without a schema; then a value decides
@@ -144,7 +147,7 @@ def _taken(adapter: TypeAdapter[Any]) -> set[str]:
 
 
 def _types(schema: Any) -> Iterable[str]:
-    """All types that a JSON schema names at its top level."""
+    """Yield all types that a JSON schema names at its top level."""
     for part in (schema, *schema.get("anyOf", ())):
         named = part.get("type", ())
         yield from [named] if isinstance(named, str) else named

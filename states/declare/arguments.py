@@ -28,12 +28,12 @@ OWN = frozenset({"state", "fun", "__id__", "__sls__", "__sls_included_from__"})
 
 
 def _interned(value: Any) -> Any:
-    """The value; one object for all equal short texts."""
+    """Return the value; one object for all equal short texts."""
     return intern(value) if value.__class__ is str and len(value) <= WORD else value
 
 
 def _pairs(targets: Map, mark: Mark | None) -> Seq:
-    """Targets that are written as a mapping, as the list of its pairs."""
+    """Return targets that are written as a mapping, as the list of its pairs."""
     return Seq(
         [Map({type_: name}) for type_, name in targets.items()], [targets.marks.get(key, mark) for key in targets]
     )

@@ -47,7 +47,7 @@ class FoundState(NamedTuple):
     state: State
 
     def own(self, loaded: Loaded) -> State:
-        """The state, in a copy that may be changed."""
+        """Return the state, in a copy that may be changed."""
         return loaded.own(self.declaration.id).states[self.state.type]
 
 
@@ -64,7 +64,10 @@ class Finder:
                     self._names.setdefault((state.type, name.value), []).append(FoundState(declaration, state))
 
     def find(self, type_: str, value: str) -> list[FoundState]:
-        """The states that a target names; for the type `id` the first state of that ID, or all states of that name."""
+        """Return the states that a target names.
+
+        For the type `id` the first state of that ID, or all states of that name.
+        """
         declaration = self.declarations.get(value)
         if declaration is not None:
             states = declaration.states
@@ -77,7 +80,7 @@ class Finder:
         return self._names.get((type_, value), [])
 
     def missing(self, type_: str, value: str) -> str:
-        """A hint for a state that does not exist."""
+        """Return a hint for a state that does not exist."""
         if hint := no_such_type(type_):
             return hint
         known = self.declarations.get(value)
@@ -194,7 +197,7 @@ class _Backward:
             self._add(other, NOTED[item.key], here, target)
 
     def _noting(self, target: Target) -> Sequence[FoundState]:
-        """The targets that note a requisite: in Salt, those that are not named by a glob or by `id`."""
+        """Return the targets that note a requisite: in Salt, those that are not named by a glob or by `id`."""
         if target.value is None or (target.type == "id" and not isinstance(target.raw, str)):
             return ()
         return list(self._of_sls(target.value)) if target.type == "sls" else self.finder.find(target.type, target.value)
@@ -206,7 +209,7 @@ class _Backward:
         lists.setdefault(key, []).append(Target(type_, id_, {type_: id_} if shown else None, target.spot))
 
     def _others(self, key: str, target: Target) -> Sequence[FoundState]:
-        """The states that a target at the other end names."""
+        """Return the states that a target at the other end names."""
         if target.value is None:
             return ()
         if target.type == "sls":
@@ -284,7 +287,7 @@ def _again(found: Iterable[tuple[Target, Sequence[FoundState]]], item: Item) -> 
 
 
 def shown_target(target: Target) -> str:
-    """A target in the form that messages show."""
+    """Return a target in the form that messages show."""
     return f"{target.value!r}" if target.type == "id" else f"{target.type}[{target.value}]"
 
 

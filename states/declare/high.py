@@ -69,7 +69,7 @@ class Item:
         return Spot(self.document, self.mark)
 
     def written(self) -> Any:
-        """The item in the form of Salt's high data."""
+        """Return the item in the form of Salt's high data."""
         if self.key == FUNCTION:
             return self.value
         if self.key in TARGETING:
@@ -78,7 +78,7 @@ class Item:
 
 
 def written(targets: tuple[Target, ...]) -> Any:
-    """Targets in the form of Salt's data: a list or, if they were written as one, a mapping."""
+    """Return targets in the form of Salt's data: a list or, if they were written as one, a mapping."""
     shown = [plain(target.raw) for target in targets if target.raw is not None]
     return {key: value for one in shown for key, value in one.items()} if isinstance(targets, Mapped) else shown
 
@@ -100,7 +100,7 @@ class State:
     """It has an empty list, whose items may be indented wrongly. Other problems of it may be consequences."""
 
     def find(self, key: str) -> Item | None:
-        """The item with that key."""
+        """Return the item with that key."""
         return next((item for item in self.items if item.key == key), None)
 
 
@@ -117,7 +117,7 @@ class IdDeclaration:
     """One of its states has a `name` of its own, or refers to other states."""
 
     def copy(self) -> IdDeclaration:
-        """A copy, which may be changed."""
+        """Return a copy, which may be changed."""
         states = {name: replace(state, items=[*state.items]) for name, state in self.states.items()}
         return IdDeclaration(self.id, self.sls, self.env, self.spot, states, linked=True)
 
@@ -158,7 +158,7 @@ class Unit:
 
 
 def shown(value: Any) -> str:
-    """A description of an invalid value, for messages."""
+    """Return a description of an invalid value, for messages."""
     if value is None:
         return "nothing"
     if isinstance(value, bool):

@@ -19,7 +19,7 @@ class SlsNames:
         self.tree, self.env, self.problems = tree, env, problems
 
     def of(self, reference: Reference) -> list[str]:
-        """The SLS names that a reference matches: its name, or the names that its glob matches."""
+        """Return the SLS names that a reference matches: its name, or the names that its glob matches."""
         if reference.env not in ("", self.env):
             self._problem(
                 reference,
@@ -54,7 +54,10 @@ class SlsNames:
                 yield from self.of(absolute)
 
     def _absolute(self, reference: Reference, path: Path) -> Reference | None:
-        """The full name of a relative include: `.x` is beside this file, each further dot is one directory up."""
+        """Return the full name of a relative include.
+
+        `.x` is beside this file; each further dot is one directory up.
+        """
         rest = reference.name.lstrip(".")
         dots = len(reference.name) - len(rest)
         if not dots:
@@ -75,11 +78,11 @@ class SlsNames:
 
 
 def everything(tree: Tree) -> list[Reference]:
-    """All files that apply without a top file, sorted by path: those whose names do not begin with `_`."""
+    """Return all files that apply without a top file, sorted by path: those whose names do not begin with `_`."""
     return requested(tree, tree.public())
 
 
 def requested(tree: Tree, names: Iterable[str]) -> list[Reference]:
-    """References for names that are not written in a file."""
+    """Return the references for names that are not written in a file."""
     spot = Spot(Document(str(tree.root), ""))
     return [Reference(name, spot) for name in names]

@@ -42,18 +42,18 @@ class Loaded:
     warnings: list[Problem] = field(default_factory=list)
 
     def own(self, id_: str) -> IdDeclaration:
-        """The declaration of an ID, in a copy that may be changed."""
+        """Return the declaration of an ID, in a copy that may be changed."""
         if id_ not in self.changed:
             self.changed.add(id_)
             self.declarations[id_] = self.declarations[id_].copy()
         return self.declarations[id_]
 
     def linked(self) -> list[IdDeclaration]:
-        """The declarations that may have a `name`, or refer to other states; usually few."""
+        """Return the declarations that may have a `name`, or refer to other states; usually few."""
         return [declaration for declaration in self.declarations.values() if declaration.linked]
 
     def number(self, declaration: IdDeclaration, state: State) -> int | None:
-        """The position of a state in definition order.
+        """Return the position of a state in definition order.
 
         None if it has an `order` of its own, or states are not numbered.
         """
@@ -61,7 +61,10 @@ class Loaded:
         return None if first is None or state.offset is None else first + state.offset
 
     def covered(self, sls: str) -> set[str]:
-        """The files that an SLS in a requisite matches: its own file or those of a glob, and all their includes."""
+        """Return the files that an SLS in a requisite matches, and all their includes.
+
+        These are its own file, or those of a glob.
+        """
         found = {name for name in self.included if fnmatch.fnmatchcase(name, sls)}
         todo = [sls] if sls in self.included else []
         while todo:
@@ -71,7 +74,7 @@ class Loaded:
         return found
 
     def chain(self, sls: str) -> list[str]:
-        """The files that include an SLS, innermost first."""
+        """Return the files that include an SLS, innermost first."""
         chain: list[str] = []
         while sls in self.parent:
             sls = self.parent[sls]
@@ -91,7 +94,7 @@ class Loader:
         return _LoadRun(self, tree, env, numbered).load(references)
 
     def unit(self, path: Path, sls: str, env: str) -> Unit:
-        """One normalised file. Raises `CompileError` if it cannot be read, rendered or parsed."""
+        """Return one normalised file. Raises `CompileError` if it cannot be read, rendered or parsed."""
         kept = self._units.get(path)
         spent = kept[0] if kept is not None and kept[1] == env else None
         rendered = self.renderer.render(path, sls, spent)
@@ -173,7 +176,7 @@ class _LoadRun:
         )
 
     def _number(self, unit: Unit | None) -> None:
-        """Number the states of a file after all of its includes are numbered."""
+        """Assign numbers to the states of a file, after all of its includes have theirs."""
         if unit is not None and self.numbered:
             self.result.first[unit.sls] = self.next_number
             self.next_number += unit.count

@@ -29,7 +29,7 @@ _LINKS = BACKWARD | {"name"} | NOTED.keys()
 
 
 def _left_out(body: Any) -> int:
-    """How many numbers of definition order the states of an invalid ID take: as many as those of a valid one."""
+    """Return how many numbers of definition order the states of an invalid ID take: as many as those of a valid one."""
     if not isinstance(body, Map):
         return isinstance(body, str) and "." in body
     lists = [
@@ -41,7 +41,7 @@ def _left_out(body: Any) -> int:
 
 
 def text_pair(item: Any) -> tuple[str, str] | None:
-    """The key and the value of a mapping of one text to another; None for anything else."""
+    """Return the key and the value of a mapping of one text to another; None for anything else."""
     if not isinstance(item, Map) or len(item) != 1:
         return None
     ((key, value),) = item.items()
@@ -49,7 +49,7 @@ def text_pair(item: Any) -> tuple[str, str] | None:
 
 
 def normalise(document: Document, data: Any, sls: str, env: str) -> Unit:
-    """The declarations of one file. The problems of the file are in the unit's `problems`."""
+    """Return the declarations of one file. The problems of the file are in the unit's `problems`."""
     unit = Unit(sls, document)
     if data is None or data == "":
         return unit
@@ -112,7 +112,7 @@ class _Normaliser:
         )
 
     def _number(self, declaration: IdDeclaration) -> None:
-        """Number the states of a declaration that have no `order`."""
+        """Assign numbers to the states of a declaration that have no `order`."""
         for state in declaration.states.values():
             keys = {item.key for item in state.items}
             declaration.linked = declaration.linked or not _LINKS.isdisjoint(keys)
@@ -121,7 +121,7 @@ class _Normaliser:
                 self.unit.count += 1
 
     def _references(self, value: Any, mark: Mark | None, word: str) -> Iterator[Reference]:
-        """The items of `include` or `exclude`."""
+        """Yield the items of `include` or `exclude`."""
         if not isinstance(value, Seq):
             self.unit.problem(mark, f"{word}-shape", f"{word} must be a list", f"write '{word}:' and below it '- name'")
             return
@@ -131,7 +131,7 @@ class _Normaliser:
                 yield reference
 
     def _reference(self, item: Any, mark: Mark | None, word: str) -> Reference | None:
-        """One item of `include` or `exclude`; None if it is invalid."""
+        """Return one item of `include` or `exclude`; None if it is invalid."""
         spot = Spot(self.document, mark)
         if isinstance(item, str) and item:
             return Reference(item, spot, env=self.env)
@@ -172,7 +172,7 @@ class _Normaliser:
                 self.unit.extends.append(declaration)
 
     def _declaration(self, id_: Any, body: Any, mark: Mark | None) -> IdDeclaration | None:
-        """The declaration of one ID; None if it is invalid or is to be ignored."""
+        """Return the declaration of one ID; None if it is invalid or is to be ignored."""
         if not isinstance(id_, str):
             self.unit.problem(
                 mark, "id-type", f"an ID must be text, but YAML reads this one as {shown(id_)}", "quote it"

@@ -41,7 +41,7 @@ class PillarCompiler:
         self.renderer = Renderer(root, secret=True)
 
     def compile(self, inputs: CompilerInputs) -> Pillar:
-        """The pillar for the host of these inputs, merged into its own `pillar`, which templates see.
+        """Return the pillar for the host of these inputs, merged into its own `pillar`, which templates see.
 
         The fields `states` and `sls` of the inputs have no effect. A directory that does not exist is an empty pillar.
         Raises `CompileError` with all problems.
@@ -61,7 +61,7 @@ class PillarCompiler:
 
 
 def compile_pillar(root: Path, inputs: CompilerInputs) -> Pillar:
-    """The pillar of a directory, once. Raises `CompileError`."""
+    """Return the pillar of a directory, once. Raises `CompileError`."""
     return PillarCompiler(root).compile(inputs)
 
 
@@ -102,7 +102,7 @@ class _PillarRun:
         self.lists = self.strategy != "none" and bool(inputs.options.get("pillar_merge_lists", False))
 
     def load(self) -> dict[str, Any]:
-        """The merged data of all files that apply."""
+        """Return the merged data of all files that apply."""
         data: dict[str, Any] = {}
         for reference in self._chosen():
             for name in self.names.of(reference):
@@ -126,7 +126,10 @@ class _PillarRun:
         return found
 
     def _data(self, include: _Include) -> dict[str, Any]:
-        """The data of a file, merged into that of its includes. An explicit stack allows chains of any length."""
+        """Return the data of a file, merged into that of its includes.
+
+        An explicit stack allows chains of any length.
+        """
         stack = [self._open(include)]
         while True:
             current = stack[-1]
@@ -150,7 +153,7 @@ class _PillarRun:
         return _OpenFile(include, own, iter(includes), [])
 
     def _file(self, include: _Include) -> tuple[list[_Include], dict[str, Any]]:
-        """The includes of one file, and its data."""
+        """Return the includes of one file, and its data."""
         path = self.tree.find(include.sls)
         if path is None:
             return [], {}
@@ -172,7 +175,7 @@ class _PillarRun:
         return includes, {key: plain(value) for key, value in data.items() if key != "include"}
 
     def _includes(self, document: Document, items: Any, sls: str, path: Path) -> Iterator[_Include]:
-        """The includes of one file: names, or `name: {key: a:b, defaults: {...}}`."""
+        """Yield the includes of one file: names, or `name: {key: a:b, defaults: {...}}`."""
         for written, options in _with_options(items) if isinstance(items, Seq) else ((items, Map()),):
             if not self._allowed(options, document):
                 continue
@@ -183,7 +186,7 @@ class _PillarRun:
                 yield _Include(found, tuple(key.split(":")) if key else (), plain(options.get("defaults")))
 
     def _allowed(self, options: Map, document: Document) -> bool:
-        """Whether the options of an include are valid; adds a problem if they are not."""
+        """Return whether the options of an include are valid; adds a problem if they are not."""
         wrong = next(
             (
                 name
@@ -202,7 +205,7 @@ class _PillarRun:
 
 
 def _with_options(items: Seq) -> Iterator[tuple[Seq, Map]]:
-    """Each item of an include, as a list without its options; and the options."""
+    """Yield each item of an include, as a list without its options; and the options."""
     for item, mark in zip(items, items.marks or [None] * len(items), strict=True):
         name, asked = next(iter(item.items())) if isinstance(item, Map) and len(item) == 1 else (item, None)
         written = item if isinstance(asked, str) else name
@@ -210,7 +213,7 @@ def _with_options(items: Seq) -> Iterator[tuple[Seq, Map]]:
 
 
 def _below(key: tuple[str, ...], data: dict[str, Any]) -> dict[str, Any]:
-    """The data, nested below keys."""
+    """Return the data, nested below keys."""
     for part in reversed(key if data else ()):
         data = {part: data}
     return data

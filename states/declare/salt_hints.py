@@ -114,7 +114,7 @@ SALT_KINDRED = (
 
 
 def meant_argument(word: str, kind: str, own: Collection[str], common: Collection[str] = ()) -> str | None:
-    """The argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`).
+    """Return the argument that an unknown word probably means: one of the kind (`own`) or of every state (`common`).
 
     None if unclear.
     """
@@ -128,14 +128,17 @@ def meant_argument(word: str, kind: str, own: Collection[str], common: Collectio
 
 
 def meant_function(word: str, family: str, known: Iterable[str]) -> str | None:
-    """The function of a family that an unknown word probably means, by meaning or by spelling; None if unclear."""
+    """Return the function of a family that an unknown word probably means, by meaning or by spelling.
+
+    None if unclear.
+    """
     elsewhere = FUNCTIONS.get(family, {})
     near = nearest(word, [*known, *elsewhere])
     return elsewhere.get(near, near) if near else None
 
 
 def no_such_type(word: str) -> str:
-    """A hint for an unknown type of state in a requisite or an extend; empty if the type exists."""
+    """Return a hint for an unknown type of state in a requisite or an extend; empty if the type exists."""
     if word in ("id", "sls") or word in (known := families()):
         return ""
     said, hint = no_such_family(word, known)
@@ -143,7 +146,7 @@ def no_such_type(word: str) -> str:
 
 
 def no_such_family(word: str, known: Iterable[str]) -> tuple[str, str]:
-    """The message and the hint for an unknown type of state; `known` are the existing types."""
+    """Return the message and the hint for an unknown type of state; `known` are the existing types."""
     if word in SALT or word.startswith(SALT_KINDRED):
         return (
             f"Holdfast does not have Salt's state {word!r}",

@@ -17,7 +17,7 @@ from holdfast.states.view.match import BadExpression, TargetHost, matches
 
 
 def chosen(renderer: Renderer, tree: Tree, env: str, host: TargetHost) -> tuple[list[Reference], list[Problem]]:
-    """The SLS names (or globs) that the top file assigns to this host, in the order of first mention; and warnings.
+    """Return the SLS names (or globs) that the top file assigns to this host, by first mention; and warnings.
 
     An included top file counts as if it were appended. Raises `CompileError` with all problems.
     """
@@ -61,7 +61,7 @@ class _Top:
         self.warnings: list[Problem] = []
 
     def references(self) -> Iterator[Reference]:
-        """All names of all targets, those with a lower `order` first."""
+        """Yield all names of all targets, those with a lower `order` first."""
         for _, references in sorted(self.found, key=lambda pair: pair[0]):
             yield from references
 
@@ -160,6 +160,6 @@ class _Top:
 
 
 def _options(items: Seq) -> dict[str, Any]:
-    """The options among the items of a target: `match: glob`, `order: 1`, `ignore_missing: true`."""
+    """Return the options among the items of a target: `match: glob`, `order: 1`, `ignore_missing: true`."""
     pairs = (pair for item in items if isinstance(item, Map) and len(item) == 1 for pair in item.items())
     return {key: value for key, value in pairs if key in OPTIONS}

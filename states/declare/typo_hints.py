@@ -14,12 +14,15 @@ BOOLEAN = "YAML reads yes, no, on, off, true and false as booleans: quote them i
 
 
 def deeper(key: str, example: str) -> str:
-    """The hint for a key without its list: the items may not be indented below the key."""
+    """Return the hint for a key without its list: the items may not be indented below the key."""
     return f"indent the lines below '- {key}:' that belong to it, so that they begin right of its dash: '  - {example}'"
 
 
 def glued(items: Sequence[Item]) -> tuple[Item, str] | None:
-    """The first item that is an argument without a space after its colon, and its name; None if there is none."""
+    """Return the first item that is an argument without a space after its colon, and its name.
+
+    None if there is none.
+    """
     for item in items:
         if item.key == FUNCTION and (found := _GLUED.fullmatch(item.value)):
             return item, found[1]
@@ -27,7 +30,7 @@ def glued(items: Sequence[Item]) -> tuple[Item, str] | None:
 
 
 def beside(items: Sequence[Item]) -> str:
-    """The name of the argument without a value directly above the first function, which may be its value.
+    """Return the name of the argument without a value directly above the first function, which may be its value.
 
     Empty if there is none.
     """
@@ -36,7 +39,7 @@ def beside(items: Sequence[Item]) -> str:
 
 
 def no_list(key: str, value: object) -> str:
-    """The hint for a key of an ID whose value is not a list of arguments: the key may itself be an argument."""
+    """Return the hint for a key of an ID whose value is not a list of arguments: the key may itself be an argument."""
     if value is None:
         return "remove the colon, or add arguments below it: '- name: value'"
     if "." not in key and not isinstance(value, Mapping):

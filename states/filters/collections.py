@@ -33,7 +33,7 @@ class _Members:
             self._others.append(item)
 
     def __contains__(self, item: Any) -> bool:
-        """Whether an equal value is in it."""
+        """Return whether an equal value is in it."""
         try:
             return item in self._hashed
         except TypeError:
@@ -52,12 +52,12 @@ class OrderedValues(set[Any]):
         return iter(sorted(super().__iter__(), key=lambda item: (self._places.get(item, len(self)), str(item))))
 
     def __repr__(self) -> str:
-        """The representation of a plain set."""
+        """Return the representation of a plain set."""
         return "{" + ", ".join(map(repr, self)) + "}" if self else "set()"
 
 
 def unique(values: Any) -> Any:
-    """The distinct items of a list, in order; of a tuple or a text a set, as in Salt."""
+    """Return the distinct items of a list, in order; of a tuple or a text a set, as in Salt."""
     if isinstance(values, Hashable):
         return OrderedValues(values)  # type: ignore[arg-type]  # a tuple or a text
     found, known = [], _Members()
@@ -73,48 +73,48 @@ def _both(first: Any, second: Any) -> bool:
 
 
 def _kept(first: Iterable[Any], second: Iterable[Any], *, wanted: bool) -> list[Any]:
-    """The items of the first list that are, or are not, in the second."""
+    """Return the items of the first list that are, or are not, in the second."""
     others = _Members(second)
     return [item for item in first if (item in others) is wanted]
 
 
 def union(first: Any, second: Any) -> Any:
-    """The distinct items of both."""
+    """Return the distinct items of both."""
     return OrderedValues([*first, *second]) if _both(first, second) else unique([*first, *second])
 
 
 def intersect(first: Any, second: Any) -> Any:
-    """The distinct items that are in both."""
+    """Return the distinct items that are in both."""
     return (OrderedValues if _both(first, second) else unique)(_kept(first, second, wanted=True))
 
 
 def difference(first: Any, second: Any) -> Any:
-    """The distinct items that are only in the first."""
+    """Return the distinct items that are only in the first."""
     return (OrderedValues if _both(first, second) else unique)(_kept(first, second, wanted=False))
 
 
 def symmetric_difference(first: Any, second: Any) -> Any:
-    """The distinct items that are in exactly one of them."""
+    """Return the distinct items that are in exactly one of them."""
     return (OrderedValues if _both(first, second) else list)([*difference(first, second), *difference(second, first)])
 
 
 def average(values: Any) -> float:
-    """The mean of a list; the mean of a number is the number."""
+    """Return the mean of a list; the mean of a number is the number."""
     return float(sum(values) / len(values)) if iterable(values) else float(values)
 
 
 def iterable(value: Any) -> bool:
-    """Whether a value is iterable; a text is not."""
+    """Return whether a value is iterable; a text is not."""
     return not isinstance(value, str) and isinstance(value, Iterable)
 
 
 def sequence(value: Any) -> Any:
-    """A single value as a list of one item."""
+    """Return a single value as a list of one item."""
     return value if isinstance(value, (list, tuple, set, dict)) else [value]
 
 
 def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bool = False) -> list[Any]:
-    """The items of nested lists as one list; without nulls, unless they are wanted."""
+    """Return the items of nested lists as one list; without nulls, unless they are wanted."""
     found: list[Any] = []
     for value in values:
         if value in (None, "None", "null") and not preserve_nulls:
@@ -128,7 +128,7 @@ def flatten(values: Iterable[Any], levels: int | None = None, preserve_nulls: bo
 
 @pass_environment
 def total(environment: Environment, values: Iterable[Any], attribute: str | int | None = None, start: Any = 0) -> Any:
-    """The sum of values, or of an attribute of each.
+    """Return the sum of values, or of an attribute of each.
 
     Lists are joined at once, because Python's own sum makes a new list for each of them.
     """
@@ -143,7 +143,7 @@ def total(environment: Environment, values: Iterable[Any], attribute: str | int 
 
 
 def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] | None = None) -> dict[Any, Any]:
-    """The keys whose values differ, each with both values; empty text for a missing key."""
+    """Return the keys whose values differ, each with both values; empty text for a missing key."""
     old, new = old or {}, new or {}
     keys = dict.fromkeys([*old, *new])
     return {
@@ -154,20 +154,20 @@ def compare_dicts(old: Mapping[Any, Any] | None = None, new: Mapping[Any, Any] |
 
 
 def compare_lists(old: Iterable[Any] = (), new: Iterable[Any] = ()) -> dict[str, list[Any]]:
-    """The items that are only in the one list, and only in the other."""
+    """Return the items that are only in the one list, and only in the other."""
     old, new = list(old), list(new)
     found = {"new": [item for item in new if item not in old], "old": [item for item in old if item not in new]}
     return {key: items for key, items in found.items() if items}
 
 
 def to_entries(data: Any) -> list[dict[str, Any]]:
-    """A mapping (or a list) as a list of mappings with `key` and `value`."""
+    """Return a mapping (or a list) as a list of mappings with `key` and `value`."""
     pairs = data.items() if isinstance(data, Mapping) else enumerate(data)
     return [{"key": key, "value": value} for key, value in pairs]
 
 
 def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
-    """The mapping of a list of mappings with `key` (or `name`) and `value`."""
+    """Return the mapping of a list of mappings with `key` (or `name`) and `value`."""
     found = {}
     for entry in entries:
         lower = {key.lower(): value for key, value in entry.items()}
@@ -178,7 +178,7 @@ def from_entries(entries: Iterable[Mapping[str, Any]]) -> dict[Any, Any]:
 
 
 def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, Any], str]:
-    """The mapping that contains a nested key, which is made if necessary, and the last part of the key."""
+    """Return the mapping that contains a nested key, which is made if necessary, and the last part of the key."""
     *path, last = keys.split(delimiter)
     for part in path:
         if not isinstance(data.get(part), dict):
@@ -188,7 +188,7 @@ def _holder(data: dict[Any, Any], keys: str, delimiter: str) -> tuple[dict[Any, 
 
 
 def _nested(change: Callable[[dict[Any, Any], str, Any], None]) -> Callable[..., Any]:
-    """A filter that changes one nested key of a mapping in place, and returns the mapping."""
+    """Return a filter that changes one nested key of a mapping in place, and returns the mapping."""
 
     def run(
         data: dict[Any, Any],
@@ -210,7 +210,7 @@ def _default(holder: dict[Any, Any], key: str, empty: Any) -> Any:
 
 
 def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
-    """The rows of a table in the output of mysql, by one of its columns."""
+    """Return the rows of a table in the output of mysql, by one of its columns."""
     from holdfast.states.filters.text import to_num  # noqa: PLC0415 - hardly any template has such a table
 
     headers: list[str] = []
@@ -228,7 +228,7 @@ def mysql_to_dict(lines: Iterable[str], key: str) -> dict[Any, Any]:
 
 
 def json_query(data: Any, expression: str) -> Any:
-    """The result of a JMESPath expression. Raises `RuntimeError` if the package jmespath is not installed."""
+    """Return the result of a JMESPath expression. Raises `RuntimeError` if the package jmespath is not installed."""
     try:
         import jmespath  # type: ignore[import-untyped,import-not-found,unused-ignore] # noqa: PLC0415 - optional
     except ImportError as error:
@@ -237,7 +237,7 @@ def json_query(data: Any, expression: str) -> Any:
 
 
 def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    """The result of a method of a value; None if there is no such method."""
+    """Return the result of a method of a value; None if there is no such method."""
     if name.startswith("_"):
         raise AttributeError(f"templates cannot call {name}")
     method = getattr(value, name, None)
@@ -246,7 +246,7 @@ def method_call(value: Any, name: str, *args: Any, **kwargs: Any) -> Any:
 
 @pass_context
 def chosen(context: Context, values: Iterable[Any], size: int | None = None, seed: Any = None) -> list[Any]:
-    """Some items at random, or all in random order: the same for the same seed or, without one, for the same host.
+    """Return some items at random, or all in random order: always the same for the same seed or the same host.
 
     Items that differ each time would change a file each time that states are compiled.
     """
@@ -258,13 +258,13 @@ def chosen(context: Context, values: Iterable[Any], size: int | None = None, see
 
 @pass_context
 def one(context: Context, values: Iterable[Any]) -> Any:
-    """A random item; the same for one host."""
+    """Return a random item; the same for one host."""
     found = chosen(context, values, None)
     return found[0] if found else context.environment.undefined("cannot choose an item: the list is empty")
 
 
 def _of(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function of itertools that refuses undefined values."""
+    """Return a function of itertools that refuses undefined values."""
 
     def run(*values: Any, **options: Any) -> Any:
         for value in values:

@@ -34,14 +34,14 @@ def looking(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def which(name: str | None) -> str | None:
-    """The path of a program; None if it is not installed."""
+    """Return the path of a program; None if it is not installed."""
     if name and "/" in name:
         return name if hostfiles.is_file(name) and hostfiles.permits(name, os.X_OK) else None
     return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{PATH}") if name else None
 
 
 def is_text(path: str, blocksize: int = 512) -> bool:
-    """Whether the beginning of a file is text."""
+    """Return whether the beginning of a file is text."""
     if not hostfiles.is_file(path):
         return False
     block = hostfiles.beginning(path, blocksize)
@@ -53,12 +53,12 @@ def is_text(path: str, blocksize: int = 512) -> bool:
 
 
 def list_files(directory: str) -> list[str]:
-    """A path, and everything below it."""
+    """Return a path, and everything below it."""
     return sorted({directory, *(found.place.path for found in hostfiles.below(directory))})
 
 
 def is_empty(path: str) -> bool:
-    """Whether a file is empty; False for an unsafe link. Raises `FileNotFoundError`."""
+    """Return whether a file is empty; False for an unsafe link. Raises `FileNotFoundError`."""
     info = hostfiles.look(path)
     if info is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
@@ -66,7 +66,7 @@ def is_empty(path: str) -> bool:
 
 
 def uid_of(name: str | None) -> int | None:
-    """The uid of a user; None if there is no such user."""
+    """Return the uid of a user; None if there is no such user."""
     try:
         return pwd.getpwnam(name or "").pw_uid
     except KeyError:
@@ -74,7 +74,7 @@ def uid_of(name: str | None) -> int | None:
 
 
 def mac(prefix: str = "AC:DE:48") -> str:
-    """A random hardware address with a prefix."""
+    """Return a random hardware address with a prefix."""
     return ":".join([prefix, *(f"{random.randint(0, 255):02X}" for _ in range(3))])  # noqa: S311 - not for secrets
 
 

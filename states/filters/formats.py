@@ -37,20 +37,20 @@ _Dumper.add_representer(
 
 
 def to_yaml(value: Any, flow_style: bool | None = True) -> str:
-    """YAML on one line, or on many without `flow_style`; without its document end and last newline."""
+    """Return YAML on one line, or on many without `flow_style`; without its document end and last newline."""
     refuse_undefined(value)
     text: str = yaml.dump(value, Dumper=_Dumper, default_flow_style=flow_style, allow_unicode=True)
     return text.strip().removesuffix("\n...")
 
 
 def to_json(value: Any, sort_keys: bool = True, indent: int | None = None) -> str:
-    """JSON text, with letters of all languages as they are."""
+    """Return JSON text, with letters of all languages as they are."""
     refuse_undefined(value)
     return json.dumps(value, sort_keys=sort_keys, indent=indent, ensure_ascii=False)
 
 
 def to_html_json(value: Any, indent: int | None = None) -> str:
-    """JSON text that is safe in HTML, keys in their own order."""
+    """Return JSON text that is safe in HTML, keys in their own order."""
     refuse_undefined(value)
     text = json.dumps(value, indent=indent)
     for char in "<>&'":
@@ -65,25 +65,25 @@ def refuse_undefined(value: Any) -> None:
 
 
 def source_text(value: Any) -> str:
-    """The text for a load filter; for an imported template its output."""
+    """Return the text for a load filter; for an imported template its output."""
     refuse_undefined(value)
     return unmark(str(value))
 
 
 def load_yaml(value: Any) -> Any:
-    """The data of a YAML text. A value that is not text is returned unchanged."""
+    """Return the data of a YAML text. A value that is not text is returned unchanged."""
     if not isinstance(value, (str, TemplateModule, Undefined)):
         raise TypeError(f"load_yaml reads text, and this is a {type(value).__name__}")
     return load_text(source_text(value), "the text to load")
 
 
 def load_json(value: Any) -> Any:
-    """The data of a JSON text."""
+    """Return the data of a JSON text."""
     return json.loads(source_text(value))
 
 
 def double_quoted(value: Any) -> str:
-    """A text in double quotes, as YAML reads it."""
+    """Return a text in double quotes, as YAML reads it."""
     text: str = yaml.dump(
         str(value), Dumper=yaml.CSafeDumper, default_style='"', width=(1 << 31) - 1, allow_unicode=True
     )
@@ -91,7 +91,7 @@ def double_quoted(value: Any) -> str:
 
 
 def single_quoted(value: Any) -> str:
-    """A text in single quotes, as YAML reads it."""
+    """Return a text in single quotes, as YAML reads it."""
     stream = io.StringIO()
     emitter: Any = yaml.emitter.Emitter(stream, width=(1 << 31) - 1)
     emitter.write_single_quoted(str(value))
@@ -99,7 +99,7 @@ def single_quoted(value: Any) -> str:
 
 
 def yaml_encode(value: Any) -> str:
-    """One simple value as YAML. Raises `TypeError` for lists and mappings."""
+    """Return one simple value as YAML. Raises `TypeError` for lists and mappings."""
     refuse_undefined(value)
     if isinstance(value, str):
         return double_quoted(value)
@@ -109,12 +109,12 @@ def yaml_encode(value: Any) -> str:
 
 
 def sls_parameters(value: Mapping[str, Any], flow_style: bool = False) -> str:
-    """A mapping as the list of arguments of a state."""
+    """Return a mapping as the list of arguments of a state."""
     return to_yaml([{key: item} for key, item in value.items()], flow_style)
 
 
 def to_xml(value: Any) -> str:
-    """Indented XML: simple values of a mapping are attributes, nested ones elements."""
+    """Return indented XML: simple values of a mapping are attributes, nested ones elements."""
     from xml.dom import minidom  # noqa: PLC0415 - hardly any template writes XML
     from xml.etree import ElementTree as ET  # noqa: PLC0415 - the same
 
@@ -126,7 +126,7 @@ def to_xml(value: Any) -> str:
 
 
 def _pairs(value: Any) -> list[tuple[str, Any]]:
-    """The values that become elements: the entries of a mapping, or a (name, content) pair."""
+    """Return the values that become elements: the entries of a mapping, or a (name, content) pair."""
     if isinstance(value, Mapping):
         return list(value.items())
     if isinstance(value, (list, tuple)):
@@ -156,7 +156,7 @@ def _elements(pairs: Iterable[tuple[str, Any]], parent: Element | None) -> Eleme
 
 
 def readable(value: Any) -> Any:
-    """The text that `{{ value }}` prints: YAML can read all mappings in it."""
+    """Return the text that `{{ value }}` prints: YAML can read all mappings in it."""
     return _Readable(value) if isinstance(value, (dict, list, tuple, set)) and value else value
 
 
@@ -167,7 +167,7 @@ class _Readable:
         self.value = value
 
     def __str__(self) -> str:
-        """The data as Python shows it, except for texts of several lines as values of a mapping."""
+        """Return the data as Python shows it, except for texts of several lines as values of a mapping."""
         return _shown(self.value)
 
 

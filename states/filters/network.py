@@ -28,7 +28,7 @@ PROPERTIES: dict[str, Callable[[Any], bool]] = {
 
 
 def address(value: Any, version: int | None = None, options: str | None = None) -> str | None:
-    """The text, if it is an address (or an interface) of this version that satisfies `options`; else None."""
+    """Return the text, if it is an address (or an interface) of this version that satisfies `options`; else None."""
     try:
         found: Address = ipaddress.ip_interface(value) if "/" in str(value) else ipaddress.ip_address(value)
     except ValueError:
@@ -42,7 +42,7 @@ def address(value: Any, version: int | None = None, options: str | None = None) 
 
 
 def only(version: int | None) -> Callable[..., Any]:
-    """The filter that keeps addresses of that version."""
+    """Return the filter that keeps addresses of that version."""
 
     def keep(value: Any, options: str | None = None) -> Any:
         if not isinstance(value, (list, tuple)):
@@ -66,14 +66,14 @@ def _each(work: Callable[[str], Any]) -> Callable[..., Any]:
 
 
 def wrapped(value: Any) -> Any:
-    """IPv6 addresses in brackets, any other text unchanged."""
+    """Return IPv6 addresses in brackets, any other text unchanged."""
     if isinstance(value, (list, tuple)):
         return [wrapped(item) for item in value]
     return f"[{value}]" if address(value, 6) else value
 
 
 def within(values: Any, networks: Iterable[str] | None) -> Any:
-    """The addresses that are in one of the networks; for a mapping of lists, of each list."""
+    """Return the addresses that are in one of the networks; for a mapping of lists, of each list."""
     if networks is None:
         return values
     nets = [ipaddress.ip_network(network) for network in networks]
@@ -85,7 +85,7 @@ def within(values: Any, networks: Iterable[str] | None) -> Any:
 
 
 def hosts(text: str) -> list[str]:
-    """The host addresses of a network."""
+    """Return the host addresses of a network."""
     network = ipaddress.ip_network(text, strict=False)
     check(network.num_addresses * HOST)
     return [str(host) for host in network.hosts()]

@@ -23,7 +23,7 @@ UNITS = "bkmgtpezy"
 
 
 def to_bool(value: Any) -> bool:
-    """Whether a value means yes.
+    """Return whether a value means yes.
 
     True, an integer above 0, one of the words yes, true and 1, and a non-empty list or mapping mean yes.
     """
@@ -41,37 +41,37 @@ def _flags(ignorecase: bool, multiline: bool) -> int:
 
 
 def regex_replace(text: str, pattern: str, repl: str, ignorecase: bool = False, multiline: bool = False) -> str:
-    """A text with each match of a pattern replaced."""
+    """Return a text with each match of a pattern replaced."""
     return expression(pattern, _flags(ignorecase, multiline)).sub(repl, str(text))
 
 
 def regex_search(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
-    """The groups of the first match anywhere; None without one."""
+    """Return the groups of the first match anywhere; None without one."""
     return expression(pattern, _flags(ignorecase, multiline)).search(str(text))
 
 
 def regex_match(text: str, pattern: str, ignorecase: bool = False, multiline: bool = False) -> tuple[Any, ...] | None:
-    """The groups of a match at the beginning; None without one."""
+    """Return the groups of a match at the beginning; None without one."""
     return expression(pattern, _flags(ignorecase, multiline)).match(str(text))
 
 
 def matches(text: Any, pattern: str, ignorecase: bool = False, multiline: bool = False) -> bool:
-    """Whether the beginning of a text matches a pattern."""
+    """Return whether the beginning of a text matches a pattern."""
     return expression(pattern, _flags(ignorecase, multiline)).match(str(text)) is not None
 
 
 def hexdigest(text: Any, algorithm: str) -> str:
-    """The checksum of a text."""
+    """Return the checksum of a text."""
     return hashlib.new(algorithm, _bytes(text), usedforsecurity=False).hexdigest()
 
 
 def hmac_compute(text: Any, key: str) -> str:
-    """The SHA-256 signature of a text, in hex."""
+    """Return the SHA-256 signature of a text, in hex."""
     return hmac.new(_bytes(key), _bytes(text), hashlib.sha256).hexdigest()
 
 
 def hmac_holds(text: Any, key: str, signature: str) -> bool:
-    """Whether a signature (base64) is that of the text."""
+    """Return whether a signature (base64) is that of the text."""
     return hmac.compare_digest(
         base64.b64encode(hmac.new(_bytes(key), _bytes(text), hashlib.sha256).digest()), _bytes(signature)
     )
@@ -82,7 +82,7 @@ def _bytes(value: Any) -> bytes:
 
 
 def to_num(value: Any) -> Any:
-    """The number of a text; the text itself if it is not a number."""
+    """Return the number of a text; the text itself if it is not a number."""
     for number in (int, float):
         try:
             return number(value)
@@ -92,7 +92,7 @@ def to_num(value: Any) -> Any:
 
 
 def human_to_bytes(size: Any, default_unit: str = "B", handle_metric: bool = False) -> int:
-    """The number of bytes of a size such as `2G` or `1.5 MiB`; 0 for invalid text.
+    """Return the number of bytes of a size such as `2G` or `1.5 MiB`; 0 for invalid text.
 
     With `handle_metric`, `MB` is a million bytes.
     """
@@ -107,12 +107,12 @@ def human_to_bytes(size: Any, default_unit: str = "B", handle_metric: bool = Fal
 
 
 def to_snake_case(text: str) -> str:
-    """`camelCase` as `camel_case`."""
+    """Return `camelCase` as `camel_case`."""
     return re.sub(r"(?<=[a-z])(?=[A-Z])|(?<!^)(?=[A-Z][a-z])", "_", text).lower()
 
 
 def to_camelcase(text: str, uppercamel: bool = False) -> str:
-    """`snake_case` as `snakeCase`."""
+    """Return `snake_case` as `snakeCase`."""
     first, *rest = text.split("_")
     return (first.capitalize() if uppercamel else first) + "".join(word.capitalize() for word in rest)
 
@@ -126,7 +126,7 @@ def path_join(*parts: str) -> str:
 def allowed(
     value: str, whitelist: Sequence[str] | str | None = None, blacklist: Sequence[str] | str | None = None
 ) -> bool:
-    """Whether a text matches the first list, if there is one, and not the second.
+    """Return whether a text matches the first list, if there is one, and not the second.
 
     Both contain globs and regular expressions.
     """
@@ -142,12 +142,15 @@ def allowed(
 
 
 def strftime(date: Any = None, format: str = "%Y-%m-%d") -> str:
-    """A date in a format; the date is a time stamp or in a usual format. Raises `ValueError` for any other text."""
+    """Return a date in a format; the date is a time stamp or in a usual format.
+
+    Raises `ValueError` for any other text.
+    """
     return moment(date).strftime(format)
 
 
 def moment(date: Any) -> dt.datetime:
-    """The local time of a value; None means now."""
+    """Return the local time of a value; None means now."""
     if date is None:
         return dt.datetime.now()  # noqa: DTZ005 - local time is what templates show
     if isinstance(date, dt.datetime):
@@ -169,7 +172,7 @@ def moment(date: Any) -> dt.datetime:
 
 
 def random_text(size: int = 32) -> str:
-    """Random letters and digits, different each time."""
+    """Return random letters and digits, different each time."""
     return base64.b64encode(os.urandom(size)).decode()[:size]
 
 

@@ -67,7 +67,7 @@ class Section:
         self.kept, self.texts = why, [line.text for line in self.lines]
 
     def equals(self, other: Section) -> bool:
-        """Whether the formatted section has the same meaning, and does not change if it is formatted again."""
+        """Return whether the formatted section has the same meaning, and does not change if it is formatted again."""
         return other.kept is None and other.texts == self.texts and self.events() == other.events()
 
     @property
@@ -76,7 +76,7 @@ class Section:
         return [*self.lines, *self.gap]
 
     def events(self) -> list[tuple[object, ...]] | None:
-        """Its events of YAML; None if it is not valid."""
+        """Return the YAML events of the section; None if it is not valid YAML."""
         text = "".join(f"{line.masked}\n" for line in self.all)
         try:
             return [
@@ -91,7 +91,7 @@ class Section:
 
 
 def format_text(text: str, file: str) -> Formatted:
-    """The canonical form of the text of a state file. `file` is its name in messages.
+    """Return the canonical form of the text of a state file. `file` is its name in messages.
 
     JSON is returned as it is. Raises `CompileError` if the text is not a valid template or not YAML, or names an
     unknown renderer.
@@ -147,7 +147,7 @@ def _checked(text: str, spaced: str, file: str, *, jinja: bool) -> Formatted:
 
 
 def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
-    """The messages about sections whose layout is kept; a reason that concerns several of them is given once."""
+    """Yield the messages about sections whose layout is kept; a reason that concerns several is given once."""
     kept = {id(part.kept): part for part in reversed(parts) if part.kept is not None}
     for part in reversed(kept.values()):
         if part.kept is not None:
@@ -155,12 +155,12 @@ def _notes(parts: Sequence[Section], file: str) -> Iterator[str]:
 
 
 def _name(part: Section) -> str:
-    """The name of a section in messages."""
+    """Return the name of a section in messages."""
     return part.lines[0].text.split(": ")[0].rstrip(": ") if part.lines else "the beginning"
 
 
 def _differs(old: str, new: str, file: str, *, jinja: bool) -> bool:
-    """Whether more than white space was changed, or white space inside of Jinja."""
+    """Return whether more than white space was changed, or white space inside of Jinja."""
     return old.translate(_NO_BLANKS) != new.translate(_NO_BLANKS) or (jinja and not same(old, new, file))
 
 
@@ -169,7 +169,7 @@ def _lines(text: str, file: str, *, jinja: bool) -> list[LayoutLine]:
 
 
 def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
-    """The sections of a file, laid out if possible."""
+    """Return the sections of a file, laid out if possible."""
     parts = [Section()]
     for line in lines:
         if _begins_section(line):
@@ -184,13 +184,13 @@ def _parts(lines: Sequence[LayoutLine]) -> list[Section]:
 
 
 def _begins_section(line: LayoutLine) -> bool:
-    """Whether a line is the first one of a declaration: data in the first column, not an item of a list."""
+    """Return whether a line is the first one of a declaration: data in the first column, not an item of a list."""
     text = line.text
     return line.kind is Kind.DATA and not text.startswith((" ", "\t", "- ")) and text.strip(BLANKS) != "-"
 
 
 def _reason_for_all(parts: Sequence[Section], lines: Sequence[LayoutLine]) -> LayoutKept | None:
-    """The reason to keep the layout of the whole file; None if there is none."""
+    """Return the reason to keep the layout of the whole file; None if there is none."""
     if (line := tangled(lines)) is not None:
         return LayoutKept("in this file a tag with '-' joins lines", line)
     crossing = next((part.lines[0] for part in parts if part.lines and not _is_closed(part)), None)
@@ -202,9 +202,9 @@ def _reason_for_all(parts: Sequence[Section], lines: Sequence[LayoutLine]) -> La
 
 
 def _deep(parts: Sequence[Section]) -> LayoutLine | None:
-    """A line between declarations that a branch may append to a block scalar, because it is indented far enough.
+    """Return a line between declarations that a branch may append to a block scalar, because it is indented far enough.
 
-    Or None.
+    None if there is none.
     """
     if not any(line.pieces for part in parts for line in part.all):
         return None
@@ -214,7 +214,7 @@ def _deep(parts: Sequence[Section]) -> LayoutLine | None:
 
 
 def _width(line: LayoutLine) -> int:
-    """The width of a line as seen by a block scalar before it.
+    """Return the width of a line as seen by a block scalar before it.
 
     For a blank line it is the number of its blanks minus one, for a comment its indentation.
     """
@@ -235,7 +235,7 @@ def _divide(part: Section) -> None:
 
 
 def _is_closed(part: Section) -> bool:
-    """Whether each block of Jinja in a section begins and ends in it."""
+    """Return whether each block of Jinja in a section begins and ends in it."""
     depth = 0
     for piece in (piece for line in part.lines for piece in line.pieces):
         depth += piece.step
@@ -264,7 +264,7 @@ def _look(part: Section, all_kept: LayoutKept | None) -> None:
 
 
 def _joined(parts: Sequence[Section], text: str) -> str:
-    """The text of all sections in the canonical form."""
+    """Return the text of all sections in the canonical form."""
     out: list[str] = []
     counts = any(_KEEPS_BLANKS.search(line.masked) for part in parts for line in part.lines)
     for part, following in zip(parts, [*parts[1:], None], strict=True):
@@ -278,7 +278,10 @@ def _joined(parts: Sequence[Section], text: str) -> str:
 
 
 def _gap(part: Section, following: Section | None) -> list[str]:
-    """The lines between two declarations: at least one blank line, never two in a row; none at the ends of the file."""
+    """Return the lines between two declarations.
+
+    At least one blank line, never two in a row; no line at the ends of the file.
+    """
     texts = [line.text.rstrip(BLANKS) for line in part.gap]
     at = _border(part.gap)
     if part.lines and following is not None and at is not None and "" not in texts:
@@ -290,7 +293,10 @@ def _gap(part: Section, following: Section | None) -> list[str]:
 
 
 def _border(gap: Sequence[LayoutLine]) -> int | None:
-    """The position of a missing blank line: after the tags that end the section; None if another branch begins."""
+    """Return the position of a missing blank line: after the tags that end the section.
+
+    None if another branch begins.
+    """
     at = 0
     for number, line in enumerate(gap):
         if any(piece.switches for piece in line.pieces):

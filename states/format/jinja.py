@@ -142,7 +142,7 @@ class _OpenTag:
 
 
 def space(text: str, file: str) -> str:
-    """The text with a space inside of each delimiter: `{{ x }}`, `{%- if x %}`.
+    """Return the text with a space inside of each delimiter: `{{ x }}`, `{%- if x %}`.
 
     Raises `CompileError` if it is not a template.
     """
@@ -158,7 +158,7 @@ def space(text: str, file: str) -> str:
 
 
 def _spaced(kind: str, value: str, before: str, after: str) -> str:
-    """A token with a space inside of the delimiter; `before` and `after` are the types of its neighbours."""
+    """Return a token with a space inside of the delimiter; `before` and `after` are the types of its neighbours."""
     if kind in ("variable_begin", "block_begin") and after != "whitespace":
         return value + " "
     if kind in ("variable_end", "block_end") and before != "whitespace":
@@ -168,7 +168,7 @@ def _spaced(kind: str, value: str, before: str, after: str) -> str:
 
 
 def same(old: str, new: str, file: str) -> bool:
-    """Whether two templates have the same Jinja, word for word. Raises `CompileError`."""
+    """Return whether two templates have the same Jinja, word for word. Raises `CompileError`."""
 
     def words(text: str) -> list[tuple[str, str]]:
         return [(kind, value.strip()) for _, kind, value in _tokens(text, file) if kind not in ("whitespace", "data")]
@@ -177,7 +177,7 @@ def same(old: str, new: str, file: str) -> bool:
 
 
 def pieces(text: str, file: str) -> list[Piece]:
-    """All pieces of Jinja in order. Raises `CompileError` if the text is not a template."""
+    """Return all pieces of Jinja in order. Raises `CompileError` if the text is not a template."""
     tree = _parse(text, file)
     try:
         return list(_joined(_single(text, file, _loose_names(tree))))
@@ -186,7 +186,7 @@ def pieces(text: str, file: str) -> list[Piece]:
 
 
 def _single(text: str, file: str, loose: frozenset[str]) -> Iterator[Piece]:
-    """Each tag, expression and comment by itself."""
+    """Yield each tag, expression and comment by itself."""
     current: _OpenTag | None = None
     for start, kind, value in _tokens(text, file):
         if kind in ("block_begin", "variable_begin", "comment_begin", "raw_begin"):
@@ -218,7 +218,7 @@ def _joined(found: Iterator[Piece]) -> Iterator[Piece]:
 
 
 def _tokens(text: str, file: str) -> Iterator[tuple[int, str, str]]:
-    """Position, type and text of each token. White space that a `-` strips is not part of a token."""
+    """Yield the position, type and text of each token. White space that a `-` strips is not part of a token."""
     at = 0
     try:
         for _, kind, value in _ENVIRONMENT.lex(text):
@@ -231,7 +231,7 @@ def _tokens(text: str, file: str) -> Iterator[tuple[int, str, str]]:
 
 
 def unreadable(error: Exception, text: str, file: str) -> CompileError:
-    """The error for a text that is not a template."""
+    """Return the error for a text that is not a template."""
     return CompileError([explain(error, file, {file: text}, (), secret=True)])
 
 
@@ -243,7 +243,7 @@ def _parse(text: str, file: str) -> nodes.Template:
 
 
 def _many(text: str, current: _OpenTag, loose: frozenset[str]) -> bool:
-    """Whether a piece may print more than a part of one line."""
+    """Return whether a piece may print more than a part of one line."""
     if current.word == "{{":
         return "\n" in text or not _one_line(_ENVIRONMENT.parse(text), loose)
     if current.word == "raw":
@@ -258,12 +258,12 @@ def _many(text: str, current: _OpenTag, loose: frozenset[str]) -> bool:
 
 
 def _one_line(tree: nodes.Node, loose: Collection[str]) -> bool:
-    """Whether an expression prints one line: it is data, rather than a macro or a filter that prints lines."""
+    """Return whether an expression prints one line: it is data, rather than a macro or a filter that prints lines."""
     return not _lays_out(tree) and not any(name.name in loose for name in tree.find_all(nodes.Name))
 
 
 def _lays_out(tree: nodes.Node) -> bool:
-    """Whether an expression may print several lines, whatever the values of its names."""
+    """Return whether an expression may print several lines, whatever the values of its names."""
     if any(isinstance(const.value, str) and "\n" in const.value for const in tree.find_all(nodes.Const)):
         return True
     if any(found.name not in _ONE_LINE or _has_indent(found) for found in tree.find_all(nodes.Filter)):
@@ -273,14 +273,17 @@ def _lays_out(tree: nodes.Node) -> bool:
 
 
 def _has_indent(found: nodes.Filter) -> bool:
-    """Whether a filter for JSON has an indentation, and so prints several lines."""
+    """Return whether a filter for JSON has an indentation, and so prints several lines."""
     return found.name in ("json", "tojson") and (
         bool(found.args) or any(keyword.key == "indent" for keyword in found.kwargs)
     )
 
 
 def _loose_names(tree: nodes.Template) -> frozenset[str]:
-    """Names that may print several lines: modules of macros, and names that are set to text of several lines."""
+    """Return the names that may print several lines.
+
+    Modules of macros, and names that are set to text of several lines.
+    """
     blocks = [block for block in tree.find_all(nodes.AssignBlock) if block.filter is None]
     found = {"caller", "self", "super", *(node.target for node in tree.find_all(nodes.Import))}
     found.update(*(_names(block.target) for block in blocks))
@@ -299,7 +302,7 @@ def _loose_names(tree: nodes.Template) -> frozenset[str]:
 
 
 def _assigned(tree: nodes.Template) -> Iterator[tuple[nodes.Node, nodes.Node]]:
-    """The target and the value of each assignment, loop and `with`."""
+    """Yield the target and the value of each assignment, loop and `with`."""
     yield from ((node.target, node.node) for node in tree.find_all(nodes.Assign))
     yield from ((node.target, node.iter) for node in tree.find_all(nodes.For))
     for node in tree.find_all(nodes.With):
@@ -307,6 +310,6 @@ def _assigned(tree: nodes.Template) -> Iterator[tuple[nodes.Node, nodes.Node]]:
 
 
 def _names(target: nodes.Node) -> set[str]:
-    """The names to which an assignment gives a value."""
+    """Return the names to which an assignment gives a value."""
     tree = nodes.Output([target])
     return {found.name for found in tree.find_all(nodes.Name)} | {found.name for found in tree.find_all(nodes.NSRef)}

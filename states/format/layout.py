@@ -36,7 +36,7 @@ class _Level:
 
 
 def layout(lines: Sequence[LayoutLine], gap: Sequence[LayoutLine]) -> list[str]:
-    """The lines of a declaration in the canonical form.
+    """Return the lines of a declaration in the canonical form.
 
     `gap` are the lines up to the next declaration. Raises `LayoutKept`.
     """
@@ -107,7 +107,7 @@ def _check_widths(lines: Sequence[LayoutLine], found: Structure) -> None:
 
 
 def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
-    """The least column at which a block scalar may begin."""
+    """Return the least column at which a block scalar may begin."""
     if any(char.isdigit() for char in span.header):
         return lines[span.first].indent + 1
     inside = (lines[number] for number in range(span.first + 1, span.last + 1))
@@ -115,7 +115,7 @@ def _start(span: Span, lines: Sequence[LayoutLine]) -> int:
 
 
 def _first_content(span: Span, lines: Sequence[LayoutLine]) -> int:
-    """The first line of a block scalar that is not blank; 0 if there is none."""
+    """Return the first line of a block scalar that is not blank; 0 if there is none."""
     return next((number for number in range(span.first + 1, span.last + 1) if lines[number].masked.strip(BLANKS)), 0)
 
 
@@ -142,7 +142,7 @@ class _Layout:
         return self._collapsed()
 
     def _indent(self, marks: list[LayoutMark]) -> int:
-        """The new column of a line with these marks; opens and closes levels."""
+        """Return the new column of a line with these marks; opens and closes levels."""
         column = indent = -1
         for mark in marks:
             column = self._column(mark, column)
@@ -152,7 +152,7 @@ class _Layout:
         return indent
 
     def _column(self, mark: LayoutMark, before: int) -> int:
-        """The new column of a mark; `before` is the column of the dash before it in its line, or -1."""
+        """Return the new column of a mark; `before` is the column of the dash before it in its line, or -1."""
         stack = self.stack
         while stack and (stack[-1].depth > mark.depth or (mark.kind == "leaf" and stack[-1].old >= mark.column)):
             stack.pop()
@@ -164,7 +164,7 @@ class _Layout:
         return new
 
     def _below(self, mark: LayoutMark) -> int:
-        """The new column of a mark that begins its line, one level below the innermost open list or mapping."""
+        """Return the new column of a mark that begins its line, one level below the innermost open list or mapping."""
         if not self.stack:
             return 0
         level = self.stack[-1]
@@ -173,7 +173,7 @@ class _Layout:
         return level.new + STEP
 
     def _line(self, number: int, indent: int) -> str:
-        """A line with its new indentation, and one space where a gap was."""
+        """Return a line with its new indentation, and one space where a gap was."""
         line = self.lines[number]
         text = line.text
         for start, end in sorted(self.found.gaps.get(number, ()), reverse=True):
@@ -206,7 +206,10 @@ class _Layout:
                 self.new[number] = " " * max(line.indent + shift, base + STEP) + line.text.lstrip(" ")
 
     def _moved(self, number: int, by: int, base: int) -> str:
-        """The new text of a line of a block scalar. Raises `LayoutKept` if it cannot be moved as far as the others."""
+        """Return the new text of a line of a block scalar.
+
+        Raises `LayoutKept` if it cannot be moved as far as the others.
+        """
         line = self.lines[number]
         if not by or not line.text:
             return line.text
@@ -233,7 +236,7 @@ class _Layout:
             self.new[number] = " " * max(line.indent + shift, 0) + text if text else ""
 
     def _collapsed(self) -> list[str]:
-        """The texts with at most one blank line in a row; unchanged if a block scalar keeps its blank lines."""
+        """Return the texts with at most one blank line in a row; unchanged if a block scalar keeps its blank lines."""
         inside = self.found.continued
         keeps = any("+" in span.header for span in self.found.spans)
         return [

@@ -50,12 +50,12 @@ class LayoutLine:
 
 
 def indent_of(text: str) -> int:
-    """Number of leading spaces of a text."""
+    """Return the number of leading spaces of a text."""
     return len(text) - len(text.lstrip(" "))
 
 
 def lines_of(text: str, pieces: Sequence[Piece]) -> list[LayoutLine]:
-    """All lines of a text; the last is not empty unless the text ends with an empty line."""
+    """Return all lines of a text; the last is not empty unless the text ends with an empty line."""
     lines = []
     start, number, first = 0, 1, 0
     for end in _ends(text, pieces):
@@ -69,7 +69,7 @@ def lines_of(text: str, pieces: Sequence[Piece]) -> list[LayoutLine]:
 
 
 def _ends(text: str, pieces: Sequence[Piece]) -> Iterator[int]:
-    """Offsets of the ends of lines: each newline that is not inside of a piece of Jinja."""
+    """Yield the offsets of the ends of lines: each newline that is not inside of a piece of Jinja."""
     starts = [piece.start for piece in pieces]
     at = -1
     while (at := text.find("\n", at + 1)) >= 0:
@@ -98,12 +98,12 @@ def _line(number: int, text: str, start: int, pieces: tuple[Piece, ...]) -> Layo
 
 
 def _begins_with_tag(text: str, start: int, pieces: Sequence[Piece]) -> bool:
-    """Whether a line, which begins at offset `start`, begins with Jinja that prints nothing."""
+    """Return whether a line, which begins at offset `start`, begins with Jinja that prints nothing."""
     return bool(pieces) and not pieces[0].puts_out and not text[: pieces[0].start - start].strip(BLANKS)
 
 
 def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Piece], str]) -> str:
-    """The text with each piece filled with one character."""
+    """Return the text with each piece filled with one character."""
     parts, at = [], 0
     for piece in pieces:
         parts += [text[at : piece.start - start], fill(piece) * (piece.end - piece.start)]
@@ -112,7 +112,7 @@ def _replaced(text: str, start: int, pieces: Sequence[Piece], fill: Callable[[Pi
 
 
 def _is_loose(pieces: Sequence[Piece]) -> bool:
-    """Whether Jinja in a line of data does more than print a part of it."""
+    """Return whether Jinja in a line of data does more than print a part of it."""
     depth = 0
     for piece in pieces:
         depth += piece.step
@@ -126,7 +126,7 @@ Origin = tuple[int, bool]
 
 
 def tangled(lines: Sequence[LayoutLine]) -> LayoutLine | None:
-    """The first line whose rendered column may differ from its column in the file; None if there is none.
+    """Return the first line whose rendered column may differ from its column in the file; None if there is none.
 
     A tag that strips what follows (`-%}`) makes the next line begin at the column of the tag. If its block is left out
     or repeated, the next line begins at the column of the tag after which that happens. This is safe if all of these
@@ -171,7 +171,7 @@ class _Jumps:
 
 
 def _jumps(lines: Sequence[LayoutLine]) -> dict[int, frozenset[Origin]]:
-    """Number of a line of tags -> origins from which a template may jump there, other than from the line before it."""
+    """Return the origins from which a template may jump to a line of tags, except the line before it."""
     jumps = _Jumps()
     chain: frozenset[Origin] = frozenset()
     for line in lines:
@@ -192,13 +192,13 @@ def _has_loop(line: LayoutLine) -> bool:
 
 
 def _strips(line: LayoutLine) -> bool:
-    """Whether a line with data strips the newline before or after it."""
+    """Return whether a line with data strips the newline before or after it."""
     before = line.pieces[0].left and line.text.lstrip(BLANKS).startswith("{")
     return before or (line.pieces[-1].right and line.text.rstrip(BLANKS).endswith("}"))
 
 
 def _aligned(line: LayoutLine, chain: Iterable[Origin], begun: bool) -> bool:
-    """Whether a line begins in its own column, whatever the tags before it have stripped."""
+    """Return whether a line begins in its own column, whatever the tags before it have stripped."""
     if any(left for _, left in chain):
         return not begun and line.indent == 0
     return all(indent == line.indent for indent, _ in chain)

@@ -105,7 +105,7 @@ def structure(lines: Sequence[LayoutLine]) -> Structure:
 
 
 def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[LayoutLine]) -> Iterator[tuple[Any, Any]]:
-    """Tokens with their predecessors, without those inside of brackets. Records values of several lines."""
+    """Yield the tokens with their predecessors, without those inside of brackets. Records values of several lines."""
     depth, opened, before = 0, None, None
     for token in tokens:
         if isinstance(token, _CLOSING):
@@ -124,7 +124,7 @@ def _outside_of_flow(tokens: list[Any], found: Structure, lines: Sequence[Layout
 
 
 def _span(token: ScalarToken, lines: Sequence[LayoutLine]) -> Span:
-    """The lines of a scalar, without blank lines after it."""
+    """Return the lines of a scalar, without blank lines after it."""
     first, last = token.start_mark.line, min(token.end_mark.line, len(lines) - 1)
     block = token.style in ("|", ">")
     if block and token.end_mark.column == 0 and token.end_mark.line <= len(lines) - 1:
@@ -156,7 +156,7 @@ def _note(found: Structure, before: Any, token: Any, lines: Sequence[LayoutLine]
 
 
 def _kind(token: Any) -> str:
-    """The kind of the mark of a token; empty if it has none."""
+    """Return the kind of the mark of a token; empty if it has none."""
     if isinstance(token, BlockEntryToken):
         return "-"
     if isinstance(token, KeyToken):

@@ -26,7 +26,7 @@ class Calls:
         self.view, self._table, self._prefix = view, table, prefix
 
     def __getitem__(self, name: str) -> Callable[..., Any]:
-        """The function of that name.
+        """Return the function of that name.
 
         As in Salt, a template can test for a missing function (`is defined`, `default`). Any other use of it raises
         `NoSuchCall`, which is reported at the line of the template.
@@ -47,19 +47,19 @@ class Calls:
         return call
 
     def __repr__(self) -> str:
-        """Equal for each rendering."""
+        """Return the same text for each rendering."""
         return f"<calls of {self._prefix.rstrip('.') or 'all modules'}>"
 
     def __iter__(self) -> Iterator[str]:
-        """The names of all functions."""
+        """Return the names of all functions."""
         return iter(self._table)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a function."""
+        """Return whether there is such a function."""
         return isinstance(name, str) and self._prefix + name in self._table
 
     def __getattr__(self, name: str) -> Any:
-        """A module (`salt.grains`), a function of a module, or `salt.get`.
+        """Return a module (`salt.grains`), a function of a module, or `salt.get`.
 
         Raises `AttributeError` for impossible names.
         """
@@ -105,5 +105,5 @@ class NoSuchCall(KeyError):
         )
 
     def __str__(self) -> str:
-        """The message; KeyError itself would show only the key."""
+        """Return the message; KeyError itself would show only the key."""
         return f"templates cannot call {self.args[0]}"

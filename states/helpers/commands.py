@@ -53,7 +53,7 @@ def _run(
 
 
 def _variables(env: Mapping[str, Any] | list[Mapping[str, Any]] | None) -> dict[str, str]:
-    """The variables of a mapping, or of a list of mappings, as text."""
+    """Return the variables of a mapping, or of a list of mappings, as text."""
     given = [env] if isinstance(env, Mapping) else env or []
     return {key: str(value) for part in given for key, value in part.items()}
 
@@ -77,7 +77,7 @@ def ended(argv: list[str], stdin: str, timeout: float, options: Mapping[str, Any
 
 
 def _as_user(user: str, argv: list[str], cwd: str | None, named: Mapping[str, str]) -> tuple[list[str], dict[str, Any]]:
-    """A command that runs as another user, and its options: groups and environment of the user; the user enters `cwd`.
+    """Return a command that runs as another user, and its options: groups, environment; the user enters `cwd`.
 
     Raises `ValueError` for an unknown user.
     """
@@ -104,7 +104,7 @@ def _all(done: subprocess.CompletedProcess[str]) -> dict[str, Any]:
 
 
 def _said(done: subprocess.CompletedProcess[str]) -> str:
-    """Output and errors of a command, in the form of `cmd.run`."""
+    """Return the output and errors of a command, in the form of `cmd.run`."""
     return "\n".join(part for part in (done.stdout.rstrip("\n"), done.stderr.rstrip("\n")) if part)
 
 
@@ -121,7 +121,7 @@ _command("cmd.run_all", gives=_all)
 
 @looking("cmd.exec_code", "cmd.exec_code_all")
 def exec_code(view: HostView, lang: str, code: str, **options: Any) -> str:
-    """The output of a program text, run by an interpreter."""
+    """Return the output of a program text, run by an interpreter."""
     return _said(_run(view, [lang, "-c", code], **options))
 
 

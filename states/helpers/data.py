@@ -90,7 +90,7 @@ def defaults_update(
 
 @helper("defaults.get")
 def defaults_get(view: HostView, key: str, default: Any = "") -> Any:
-    """A value of a formula's `defaults.yaml` (or `.json`): `formula:a:b`."""
+    """Return a value of a formula's `defaults.yaml` (or `.json`): `formula:a:b`."""
     formula, _, rest = key.partition(":")
     for name, load in (("yaml", load_yaml), ("json", json.loads)):
         path = None if view.tree is None else view.tree.template(f"{formula.replace('.', '/')}/defaults.{name}")
@@ -102,7 +102,10 @@ def defaults_get(view: HostView, key: str, default: Any = "") -> Any:
 
 
 def serialize(serializer: str, obj: Any, **options: Any) -> str:
-    """Data as text in a format. Raises `ValueError` for an unknown format, `Spent` if the text would be too large."""
+    """Return data as text in a format.
+
+    Raises `ValueError` for an unknown format, `Spent` if the text would be too large.
+    """
     check_data((obj,))
     if serializer == "json":
         return json.dumps(
@@ -122,7 +125,7 @@ def serialize(serializer: str, obj: Any, **options: Any) -> str:
 
 
 def deserialize(serializer: str, stream_or_string: str, **_: Any) -> Any:
-    """The data of a text in a format. Raises `ValueError` for an unknown format."""
+    """Return the data of a text in a format. Raises `ValueError` for an unknown format."""
     if serializer == "json":
         return json.loads(stream_or_string)
     if serializer == "yaml":
@@ -146,7 +149,7 @@ def banner(
     text: str | None = None,
     newline: bool = False,
 ) -> str:
-    """A comment that says that the file is managed, in Salt's form."""
+    """Return a comment that says that the file is managed, in Salt's form."""
     owner = "Salt" if view.options.get("salt_names") else "Holdfast"
     title = f"THIS FILE IS MANAGED BY {owner.upper()} - DO NOT EDIT" if title is None else title
     warning = "Any changes to this file may be overwritten automatically and without warning."
@@ -171,7 +174,7 @@ def renderer(
     default_renderer: str = "jinja|yaml",
     **kwargs: Any,
 ) -> Any:
-    """The data (or, with `jinja` alone, the text) of a rendered file of the states directory or text."""
+    """Return the data (or, with `jinja` alone, the text) of a rendered file of the states directory or text."""
     if (path is None) == (string is None):
         raise ValueError("slsutil.renderer takes a path or a string")
     if path is not None:
@@ -210,7 +213,7 @@ def random_string(
     whitespace: bool = False,
     printable: bool = False,
 ) -> str:
-    """Random characters of the selected kinds, different each time."""
+    """Return random characters of the selected kinds, different each time."""
     check(int(length))
     kinds = {
         string.ascii_lowercase: lowercase,
@@ -226,19 +229,19 @@ def random_string(
 
 @looking("random.rand_int")
 def random_number(view: HostView, start: int = 1, end: int = 10, seed: Any = None) -> int:
-    """A random number, different each time."""
+    """Return a random number, different each time."""
     return start + secrets.randbelow(end - start + 1)
 
 
 @helper("random.seed")
 def random_seed(view: HostView, range: int = 10, hash: str | None = None) -> int:
-    """A number below `range` that is always the same for one host (or one text)."""
+    """Return a number below `range` that is always the same for one host (or one text)."""
     return random.Random(hash or view.minion_id).randrange(range)  # noqa: S311 - the same each time is what is wanted
 
 
 @helper("test.get_opts")
 def get_opts(view: HostView) -> dict[str, Any]:
-    """All settings."""
+    """Return all settings."""
     return view.opts()
 
 
@@ -246,7 +249,7 @@ def get_opts(view: HostView) -> dict[str, Any]:
     "log.debug", "log.info", "log.warning", "log.error", "log.trace", "log.critical", "log.profile", "log.exception"
 )
 def log(view: HostView, *_: Any, **__: Any) -> bool:
-    """Accepted for templates that log, without effect."""
+    """Accept the call of a template that logs; it has no effect."""
     return True
 
 

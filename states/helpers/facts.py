@@ -17,37 +17,37 @@ from holdfast.states.view.values import MISSING, merge, traverse
 
 @helper("grains.get", "grains.fetch")
 def grains_get(view: HostView, key: str, default: Any = "", delimiter: str = ":", ordered: bool = True) -> Any:
-    """The value of a grain; nested grains as `a:b`."""
+    """Return the value of a grain; nested grains as `a:b`."""
     return traverse(view.grains, key, default, delimiter)
 
 
 @helper("grains.items")
 def grains_items(view: HostView, sanitize: bool = False) -> Any:
-    """All grains."""
+    """Return all grains."""
     return view.grains
 
 
 @helper("grains.ls")
 def grains_ls(view: HostView) -> list[str]:
-    """The names of all grains, sorted."""
+    """Return the names of all grains, sorted."""
     return sorted(view.grains)
 
 
 @helper("grains.item")
 def grains_item(view: HostView, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
-    """Some grains by name."""
+    """Return some grains by name."""
     return {key: traverse(view.grains, key, default, delimiter) for key in keys}
 
 
 @helper("grains.has_value")
 def grains_has_value(view: HostView, key: str) -> bool:
-    """Whether a grain exists, whatever its value."""
+    """Return whether a grain exists, whatever its value."""
     return traverse(view.grains, key, MISSING) is not MISSING
 
 
 @helper("grains.equals")
 def grains_equals(view: HostView, key: str, value: Any) -> bool:
-    """Whether a grain has this value."""
+    """Return whether a grain has this value."""
     return str(traverse(view.grains, key)) == str(value)
 
 
@@ -60,7 +60,7 @@ def filter_by(
     default: str = "default",
     base: str | None = None,
 ) -> Any:
-    """The entry of `lookup_dict` for the value of a grain (globs match), merged into `base`, overridden by `merge`."""
+    """Return the entry of `lookup_dict` whose glob matches a grain, merged into `base`, overridden by `merge`."""
     return _by_value(lookup_dict, traverse(view.grains, grain, []), default, base, merge)
 
 
@@ -73,12 +73,12 @@ def pillar_filter_by(
     default: str = "default",
     base: str | None = None,
 ) -> Any:
-    """The entry of `lookup_dict` for a value of the pillar, like `filter_by`."""
+    """Return the entry of `lookup_dict` for a value of the pillar, like `filter_by`."""
     return _by_value(lookup_dict, traverse(view.pillar, pillar, []), default, base, merge)
 
 
 def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | None, over: Any) -> Any:
-    """The entry for the first of the values that has one."""
+    """Return the entry for the first of the values that has one."""
     for value in values if isinstance(values, list) else [values]:
         found = next(
             (lookup[key] for key in lookup if fnmatch.fnmatchcase(str(value), str(key)) or str(key) == str(value)), None
@@ -89,7 +89,7 @@ def _by_value(lookup: Mapping[Any, Any], values: Any, default: str, base: str | 
 
 
 def _layered(lookup: Mapping[Any, Any], found: Any, base: str | None, over: Any, *, lists: bool = False) -> Any:
-    """The entry that was found, merged into `base`, overridden by `over`.
+    """Return the entry that was found, merged into `base`, overridden by `over`.
 
     Raises `TypeError` unless all are mappings.
     """
@@ -107,7 +107,7 @@ def _mapping(value: Any) -> Mapping[Any, Any]:
 
 
 def matching(view: HostView, kind: str, expression: str, minion_id: str | None = None, delimiter: str = ":") -> bool:
-    """Whether an expression matches this host (or one with that name and otherwise the same data)."""
+    """Return whether an expression matches this host (or one with that name and otherwise the same data)."""
     if delimiter != ":":
         expression = expression.replace(delimiter, ":")
     return matches(kind, expression, TargetHost(minion_id or view.minion_id, view.grains, view.pillar, view.options))
@@ -133,7 +133,7 @@ def match_filter_by(
     merge_lists: bool = False,
     default: str = "default",
 ) -> Any:
-    """The first entry of `lookup` whose key matches this host."""
+    """Return the first entry of `lookup` whose key matches this host."""
     found = next(
         (value for key, value in lookup.items() if matching(view, tgt_type, key, minion_id)), lookup.get(default)
     )
@@ -144,7 +144,7 @@ def match_filter_by(
 def match_search_by(
     view: HostView, lookup: Mapping[str, Iterable[str]], tgt_type: str = "compound", minion_id: str | None = None
 ) -> list[str] | None:
-    """The keys of `lookup` with an expression that matches this host; None if there are none."""
+    """Return the keys of `lookup` with an expression that matches this host; None if there are none."""
     return [
         key for key, targets in lookup.items() if any(matching(view, tgt_type, target, minion_id) for target in targets)
     ] or None
@@ -160,7 +160,7 @@ def pillar_get(
     delimiter: str = ":",
     **_: Any,
 ) -> Any:
-    """A value of the pillar; nested values as `a:b`.
+    """Return a value of the pillar; nested values as `a:b`.
 
     With `merge` it is merged into the default, if both are mappings or both are lists.
     """
@@ -182,31 +182,31 @@ _merge = merge
 
 @helper("pillar.items", "pillar.data")
 def pillar_items(view: HostView) -> Any:
-    """The whole pillar."""
+    """Return the whole pillar."""
     return view.pillar
 
 
 @helper("pillar.ls")
 def pillar_ls(view: HostView) -> list[Any]:
-    """The names of all values of the pillar."""
+    """Return the names of all values of the pillar."""
     return list(view.pillar)
 
 
 @helper("pillar.raw")
 def pillar_raw(view: HostView, key: str | None = None) -> Any:
-    """The whole pillar, or one value of it."""
+    """Return the whole pillar, or one value of it."""
     return view.pillar.get(key, {}) if key else view.pillar
 
 
 @helper("pillar.item")
 def pillar_item(view: HostView, *keys: str, default: Any = "", delimiter: str = ":") -> dict[str, Any]:
-    """Some values of the pillar, by name."""
+    """Return some values of the pillar, by name."""
     return {key: traverse(view.pillar, key, default, delimiter) for key in keys}
 
 
 @helper("pillar.keys")
 def pillar_keys(view: HostView, key: str, delimiter: str = ":") -> list[Any]:
-    """The keys below a key of the pillar. Raises `KeyError` if there is none."""
+    """Return the keys below a key of the pillar. Raises `KeyError` if there is none."""
     found = traverse(view.pillar, key, MISSING, delimiter)
     if not isinstance(found, Mapping):
         raise KeyError(f"the pillar has no mapping {key!r}")
@@ -225,7 +225,7 @@ def config_get(
     omit_master: bool = False,
     omit_grains: bool = False,
 ) -> Any:
-    """A setting: from the agent's options, else the grains, else the pillar.
+    """Return a setting: from the agent's options, else the grains, else the pillar.
 
     With `merge` these are merged, and earlier ones take precedence.
     """
@@ -244,13 +244,13 @@ def config_get(
 
 @helper("config.option")
 def config_option(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting by its full name."""
+    """Return a setting by its full name."""
     return next((place[value] for place in (view.opts(), view.grains, view.pillar) if value in place), default)
 
 
 @helper("config.merge")
 def config_merge(view: HostView, value: str, default: Any = "", **_: Any) -> Any:
-    """A setting of the agent's options, merged into that of the pillar."""
+    """Return a setting of the agent's options, merged into that of the pillar."""
     found = [place[value] for place in (view.pillar, view.opts()) if value in place]
     if len(found) == 2 and isinstance(found[0], Mapping) and isinstance(found[1], Mapping):
         return {**found[0], **found[1]}
@@ -259,5 +259,5 @@ def config_merge(view: HostView, value: str, default: Any = "", **_: Any) -> Any
 
 @helper("config.manage_mode")
 def manage_mode(view: HostView, mode: Any) -> str:
-    """A file mode as text of four digits."""
+    """Return a file mode as text of four digits."""
     return str(mode).zfill(4)

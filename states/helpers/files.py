@@ -52,7 +52,7 @@ def _test(name: str, test: Callable[[str], bool]) -> None:
 
 
 def _itself(path: str, test: Callable[[int], bool]) -> bool:
-    """Whether a path, without following a link, is of a type."""
+    """Return whether a path, without following a link, is of a type."""
     info = hostfiles.look(path, follow=False)
     return info is not None and test(info.st_mode)
 
@@ -66,13 +66,16 @@ for _word, _is in (("link", stat.S_ISLNK), ("blkdev", stat.S_ISBLK), ("chrdev", 
 
 @looking("file.access")
 def access(view: HostView, path: str, mode: str) -> bool:
-    """Whether the agent has this access to a path: f (it exists), r, w or x. False for the target of an unsafe link."""
+    """Return whether the agent has this access to a path: f (it exists), r, w or x.
+
+    False for the target of an unsafe link.
+    """
     return hostfiles.permits(_home(path), ACCESS[mode])
 
 
 @looking("file.readlink")
 def readlink(view: HostView, path: str, canonicalize: bool = False) -> str:
-    """The target of a symbolic link. Raises `OSError` if it is not a link, and `Unsafe`."""
+    """Return the target of a symbolic link. Raises `OSError` if it is not a link, and `Unsafe`."""
     path = hostfiles.absolute(_home(path))
     target = paths.at(path).readlink()
     return hostfiles.real(path) if canonicalize else target
@@ -80,13 +83,16 @@ def readlink(view: HostView, path: str, canonicalize: bool = False) -> str:
 
 @looking("file.read")
 def read(view: HostView, path: str, binary: bool = False) -> str:
-    """The content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hostfiles.read_text(_home(path))
 
 
 @looking("file.stats")
 def stats(view: HostView, path: str, hash_type: str | None = None, follow_symlinks: bool = True) -> dict[str, Any]:
-    """Owner, mode, type, size and times of a path; of an unsafe link those of the link; empty if it does not exist."""
+    """Return the owner, mode, type, size and times of a path; of an unsafe link those of the link.
+
+    Empty if it does not exist.
+    """
     path = _home(path)
     info = hostfiles.look(path, follow=follow_symlinks)
     if info is None:
@@ -119,7 +125,7 @@ for _name, _key in (("mode", "mode"), ("user", "user"), ("group", "group"), ("ui
 
 @looking("file.lstat")
 def lstat(view: HostView, path: str) -> dict[str, Any]:
-    """The status of a path, without following a link; empty if it does not exist."""
+    """Return the status of a path, without following a link; empty if it does not exist."""
     info = hostfiles.look(_home(path), follow=False)
     if info is None:
         return {}
@@ -137,13 +143,13 @@ FORMS = {
 
 @looking("file.get_hash", "file.get_sum")
 def checksum(view: HostView, path: str, form: str = "sha256", *_: Any) -> str:
-    """The checksum of a file's content. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the checksum of a file's content. Raises `OSError`, `Permanent` and `Unsafe`."""
     return hashlib.new(form, hostfiles.read(_home(path)), usedforsecurity=False).hexdigest()
 
 
 @looking("file.check_hash")
 def check_hash(view: HostView, path: str, file_hash: str) -> bool:
-    """Whether a file has a checksum: `sha256=HEX`, `sha256:HEX`, or the digits alone.
+    """Return whether a file has a checksum: `sha256=HEX`, `sha256:HEX`, or the digits alone.
 
     Raises `ValueError` for another form, and what `checksum` raises.
     """
@@ -156,13 +162,13 @@ def check_hash(view: HostView, path: str, file_hash: str) -> bool:
 
 @looking("file.contains")
 def contains(view: HostView, path: str, text: str) -> bool:
-    """Whether a file contains a text."""
+    """Return whether a file contains a text."""
     return hostfiles.is_file(_home(path)) and str(text) in hostfiles.read_text(_home(path))
 
 
 @looking("file.contains_regex", "file.search")
 def contains_regex(view: HostView, path: str, regex: str, lchar: str = "", flags: int = 8, **_: Any) -> bool:
-    """Whether a pattern is found in a file."""
+    """Return whether a pattern is found in a file."""
     return (
         hostfiles.is_file(_home(path))
         and expression(regex, re.MULTILINE).search(hostfiles.read_text(_home(path))) is not None
@@ -171,12 +177,12 @@ def contains_regex(view: HostView, path: str, regex: str, lchar: str = "", flags
 
 @looking("file.readdir")
 def readdir(view: HostView, path: str) -> list[str]:
-    """The entries of a directory, in the order of the system. Raises `OSError` and `Unsafe`."""
+    """Return the entries of a directory, in the order of the system. Raises `OSError` and `Unsafe`."""
     return [".", "..", *hostfiles.names(_home(path))]
 
 
 def user_name(uid: int) -> str:
-    """The name of a user; the number as text when it has none."""
+    """Return the name of a user; the number as text when it has none."""
     try:
         return pwd.getpwuid(uid).pw_name
     except KeyError:
@@ -184,7 +190,7 @@ def user_name(uid: int) -> str:
 
 
 def group_name(gid: int) -> str:
-    """The name of a group; the number as text when it has none."""
+    """Return the name of a group; the number as text when it has none."""
     try:
         return grp.getgrgid(gid).gr_name
     except KeyError:
@@ -210,7 +216,7 @@ looking("file.group_to_gid")(_number(lambda name: grp.getgrnam(name).gr_gid))
 
 
 def _in_tree(view: HostView, path: str) -> Path | None:
-    """The path of a file or directory of the tree, which may not exist; None without a tree."""
+    """Return the path of a file or directory of the tree, which may not exist; None without a tree."""
     try:
         return None if view.tree is None else view.tree.template(path)
     except FileNotFoundError:
@@ -218,7 +224,7 @@ def _in_tree(view: HostView, path: str) -> Path | None:
 
 
 def tree_has(view: HostView, path: str, *, files: bool = True, directories: bool = True) -> bool:
-    """Whether the states directory has such a path."""
+    """Return whether the states directory has such a path."""
     found = _in_tree(view, path)
     return found is not None and (
         (files and hostfiles.is_file(found)) or (directories and hostfiles.is_directory(found))
@@ -232,7 +238,10 @@ looking("slsutil.path_exists")(lambda view, path, saltenv="base": tree_has(view,
 
 @looking("slsutil.findup")
 def findup(view: HostView, startpath: str, filenames: str | list[str], saltenv: str = "base") -> str:
-    """The first of the names in a directory of the tree, or in one above it. Raises `ValueError` if there is none."""
+    """Return the first of the names in a directory of the tree, or in one above it.
+
+    Raises `ValueError` if there is none.
+    """
     if startpath and not tree_has(view, startpath):
         raise ValueError(f"the states directory has no {startpath!r}")
     directory = posixpath.normpath(startpath) if startpath else ""
@@ -248,7 +257,7 @@ def findup(view: HostView, startpath: str, filenames: str | list[str], saltenv: 
 
 @looking("cp.get_file_str")
 def get_file_str(view: HostView, path: str, saltenv: str = "base") -> Any:
-    """The content of a file of the tree; false if there is none."""
+    """Return the content of a file of the tree; false if there is none."""
     found = _in_tree(view, path)
     if (
         view.tree is None
@@ -261,12 +270,12 @@ def get_file_str(view: HostView, path: str, saltenv: str = "base") -> Any:
 
 @looking("cp.list_states")
 def list_states(view: HostView, saltenv: str = "base") -> list[str]:
-    """The names of all state files."""
+    """Return the names of all state files."""
     return [] if view.tree is None else sorted(view.tree.names())
 
 
 def _below(view: HostView, prefix: str, *, files: bool) -> list[str]:
-    """The paths of all files (or directories) of the tree that begin with a prefix, sorted."""
+    """Return the paths of all files (or directories) of the tree that begin with a prefix, sorted."""
     if view.tree is None:
         return []
     root = hostfiles.absolute(view.tree.root)
@@ -285,7 +294,7 @@ looking("cp.list_master_dirs")(lambda view, saltenv="base", prefix="": _below(vi
 
 @helper("cp.hash_file")
 def hash_file(view: HostView, path: str, saltenv: str = "base") -> dict[str, str]:
-    """The checksum of a file of the tree; empty if there is none."""
+    """Return the checksum of a file of the tree; empty if there is none."""
     view.looked = True
     found = _in_tree(view, path)
     try:

@@ -45,7 +45,7 @@ TIMEOUT = 30.0
 
 @looking("file.find")
 def find(view: HostView, path: str, *_: Any, **options: Any) -> list[Any]:
-    """All paths below a path, or below each match of a glob, that satisfy the options, sorted.
+    """Return all paths below a path, or below each match of a glob, that satisfy the options, sorted.
 
     Raises `ValueError` for unknown options.
     """
@@ -70,25 +70,25 @@ def _demand_known(options: Collection[str]) -> None:
 
 
 def _fits(place: paths.Place, tests: Sequence[tuple[Callable[[str, str], bool], str]], letters: str) -> bool:
-    """Whether the name of a path passes all tests, and the path is of one of the types."""
+    """Return whether the name of a path passes all tests, and the path is of one of the types."""
     name = os.path.basename(place.path)  # noqa: PTH119 - text in, text out
     return all(test(name, pattern) for test, pattern in tests) and _is(place, letters)
 
 
 def _printed(path: str, words: Sequence[str]) -> Any:
-    """The properties of a path that these words of `print` name; without a list if there is one word."""
+    """Return the properties of a path that these words of `print` name; without a list if there is one word."""
     return [PRINTED[word](path) for word in words] if len(words) > 1 else PRINTED[words[0]](path)
 
 
 def _at_and_below(root: str, most: int | None) -> Iterator[tuple[int, paths.Place]]:
-    """A path and all paths below it, each with its depth."""
+    """Yield a path and all paths below it, each with its depth."""
     yield 0, replace(paths.at(hostfiles.absolute(root)), path=root)
     if most is None or most > 0:
         yield from ((found.depth, found.place) for found in hostfiles.below(root, most))
 
 
 def _is(place: paths.Place, letters: str) -> bool:
-    """Whether a path is of one of these types, or of any if there are none.
+    """Return whether a path is of one of these types, or of any if there are none.
 
     A safe link has the type of its target, too.
     """
@@ -108,7 +108,7 @@ def _is(place: paths.Place, letters: str) -> bool:
 
 @looking("file.grep")
 def grep(view: HostView, path: str, pattern: str, *options: str) -> dict[str, Any]:
-    """The matches of grep in a file, in the form of `cmd.run_all`.
+    """Return the matches of grep in a file, in the form of `cmd.run_all`.
 
     The program gets the descriptor of the file that was checked. Raises `ValueError` for more than one option in a
     text, and if grep is not installed; `Permanent` if the path is not a file; and `Unsafe`.

@@ -17,18 +17,18 @@ from holdfast.states.view.host_view import HostView
 
 @looking("environ.get")
 def environ_get(view: HostView, key: str, default: str = "") -> str:
-    """A variable of the agent's environment."""
+    """Return a variable of the agent's environment."""
     return os.environ.get(key, default)
 
 
 @looking("environ.has_value")
 def environ_has_value(view: HostView, key: str, value: str | None = None) -> bool:
-    """Whether the agent's environment has a variable, with that value if one is given."""
+    """Return whether the agent's environment has a variable, with that value if one is given."""
     return key in os.environ and value in (None, os.environ[key])
 
 
 def _described(entry: pwd.struct_passwd) -> dict[str, Any]:
-    """A user, with Salt's keys."""
+    """Return a user, with Salt's keys."""
     gecos = [*entry.pw_gecos.split(",", 4), "", "", "", "", ""][:5]
     words = dict(zip(("fullname", "roomnumber", "workphone", "homephone", "other"), gecos, strict=True))
     return {
@@ -44,7 +44,7 @@ def _described(entry: pwd.struct_passwd) -> dict[str, Any]:
 
 
 def groups_of(entry: pwd.struct_passwd) -> list[str]:
-    """The names of all groups of a user, sorted."""
+    """Return the names of all groups of a user, sorted."""
     names = {group.gr_name for group in grp.getgrall() if entry.pw_name in group.gr_mem or group.gr_gid == entry.pw_gid}
     return sorted(names)
 
@@ -58,7 +58,7 @@ def _user(name: str) -> pwd.struct_passwd | None:
 
 @looking("user.info")
 def user_info(view: HostView, name: str) -> dict[str, Any]:
-    """A user; empty if there is no such user."""
+    """Return a user; empty if there is no such user."""
     entry = _user(name)
     return {} if entry is None else _described(entry)
 
@@ -71,7 +71,7 @@ looking("user.get_uid")(lambda view, name: "" if (entry := _user(name)) is None 
 
 @looking("user.primary_group")
 def primary_group(view: HostView, name: str) -> str:
-    """The name of a user's own group; empty when there is no such user."""
+    """Return the name of a user's own group; empty when there is no such user."""
     entry = _user(name)
     return "" if entry is None else grp.getgrgid(entry.pw_gid).gr_name
 
@@ -82,7 +82,7 @@ def _members(entry: grp.struct_group) -> dict[str, Any]:
 
 @looking("group.info")
 def group_info(view: HostView, name: str) -> dict[str, Any]:
-    """A group; empty when there is no such group."""
+    """Return a group; empty when there is no such group."""
     try:
         return _members(grp.getgrnam(str(name)))
     except KeyError:
@@ -93,7 +93,7 @@ looking("group.getent")(lambda view, refresh=False: [_members(entry) for entry i
 
 
 def _addresses(view: HostView, version: int, interface: str | None, cidr: str | None) -> list[str]:
-    """The host's addresses, as in its grains, without loopback addresses."""
+    """Return the host's addresses, as in its grains, without loopback addresses."""
     by_interface = view.grains.get(f"ip{version}_interfaces") or {}
     given = by_interface.get(interface, []) if interface else view.grains.get(f"ipv{version}") or []
     found = [
@@ -110,7 +110,7 @@ def ip_addrs(
     cidr: str | None = None,
     type: str | None = None,
 ) -> list[str]:
-    """The IPv4 addresses of the host, or of one interface, in a network."""
+    """Return the IPv4 addresses of the host, or of one interface, in a network."""
     found = _addresses(view, 4, interface, cidr)
     private = {"private": True, "public": False}.get(type or "")
     found = [text for text in found if private is None or ipaddress.ip_address(text).is_private == private]
@@ -120,19 +120,19 @@ def ip_addrs(
 def ip_addrs6(
     view: HostView, interface: str | None = None, include_loopback: bool = False, cidr: str | None = None
 ) -> list[str]:
-    """The IPv6 addresses of the host, or of one interface, in a network."""
+    """Return the IPv6 addresses of the host, or of one interface, in a network."""
     return [*(["::1"] if include_loopback else []), *_addresses(view, 6, interface, cidr)]
 
 
 @looking("network.interface_ip")
 def interface_ip(view: HostView, iface: str) -> str:
-    """The first IPv4 address of an interface; empty without one."""
+    """Return the first IPv4 address of an interface; empty without one."""
     return next(iter((view.grains.get("ip4_interfaces") or {}).get(iface, [])), "")
 
 
 @looking("network.in_subnet")
 def in_subnet(view: HostView, cidr: str, addr: str | list[str] | tuple[str, ...] | None = None) -> bool:
-    """Whether the host (or that address) is in a network."""
+    """Return whether the host (or that address) is in a network."""
     try:
         network = ipaddress.ip_network(cidr)
     except ValueError:  # as in Salt
@@ -142,7 +142,7 @@ def in_subnet(view: HostView, cidr: str, addr: str | list[str] | tuple[str, ...]
 
 
 def convert_cidr(cidr: str) -> dict[str, Any]:
-    """Network, netmask and broadcast address of a network; each None if the network is invalid."""
+    """Return the network, netmask and broadcast address of a network; each None if the network is invalid."""
     try:
         network = ipaddress.ip_network(cidr, strict=False)
     except ValueError:

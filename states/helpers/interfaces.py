@@ -176,7 +176,7 @@ def _asked(view: HostView, name: str, call: str) -> Any:
 
 @looking("service.available")
 def available(view: HostView, name: str) -> bool:
-    """Whether there is such a service."""
+    """Return whether there is such a service."""
     asked = _asked(view, name, "service.available")
     if asked is not None:
         return bool(asked)
@@ -187,13 +187,13 @@ def available(view: HostView, name: str) -> bool:
 
 @looking("service.missing")
 def missing(view: HostView, name: str) -> bool:
-    """Whether there is no such service."""
+    """Return whether there is no such service."""
     return not available(view, name)
 
 
 @looking("service.enabled")
 def enabled(view: HostView, name: str, **_: Any) -> bool:
-    """Whether a service starts with the system."""
+    """Return whether a service starts with the system."""
     asked = _asked(view, name, "service.enabled")
     if asked is not None:
         return bool(asked)
@@ -203,5 +203,5 @@ def enabled(view: HostView, name: str, **_: Any) -> bool:
 
 @looking("service.disabled")
 def disabled(view: HostView, name: str, **_: Any) -> bool:
-    """Whether a service does not start with the system."""
+    """Return whether a service does not start with the system."""
     return not enabled(view, name)

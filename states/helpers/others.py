@@ -30,7 +30,10 @@ looking("network.ip_in_subnet")(lambda view, ip_addr, cidr: in_subnet(view, cidr
 
 
 def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
-    """The addresses of a host in the DNS; empty without an answer. Raises `ValueError` if the program is missing."""
+    """Return the addresses of a host in the DNS; empty without an answer.
+
+    Raises `ValueError` if the program is missing.
+    """
     if which("dig") is None:
         raise ValueError(f"dig.{kind} needs the program dig, which is not installed (Debian has it in bind9-dnsutils)")
     argv = ["dig", "+short", "-q", str(host), "-t", kind, *([f"@{nameserver}"] if nameserver is not None else [])]
@@ -63,7 +66,7 @@ looking("dig.AAAA")(lambda view, host, nameserver=None: _dig("AAAA", host, names
 
 @looking("dnsutil.serial")
 def serial(view: HostView, zone: str = "", update: bool = False) -> str:
-    """The serial of a zone: the grain `dnsserial_ZONE`, else the first one of today.
+    """Return the serial of a zone: the grain `dnsserial_ZONE`, else the first one of today.
 
     Raises `Forbidden` for `update`, which would store it.
     """
@@ -75,7 +78,7 @@ def serial(view: HostView, zone: str = "", update: bool = False) -> str:
 
 @looking("alternatives.show_current")
 def show_current(view: HostView, name: str) -> str | bool:
-    """The path of an alternative; false if there is none."""
+    """Return the path of an alternative; false if there is none."""
     try:
         return paths.at(hostfiles.absolute(f"{ALTERNATIVES}/{name}")).readlink()
     except (OSError, Permanent):
@@ -83,7 +86,10 @@ def show_current(view: HostView, name: str) -> str | bool:
 
 
 def _hosts() -> dict[str, Any]:
-    """The lines of the hosts file, in Salt's form: address -> names and a comment; comments are numbered from 0."""
+    """Return the lines of the hosts file, in Salt's form: address -> names and a comment.
+
+    Comments are numbered from 0.
+    """
     try:
         lines = hostfiles.read_text(HOSTS, errors="replace").splitlines()
     except (OSError, Permanent):
@@ -117,7 +123,7 @@ looking("hosts.has_pair")(lambda view, ip, alias: {*(alias if isinstance(alias, 
 
 @looking("git.current_branch")
 def current_branch(view: HostView, cwd: str, user: str | None = None, **_: Any) -> str:
-    """The branch of a checkout; `HEAD` if no branch is checked out. Raises `ValueError` without a checkout.
+    """Return the branch of a checkout; `HEAD` if no branch is checked out. Raises `ValueError` without a checkout.
 
     The branch is read from files: neither git nor the hooks of the checkout run.
     """
@@ -136,7 +142,7 @@ def current_branch(view: HostView, cwd: str, user: str | None = None, **_: Any) 
 
 
 def _line(path: str) -> str:
-    """The first line of a file of a checkout. Raises `ValueError`."""
+    """Return the first line of a file of a checkout. Raises `ValueError`."""
     try:
         return hostfiles.read_text(path).split("\n")[0]
     except (OSError, Permanent) as error:

@@ -37,7 +37,7 @@ EVERYWHERE = {"user": "useradd", "group": "groupadd"}
 
 @looking("timezone.get_zone")
 def zone(view: HostView) -> str:
-    """The name of the host's time zone, such as `Europe/Berlin`; UTC if it is not set."""
+    """Return the name of the host's time zone, such as `Europe/Berlin`; UTC if it is not set."""
     target = _localtime()
     if "/zoneinfo/" in target:
         return target.partition("/zoneinfo/")[2]
@@ -48,7 +48,7 @@ def zone(view: HostView) -> str:
 
 
 def _localtime() -> str:
-    """The file of the host's time zone, which may be missing."""
+    """Return the file of the host's time zone, which may be missing."""
     path = hostfiles.absolute(LOCALTIME)
     with contextlib.suppress(OSError, Permanent):
         return paths.resolve(path)
@@ -69,13 +69,13 @@ looking("status.loadavg")(lambda view: {key: os.getloadavg()[place] for key, pla
 
 @looking("status.time")
 def clock(view: HostView, format: str = "%A, %d. %B %Y %I:%M%p") -> str:
-    """The local time in a format."""
+    """Return the local time in a format."""
     return _now().strftime(format)
 
 
 @looking("status.uptime")
 def uptime(view: HostView) -> dict[str, Any]:
-    """The time since the host was booted, and the number of logins."""
+    """Return the time since the host was booted, and the number of logins."""
     since = psutil.boot_time()
     seconds = int(_now().timestamp() - since)
     return {
@@ -89,7 +89,7 @@ def uptime(view: HostView) -> dict[str, Any]:
 
 
 def _table(path: Path) -> Iterator[list[str]]:
-    """The fields of each line of a table of file systems; empty if there is none."""
+    """Yield the fields of each line of a table of file systems; empty if there is none."""
     try:
         lines = hostfiles.read_text(path, errors="replace").splitlines()
     except OSError:
@@ -104,7 +104,7 @@ def _table(path: Path) -> Iterator[list[str]]:
 
 @looking("mount.active")
 def active(view: HostView, extended: bool = False) -> dict[str, dict[str, Any]]:
-    """The mounted file systems: path -> device, type and options."""
+    """Return the mounted file systems: path -> device, type and options."""
     return {
         path: {"alt_device": device, "device": device, "fstype": type_, "opts": opts.split(",")}
         for device, path, type_, opts, *_ in _table(MOUNTS)
@@ -116,7 +116,7 @@ looking("mount.is_mounted")(lambda view, name: any(fields[1] == name for fields 
 
 @looking("mount.fstab")
 def fstab(view: HostView, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]:
-    """The file systems of fstab: path -> device, type, options, dump and pass."""
+    """Return the file systems of fstab: path -> device, type, options, dump and pass."""
     rows = ((*fields, "0", "0")[:6] for fields in _table(Path(config)))
     return {
         path: {"device": device, "fstype": type_, "opts": opts.split(","), "dump": dump, "pass": order}
@@ -126,7 +126,7 @@ def fstab(view: HostView, config: str = str(FSTAB)) -> dict[str, dict[str, Any]]
 
 @looking("sysctl.get")
 def sysctl(view: HostView, name: str) -> str:
-    """A kernel parameter as text; empty when there is none."""
+    """Return a kernel parameter as text; empty when there is none."""
     try:
         parts = (part for part in name.replace(".", "/").split("/") if part not in {"", ".."})
         return hostfiles.read_text(SYSCTL.joinpath(*parts)).strip()
@@ -136,7 +136,7 @@ def sysctl(view: HostView, name: str) -> str:
 
 @looking("network.interfaces")
 def interfaces(view: HostView) -> dict[str, dict[str, Any]]:
-    """Each interface with its addresses."""
+    """Return each interface with its addresses."""
     up = psutil.net_if_stats()
     found: dict[str, dict[str, Any]] = {}
     for name, addresses in psutil.net_if_addrs().items():
@@ -158,7 +158,7 @@ def interfaces(view: HostView) -> dict[str, dict[str, Any]]:
 
 
 def _sixth(address: str, netmask: str) -> dict[str, str]:
-    """An IPv6 address, with Salt's keys."""
+    """Return an IPv6 address, with Salt's keys."""
     known = ipaddress.ip_address(address)
     scope = "host" if known.is_loopback else "link" if known.is_link_local else "global"
     return {
@@ -173,7 +173,7 @@ looking("network.hw_addr")(lambda view, iface: interfaces(view).get(iface, {}).g
 
 @helper("test.provider")
 def provider(view: HostView, module: str) -> str:
-    """Salt's name of the provider of a virtual module on this host; for other modules the name itself."""
+    """Return Salt's name of the provider of a virtual module on this host; for other modules the name itself."""
     if module == "service" and view.grains.get("init") == "systemd":
         return "systemd_service"
     return PROVIDERS.get(module, {}).get(str(view.grains.get("os_family")), EVERYWHERE.get(module, module))

@@ -25,21 +25,21 @@ class HelperTable(Mapping[str, Helper]):
         """Functions whose modules have been imported."""
 
     def __getitem__(self, name: str) -> Helper:
-        """A function. Raises `KeyError`."""
+        """Return a function. Raises `KeyError`."""
         if name not in self.entered:
             importlib.import_module(f"holdfast.states.helpers.{NAMES[name]}")
         return self.entered[name]
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is such a function."""
+        """Return whether there is such a function."""
         return name in NAMES
 
     def __iter__(self) -> Iterator[str]:
-        """All names."""
+        """Return all names."""
         return iter(NAMES)
 
     def __len__(self) -> int:
-        """Number of functions."""
+        """Return the number of functions."""
         return len(NAMES)
 
 

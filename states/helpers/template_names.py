@@ -16,7 +16,7 @@ from holdfast.states.view.match import TargetHost, matches
 
 
 def variables(view: HostView) -> dict[str, Any]:
-    """The names that every template can use, and their values."""
+    """Return the names that every template can use, and their values."""
     return {
         "salt": Calls(view, TABLE),
         "grains": view.grains,
@@ -28,7 +28,7 @@ def variables(view: HostView) -> dict[str, Any]:
 
 
 def _functions(view: HostView) -> dict[str, Any]:
-    """Functions that templates can call without `salt`."""
+    """Return functions that templates can call without `salt`."""
 
     def stop(text: object = "") -> None:
         raise TemplateStop(str(text))
@@ -48,12 +48,12 @@ def _functions(view: HostView) -> dict[str, Any]:
 
 @pass_context
 def show_full_context(context: Context) -> dict[str, Any]:
-    """Every name of a template with its value; a value that is not data becomes the name of its type."""
+    """Return every name of a template with its value; a value that is not data becomes the name of its type."""
     return {key: _simple(value) for key, value in context.get_all().items() if key.isidentifier()}
 
 
 def _simple(value: Any) -> Any:
-    """A value as plain data; anything else as the name of its type."""
+    """Return a value as plain data; anything else as the name of its type."""
     if isinstance(value, Mapping):
         return {str(key): _simple(item) for key, item in value.items()}
     if isinstance(value, (list, tuple, set)):

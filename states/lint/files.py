@@ -25,7 +25,7 @@ TEMPLATE = re.compile(r"[\w./-]+\.sls")
 
 @rule
 def unreached(subject: Subject) -> Iterator[Problem]:
-    """State files that no top file names, for any host, and that no other file includes or imports.
+    """Yield state files that no top file names, for any host, and that no other file includes or imports.
 
     The rule reads the text, because files for other hosts may not render on this one. A template may put any name into
     an include.
@@ -48,7 +48,7 @@ def unreached(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def extensions(subject: Subject) -> Iterator[Problem]:
-    """Directories of Python modules in the states directory that Salt would load."""
+    """Yield the directories of Python modules in the states directory that Salt would load."""
     tree = subject.all_files()
     for directory in (*INSTEAD, *REST):
         if found := modules(tree, directory):
@@ -60,7 +60,7 @@ def extensions(subject: Subject) -> Iterator[Problem]:
 
 
 def _reached(tree: Tree, top: str, files: dict[str, Path]) -> set[str]:
-    """The files that the text of the top file names, directly or through other files."""
+    """Return the files that the text of the top file names, directly or through other files."""
     todo = {name for item in _items(top.split("\n")) for name in _meant(item, files)}
     seen: set[str] = set()
     while todo:
@@ -71,7 +71,7 @@ def _reached(tree: Tree, top: str, files: dict[str, Path]) -> set[str]:
 
 
 def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:
-    """The files that one file includes, or imports as a template."""
+    """Yield the files that one file includes, or imports as a template."""
     text = _read(tree, files[name])
     if text is None:
         return
@@ -85,7 +85,7 @@ def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:
 
 
 def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:
-    """The items of the list with which the lines begin, or (`whole`) of all lists in them."""
+    """Yield the items of the list with which the lines begin, or (`whole`) of all lists in them."""
     for line in lines:
         if found := ITEM.fullmatch(line.rstrip("\r")):
             yield found[1]
@@ -94,7 +94,7 @@ def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:
 
 
 def _meant(item: str, files: dict[str, Path]) -> list[str]:
-    """The files that an item of a list matches: a name or glob, perhaps below an environment.
+    """Return the files that an item of a list matches: a name or glob, perhaps below an environment.
 
     Jinja matches anything.
     """
@@ -104,7 +104,7 @@ def _meant(item: str, files: dict[str, Path]) -> list[str]:
 
 
 def _absolute(item: str, path: Path) -> str:
-    """The full name of an item of an include."""
+    """Return the full name of an item of an include."""
     text = EXPRESSION.sub("*", item).strip(" \t'\"")
     rest = text.lstrip(".")
     dots = len(text) - len(rest)
@@ -112,7 +112,7 @@ def _absolute(item: str, path: Path) -> str:
 
 
 def _read(tree: Tree, path: Path) -> str | None:
-    """The text of a file; None if it cannot be read or is not trusted."""
+    """Return the text of a file; None if it cannot be read or is not trusted."""
     try:
         return tree.read(path).text
     except CompileError:

@@ -92,12 +92,12 @@ def _inspect(
 
 
 def in_order(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Each problem once, sorted by location."""
+    """Return each problem once, sorted by location."""
     return tuple(sorted(set(problems), key=lambda problem: (problem.location, problem.code, problem.message)))
 
 
 def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -> list[Problem]:
-    """The same problems, without the text of lines that contain a secret."""
+    """Return the same problems, without the text of lines that contain a secret."""
     return [
         problem._replace(text="") if (problem.location.file, problem.location.line) in secret else problem
         for problem in problems
@@ -105,7 +105,7 @@ def _covered(problems: Iterable[Problem], secret: Collection[tuple[str, int]]) -
 
 
 def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Ignored]]:
-    """File -> its comments that silence warnings, for all files with problems."""
+    """Return the comments that silence warnings, by file, for all files with problems."""
     texts = {str(text.path): text.text for text in subject.texts}
     tree = subject.all_files()
     for file in {problem.location.file for problem in found} - texts.keys():
@@ -117,7 +117,7 @@ def _comments(found: Iterable[Problem], subject: Subject) -> dict[str, list[Igno
 def _wanted(
     found: Iterable[Problem], errors: Iterable[Problem], comments: Mapping[str, list[Ignored]], ignore: Collection[str]
 ) -> Iterator[Problem]:
-    """The warnings to report: not on the line of an error, not silenced, and once for all iterations of a loop."""
+    """Yield the warnings to report: not on the line of an error, not silenced, and once for all turns of a loop."""
     wrong = {(problem.location.file, problem.location.line) for problem in errors}
     alike: dict[tuple[Location, str], list[Problem]] = {}
     for problem in found:

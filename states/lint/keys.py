@@ -43,14 +43,14 @@ CALLS: Mapping[str, Asking] = {
 
 @rule
 def mistyped(subject: Subject) -> Iterator[Problem]:
-    """Keys in the templates of state files."""
+    """Yield the keys in the templates of state files."""
     for template in subject.templates:
         yield from mistyped_in(template, subject)
 
 
 @rule
 def mistyped_contents(subject: Subject) -> Iterator[Problem]:
-    """Keys in `contents_pillar` and `contents_grains`."""
+    """Yield the keys in `contents_pillar` and `contents_grains`."""
     for call in subject.calls:
         resource: Any = call.resource
         if resource.kind != "file.managed" or resource.contents_delimiter != ":":
@@ -82,7 +82,7 @@ def _lacks(where: str, key: str) -> str:
 
 
 def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
-    """A hint about a missing key; empty if the key exists or no similar key is found."""
+    """Return a hint about a missing key; empty if the key exists or no similar key is found."""
     data = subject.inputs.grains if where == "grains" else subject.inputs.pillar
     if key in data:
         return ""
@@ -95,12 +95,12 @@ def _hint(subject: Subject, where: str, key: str, *, plain: bool) -> str:
 
 
 def _letters(key: str) -> str:
-    """A key without digits: keys that differ only in digits are not typing errors."""
+    """Return a key without digits: keys that differ only in digits are not typing errors."""
     return re.sub(r"\d", "", key)
 
 
 def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
-    """(mapping, key, whether the call is `get` of the mapping itself) for a call without a default; None for others."""
+    """Return (mapping, key, whether the call is `get` of the mapping itself); None for a call with a default."""
     name = called(call.node)
     asking = CALLS.get(name) if name else _get_of(call.node)
     if asking is None:
@@ -113,20 +113,20 @@ def _key(call: nodes.Call) -> tuple[str, str, bool] | None:
 
 
 def _may_have_default(call: nodes.Call, asking: Asking) -> bool:
-    """Whether a call gives a default, or has computed arguments."""
+    """Return whether a call gives a default, or has computed arguments."""
     positional = asking.default is not None and len(call.args) > asking.default
     return positional or bool(call.dyn_args or call.dyn_kwargs) or any(pair.key == "default" for pair in call.kwargs)
 
 
 def _get_of(target: nodes.Node) -> Asking | None:
-    """`pillar.get` or `grains.get`, the method of the mapping itself; None for other functions."""
+    """Return `pillar.get` or `grains.get`, the method of the mapping itself; None for other functions."""
     if not isinstance(target, nodes.Getattr) or target.attr != "get" or not isinstance(target.node, nodes.Name):
         return None
     return Asking(target.node.name) if target.node.name in ("pillar", "grains") else None
 
 
 def _asked(template: Template) -> set[nodes.Node]:
-    """The expressions that a template tests, or for which it gives an alternative."""
+    """Return the expressions that a template tests, or for which it gives an alternative."""
     todo = _tested(template)
     asked: set[nodes.Node] = set()
     while todo:
@@ -144,7 +144,7 @@ def _asked(template: Template) -> set[nodes.Node]:
 
 
 def _tested(template: Template) -> list[nodes.Node]:
-    """The conditions of a template, and the operands that may be missing."""
+    """Return the conditions of a template, and the operands that may be missing."""
     operands = (*template.all(nodes.Not), *template.all(nodes.Filter), *template.all(nodes.Test))
     return [
         *(node.test for node in (*template.all(nodes.If), *template.all(nodes.CondExpr))),
@@ -154,5 +154,5 @@ def _tested(template: Template) -> list[nodes.Node]:
 
 
 def _asks(node: nodes.Not | nodes.Filter | nodes.Test) -> bool:
-    """Whether the operand of a node may be missing."""
+    """Return whether the operand of a node may be missing."""
     return isinstance(node, nodes.Not) or node.name in (DEFAULTING if isinstance(node, nodes.Filter) else ASKING)

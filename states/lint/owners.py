@@ -17,7 +17,7 @@ OWNED = frozenset({"file.managed", "file.directory", "file.recurse", "file.symli
 
 @rule
 def undeclared(subject: Subject) -> Iterator[Problem]:
-    """Files that root will own, in a directory that a state gives to a user, or in a home.
+    """Yield files that root will own, in a directory that a state gives to a user, or in a home.
 
     Later edits refuse such files, because the user could have moved another file there.
     """
@@ -37,7 +37,7 @@ def undeclared(subject: Subject) -> Iterator[Problem]:
 
 
 def _owners(subject: Subject) -> Iterator[tuple[str, str]]:
-    """Directories with the owner that a state declares."""
+    """Yield directories with the owner that a state declares."""
     for call in subject.calls:
         resource = call.resource
         if resource.kind in {"file.directory", "file.recurse"} and (user := getattr(resource, "user", None)):
@@ -52,7 +52,10 @@ def _home(user: Resource) -> str | None:
 
 
 def _whose(path: str, owners: dict[str, str]) -> tuple[str, str]:
-    """(user, directory) of the nearest directory above a path with a known owner; root and `/` if there is none."""
+    """Return (user, directory) of the nearest directory above a path with a known owner.
+
+    Root and `/` if there is none.
+    """
     above = posixpath.dirname(path)
     while above != "/":
         if above in owners:

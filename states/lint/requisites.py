@@ -45,14 +45,14 @@ BLOCKING = frozenset(
 
 
 def is_quiet(call: Checked) -> bool:
-    """Whether it is certain that a state never reports a change."""
+    """Return whether it is certain that a state never reports a change."""
     resource: Any = call.resource
     kind = resource.kind in QUIET or (resource.kind == AS_TOLD and resource.pretended is False)
     return kind and not (isinstance(resource, Refreshable) and not REFRESHING.isdisjoint(call.chunk.requisites))
 
 
 def is_sturdy(call: Checked) -> bool:
-    """Whether it is certain that a state never fails."""
+    """Return whether it is certain that a state never fails."""
     resource: Any = call.resource
     kind = resource.kind in STURDY or (resource.kind == AS_TOLD and resource.result is True)
     return kind and BLOCKING.isdisjoint(call.chunk.low) and BLOCKING.isdisjoint(call.chunk.requisites)
@@ -64,7 +64,7 @@ Kinds = frozenset[str]
 
 @cache
 def _kinds(gates: Gate, *quantifiers: Quantifier) -> Kinds:
-    """The written requisites with this gate and one of these quantifiers (none given: any quantifier)."""
+    """Return the written requisites with this gate and one of these quantifiers (none given: any quantifier)."""
     return frozenset(
         kind.name
         for kind in TABLE
@@ -73,7 +73,7 @@ def _kinds(gates: Gate, *quantifiers: Quantifier) -> Kinds:
 
 
 def _unmet_if(gates: Gate) -> Iterator[tuple[Kinds, Callable[[Iterable[bool]], bool]]]:
-    """Requisites with this gate, and how many of their targets must be unable to meet them: all, or any one of them."""
+    """Yield requisites with this gate, and how many targets (all, or any) must be unable to meet them."""
     yield _kinds(gates, "any"), all
     yield _kinds(gates, "all"), any
 
@@ -85,11 +85,11 @@ class Lists:
         self._calls, self._edges = subject.calls, edges
 
     def of(self, kinds: Kinds) -> list[ResolvedTarget]:
-        """The items of these kinds."""
+        """Return the items of these kinds."""
         return [edge for edge in self._edges if edge.kind in kinds]
 
     def targets(self, kinds: Kinds) -> list[Checked]:
-        """The targets of these kinds of requisites, each once."""
+        """Return the targets of these kinds of requisites, each once."""
         return [
             self._calls[position]
             for position in dict.fromkeys(position for edge in self.of(kinds) for position in edge.group)
@@ -98,7 +98,7 @@ class Lists:
 
 @rule
 def never_met(subject: Subject) -> Iterator[Problem]:
-    """States that can never run."""
+    """Yield states that can never run."""
     for call, edges in subject.with_edges():
         lists = Lists(subject, edges)
         for kinds, why in (*_silent(lists), *_impossible(lists), *_at_odds(lists)):
@@ -116,7 +116,7 @@ Finding = tuple[Kinds, str]
 
 
 def _silent(lists: Lists) -> Iterator[Finding]:
-    """The state waits for changes that never happen."""
+    """Yield a finding if the state waits for changes that never happen."""
     for gate in ("change", "need"):
         for kinds, never in _unmet_if(gate):
             targets = lists.targets(kinds)
@@ -126,7 +126,7 @@ def _silent(lists: Lists) -> Iterator[Finding]:
 
 
 def _impossible(lists: Lists) -> Iterator[Finding]:
-    """The state waits for failures that never happen."""
+    """Yield a finding if the state waits for failures that never happen."""
     if lists.of(_kinds("change")):
         return
     for kinds, never in _unmet_if("failure"):
@@ -137,7 +137,7 @@ def _impossible(lists: Lists) -> Iterator[Finding]:
 
 
 def _at_odds(lists: Lists) -> Iterator[Finding]:
-    """Two requisites exclude each other."""
+    """Yield a finding if two requisites exclude each other."""
     good = {target.chunk.identity for target in lists.targets(_kinds("success", "all"))}
     for kinds, never in _unmet_if("failure"):
         targets = lists.targets(kinds)
@@ -159,7 +159,7 @@ def _names(calls: Sequence[Checked]) -> str:
 
 
 def _without_refresh(kind: str) -> tuple[str, str]:
-    """The effect of a requisite that never refreshes, and a hint."""
+    """Return the effect of a requisite that never refreshes, and a hint."""
     effective = KINDS[kind].effective(refreshable=False)
     return (
         (f"{kind} means {effective}", f"write {effective!r}") if effective else (f"{kind} has no effect", "remove it")
@@ -168,7 +168,7 @@ def _without_refresh(kind: str) -> tuple[str, str]:
 
 @rule
 def never_changes(subject: Subject) -> Iterator[Problem]:
-    """Watched states that never change."""
+    """Yield watched states that never change."""
     for call, edges in subject.with_edges():
         if not isinstance(call.resource, Refreshable):
             continue
@@ -183,7 +183,7 @@ def never_changes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def no_refresh(subject: Subject) -> Iterator[Problem]:
-    """Kinds without a refresh that watch or listen."""
+    """Yield states that watch or listen, but whose kind has no refresh."""
     for call, edges in subject.with_edges():
         if isinstance(call.resource, Refreshable):
             continue
@@ -196,7 +196,7 @@ def no_refresh(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def noop_targets(subject: Subject) -> Iterator[Problem]:
-    """States that other states require, but that are never applied (noop)."""
+    """Yield states that other states require, but that are never applied (noop)."""
     for call, edges in subject.with_edges():
         if call.meta.noop:
             continue
@@ -209,7 +209,7 @@ def noop_targets(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def too_early(subject: Subject) -> Iterator[Problem]:
-    """States that come before a state that they need, and therefore fail on a new host."""
+    """Yield states that come before a state that they need, and therefore fail on a new host."""
     spots = {call.chunk.identity: call.chunk.spot for call in subject.calls}
     for drop in automatic(subject.ordered).dropped:
         spot = spots.get(subject.ordered[drop.who].identity)
@@ -220,7 +220,7 @@ def too_early(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def turned_off(subject: Subject) -> Iterator[Problem]:
-    """Requisites that the settings disable."""
+    """Yield requisites that the settings disable."""
     for call in subject.calls if subject.disabled else ():
         for key in sorted(subject.disabled & call.chunk.items.keys()):
             spot = spot_of(call.chunk, (key,))

@@ -46,11 +46,11 @@ class Subject:
         return [template for text in self.texts if (template := read_template(text)) is not None]
 
     def with_edges(self) -> Iterator[tuple[Checked, Sequence[ResolvedTarget]]]:
-        """Each call with requisites, and its requisites."""
+        """Return each call with requisites, and its requisites."""
         return ((call, edges) for call, edges in zip(self.calls, self.edges, strict=True) if edges)
 
     def all_files(self) -> Tree:
-        """A new object for the states directory, which has not read any file."""
+        """Return a new object for the states directory, which has not read any file."""
         return Tree(self.root, self.inputs.trusted_uids)
 
 

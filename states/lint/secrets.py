@@ -39,7 +39,7 @@ _SHAPES = re.compile("|".join(f"(?P<s{index}>{shape})" for index, shape in enume
 
 @rule
 def known_shapes(subject: Subject) -> Iterator[Problem]:
-    """Text with the form of a well-known secret."""
+    """Yield text with the form of a well-known secret."""
     for text in subject.texts:
         for found in _SHAPES.finditer(text.text):
             what = list(SHAPES)[int((found.lastgroup or "s0")[1:])]
@@ -52,7 +52,7 @@ def known_shapes(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def secret_arguments(subject: Subject) -> Iterator[Problem]:
-    """Values of arguments that are declared as secret, or have the name of a secret."""
+    """Yield the values of arguments that are declared as secret, or have the name of a secret."""
     for call in subject.calls:
         secret = shape_of(type(call.resource)).secrets
         for key, item in call.chunk.items.items():
@@ -70,7 +70,7 @@ def secret_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
-    """Texts that a template assigns to names of secrets."""
+    """Yield texts that a template assigns to names of secrets."""
     for template in subject.templates:
         for name, text, line in literals(template):
             if NAME.search(name) and not NO_SECRET.fullmatch(text):
@@ -78,7 +78,7 @@ def secrets_of_templates(subject: Subject) -> Iterator[Problem]:
 
 
 def _said(name: str, value: str) -> str:
-    """The message for a secret."""
+    """Return the message for a secret."""
     if HASH.fullmatch(value.strip()):
         return f"a state file contains the hash of {name!r}: everybody who can read the states can try passwords on it"
     return f"{name!r} is given in plain text"

@@ -29,7 +29,7 @@ class Ignored(NamedTuple):
 
 
 def ignored(text: str) -> list[Ignored]:
-    """The comments of a file that silence warnings."""
+    """Return the comments of a file that silence warnings."""
     if "holdfast:" not in text:
         return []
     lines = text.split("\n")
@@ -41,7 +41,7 @@ def ignored(text: str) -> list[Ignored]:
 
 
 def unknown_codes(file: str, text: str) -> Iterator[Problem]:
-    """Comments that name an unknown code, or no code."""
+    """Yield comments that name an unknown code, or no code."""
     for number, line in enumerate(text.split("\n"), 1) if "holdfast:" in text else ():
         found = COMMENT.search(line)
         if found is None:
@@ -62,7 +62,7 @@ def unknown_codes(file: str, text: str) -> Iterator[Problem]:
 
 
 def silenced(problem: Problem, comments: Mapping[str, Iterable[Ignored]]) -> bool:
-    """Whether a comment of its file silences a problem."""
+    """Return whether a comment of its file silences a problem."""
     return any(
         problem.code in comment.codes and comment.first <= problem.location.line <= comment.last
         for comment in comments.get(problem.location.file, ())
@@ -74,7 +74,7 @@ def _codes(text: str) -> list[str]:
 
 
 def _range(lines: list[str], index: int) -> tuple[int, int]:
-    """The lines that a comment in line `index` (from 0) holds for, from 1."""
+    """Return the lines that a comment in line `index` (from 0) holds for, from 1."""
     head = all(ALONE.fullmatch(line) for line in lines[: index + 1])
     first = index
     if ALONE.fullmatch(lines[index]):
@@ -91,6 +91,6 @@ def _range(lines: list[str], index: int) -> tuple[int, int]:
 
 
 def _depth(line: str) -> tuple[int, bool]:
-    """The indentation of a line; a list may have the same indentation as its key."""
+    """Return the indentation of a line; a list may have the same indentation as its key."""
     bare = line.lstrip()
     return len(line) - len(bare), bare.startswith("- ")

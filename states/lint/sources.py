@@ -32,7 +32,7 @@ OWN_OF = {"file.managed": PART | {"user", "group", "mode"}, **dict.fromkeys(ALL_
 
 @rule
 def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Unknown functions, filters and tests in branches of templates that may never be taken; and missing keys.
+    """Yield unknown functions, filters and tests in branches of templates that may never be taken; and missing keys.
 
     Unknown functions, filters and tests elsewhere are errors.
     """
@@ -54,7 +54,7 @@ def unknown_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
-    """Names in templates of managed files that neither the template nor the context of the state defines."""
+    """Yield the names in templates of managed files that neither the template nor the context of the state defines."""
     tree = subject.all_files()
     templates: dict[str, tuple[Template, NameFinder] | None] = {}
     for call in subject.calls:
@@ -71,7 +71,7 @@ def undefined_in_sources(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def in_states(subject: Subject) -> Iterator[Problem]:
-    """The problems of `unknown_in_sources` and `undefined_in_sources`, for templates in arguments of states."""
+    """Yield the problems of `unknown_in_sources` and `undefined_in_sources`, for templates in arguments of states."""
     for call in subject.calls:
         for key, text in call.chunk.checked.inline if call.chunk.checked else ():
             template = read_template(Text(Path(call.chunk.spot.document.file), text, ""))
@@ -82,7 +82,7 @@ def in_states(subject: Subject) -> Iterator[Problem]:
 
 
 def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator[Problem]:
-    """Names that neither a template nor the context of its state defines."""
+    """Yield the names that neither a template nor the context of its state defines."""
     given = _handed(call)
     for name in names.missing(_known() | given):
         near = nearest(name.name, given | names.given)
@@ -94,12 +94,12 @@ def _undefined(template: Template, names: NameFinder, call: Checked) -> Iterator
 
 
 def _is_template(call: Checked) -> bool:
-    """Whether the source of a state is a template, and one file."""
+    """Return whether the source of a state is a template, and one file."""
     return getattr(call.resource, "template", None) == "jinja" and call.resource.kind != "file.recurse"
 
 
 def _urls(call: Checked) -> list[list[str]]:
-    """The sources of a state: lists of alternatives."""
+    """Return the sources of a state: lists of alternatives."""
     resource: Any = call.resource
     if resource.kind == "cmd.script":
         return [[resource.source or resource.name.split(" ", 1)[0]]]
@@ -111,14 +111,14 @@ def _urls(call: Checked) -> list[list[str]]:
 
 
 def _text(tree: Tree, url: str) -> Text | None:
-    """The file of a URL in the states directory; None if it cannot be read as text."""
+    """Return the file of a URL in the states directory; None if it cannot be read as text."""
     with suppress(CompileError, OSError):
         return tree.read(tree.template(_inside(url)))
     return None
 
 
 def _inside(url: str) -> str:
-    """The path of a URL below the states directory."""
+    """Return the path of a URL below the states directory."""
     return url.partition("://")[2].partition("?")[0].lstrip("/")
 
 
@@ -136,5 +136,5 @@ def _handed(call: Checked) -> frozenset[str]:
 
 @cache
 def _known() -> frozenset[str]:
-    """The names that every template of a managed file sees."""
+    """Return the names that every template of a managed file sees."""
     return frozenset({*names_for(HostView()), *jinja().globals}) | HANDED

@@ -28,7 +28,7 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
 
 @rule
 def managed_twice(subject: Subject) -> Iterator[Problem]:
-    """Two unconditional states of one kind for one thing: a later change may be made in only one of them."""
+    """Yield unconditional states of one kind for one thing: a later change may be made in only one of them."""
     owners: dict[tuple[str, Uid], Checked] = {}
     for call in subject.calls:
         if not call.resource.exclusive or conditional(call.chunk):
@@ -44,7 +44,7 @@ def managed_twice(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def idle_arguments(subject: Subject) -> Iterator[Problem]:
-    """Arguments that have no effect without another one."""
+    """Yield arguments that have no effect without another one."""
     for call in subject.calls:
         for key, other in NEEDS.get(call.resource.kind, {}).items():
             if key in call.chunk.low and not call.chunk.low.get(other):
@@ -54,7 +54,7 @@ def idle_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def no_reversal(subject: Subject) -> Iterator[Problem]:
-    """States with `reverse`, of kinds that do not support it."""
+    """Yield states with `reverse`, of kinds that do not support it."""
     for call in subject.calls:
         if call.meta.reverse and not isinstance(call.resource, (Reversible, Composite)):
             text = f"{call.resource.kind} cannot be undone: nothing is restored when this state is removed"
@@ -63,7 +63,7 @@ def no_reversal(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
-    """Arguments of kinds that accept any argument and ignore it."""
+    """Yield arguments of kinds that accept any argument and ignore it."""
     for call in subject.calls:
         cls = type(call.resource)
         if cls.model_config.get("extra") != "ignore":
@@ -78,7 +78,7 @@ def swallowed_arguments(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def variables(subject: Subject) -> Iterator[Problem]:
-    """Unknown arguments of a managed file, which its template gets as variables.
+    """Yield unknown arguments of a managed file, which its template gets as variables.
 
     Salt's formulas do this on purpose; otherwise it is a typing error.
     """
@@ -99,7 +99,7 @@ def variables(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def unguarded(subject: Subject) -> Iterator[Problem]:
-    """Commands without a guard."""
+    """Yield commands without a guard."""
     for call in subject.calls:
         family = call.chunk.low["state"]
         if family == "test" or not acts(call.resource) or getattr(call.resource, "stateful", False):

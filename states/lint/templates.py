@@ -34,7 +34,7 @@ EFFECTS = re.compile(
 
 @rule
 def undefined_names(subject: Subject) -> Iterator[Problem]:
-    """Undefined names, in branches that were taken or not.
+    """Yield undefined names, in branches that were taken or not.
 
     A name for which the template tests, or that has a default, is not reported.
     """
@@ -56,7 +56,7 @@ def undefined_names(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def effects(subject: Subject) -> Iterator[Problem]:
-    """Calls of functions that have, or may have, side effects."""
+    """Yield calls of functions that have, or may have, side effects."""
     for template in subject.templates:
         for name, line in calls(template):
             if EFFECTS.match(name):
@@ -66,13 +66,13 @@ def effects(subject: Subject) -> Iterator[Problem]:
 
 @rule
 def unknown_words(subject: Subject) -> Iterator[Problem]:
-    """Unknown functions, filters and tests, which stop a template that uses them."""
+    """Yield unknown functions, filters and tests, which stop a template that uses them."""
     for template in subject.templates:
         yield from unknown_in(template)
 
 
 def unknown_in(template: Template) -> Iterator[Problem]:
-    """The unknown functions, filters and tests of one template."""
+    """Yield the unknown functions, filters and tests of one template."""
     asked = asked_calls(template)
     for name, line in calls(template):
         if name not in TABLE and name not in asked and not EFFECTS.match(name):
@@ -84,7 +84,7 @@ def unknown_in(template: Template) -> Iterator[Problem]:
 
 
 def _unknown(template: Template, what: str) -> Iterator[Problem]:
-    """Unknown filters, or tests."""
+    """Yield unknown filters, or tests."""
     known = jinja().filters if what == "filter" else jinja().tests
     asked = asked_words(template, what)
     for node in template.all(nodes.Filter if what == "filter" else nodes.Test):

@@ -19,7 +19,7 @@ NOTHING = re.compile(r"(?:\S*[/=:@])?None(?:[/:@]\S*)?")
 
 @rule
 def nothing(subject: Subject) -> Iterator[Problem]:
-    """Values with the word None, which a template prints for a missing value."""
+    """Yield values with the word None, which a template prints for a missing value."""
     for call in subject.calls:
         for key, item in call.chunk.items.items():
             if key in CONTROL and key != "name":
@@ -34,7 +34,7 @@ def nothing(subject: Subject) -> Iterator[Problem]:
 
 
 def texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, Mark | None]]:
-    """Every text in a value, with the nearest key above it, and its mark."""
+    """Yield every text in a value, with the nearest key above it, and its mark."""
     if isinstance(value, str):
         if value:
             yield key, value, mark
@@ -47,7 +47,7 @@ def texts(key: str, value: Any, mark: Mark | None) -> Iterator[tuple[str, str, M
 
 
 def stands_there(item: Item, value: str, mark: Mark | None) -> bool:
-    """Whether a value is written in the file, and does not come from a template."""
+    """Return whether a value is written in the file, and does not come from a template."""
     if item.document.lines is None:
         return True
     first = value.split("\n", 1)[0]
@@ -55,7 +55,7 @@ def stands_there(item: Item, value: str, mark: Mark | None) -> bool:
 
 
 def _made_of_nothing(item: Item, mark: Mark | None) -> bool:
-    """Whether the word None comes from a template, and is not written in it."""
+    """Return whether the word None comes from a template, and is not written in it."""
     if item.document.lines is None:
         return False
     lines = _lines(item, mark)
@@ -63,6 +63,6 @@ def _made_of_nothing(item: Item, mark: Mark | None) -> bool:
 
 
 def _lines(item: Item, mark: Mark | None) -> list[str]:
-    """The line of a mark and the next one, because a block scalar begins below its key."""
+    """Return the line of a mark and the next one, because a block scalar begins below its key."""
     location = item.document.location(mark)
     return [item.document.line_text(location.file, location.line + n) for n in (0, 1)]

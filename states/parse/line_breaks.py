@@ -14,16 +14,16 @@ Origin = TypeVar("Origin")
 
 
 def yaml_lines(text: str) -> list[str]:
-    """The lines of a text as YAML counts them."""
+    """Return the lines of a text as YAML counts them."""
     return _BREAK.split(text)
 
 
 def has_odd_breaks(text: str) -> bool:
-    """Whether YAML counts more lines in a text than an editor does."""
+    """Return whether YAML counts more lines in a text than an editor does."""
     return _ODD_BREAK.search(text) is not None
 
 
 def by_yaml_lines(text: str, origins: Iterable[Origin]) -> list[Origin]:
-    """`origins` has an entry for each line of an editor; returns one for each line of YAML."""
+    """Return one origin for each line of YAML; `origins` has one for each line of an editor."""
     lines = (line.removesuffix("\r") for line in text.split("\n"))
     return [origin for line, origin in zip(lines, origins, strict=False) for _ in yaml_lines(line)]

@@ -15,17 +15,17 @@ _MARK = re.compile(f"{BEGIN}([^{BEGIN}{END}]*){BEGIN}([0-9]{{1,9}}){END}")
 
 
 def marked(text: str, line: int, name: str) -> str:
-    """Text of a template with a mark at its beginning and after each newline."""
+    """Return the text of a template with a mark at its beginning and after each newline."""
     return "\n".join(f"{BEGIN}{name}{BEGIN}{line + count}{END}{part}" for count, part in enumerate(text.split("\n")))
 
 
 def unmark(text: str) -> str:
-    """Text without marks."""
+    """Return a text without marks."""
     return _MARK.sub("", text) if BEGIN in text else text
 
 
 def split_marks(text: str, name: str) -> tuple[str, list[tuple[str, int]]]:
-    """Rendered text without its marks, and for each of its lines the template and line of its origin.
+    """Return a rendered text without its marks, and for each of its lines the template and line of its origin.
 
     A line without a mark has the same origin as the line before it.
     """

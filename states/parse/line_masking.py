@@ -15,7 +15,7 @@ LITERAL = re.compile(r"""'[^']*(?:'|$)|"[^"]*(?:"|$)|(?<![\w.])\d[\w.]*""")
 
 
 def mask_line(line: str) -> str:
-    """The line with its key and its template tags, and a mask in place of every value."""
+    """Return the line with its key and its template tags, and a mask in place of every value."""
     before = BEFORE.match(line)
     begin = before.end() if before else 0
     parts = TAG.split(line[begin:])

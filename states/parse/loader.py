@@ -41,7 +41,7 @@ _MERGE: Any = object()
 
 
 def parse_yaml(document: Document, text: str) -> Any:
-    """The data of a YAML text that was rendered from `document`; None if the text is empty.
+    """Return the data of a YAML text that was rendered from `document`; None if the text is empty.
 
     Raises `CompileError`; if keys are repeated, with a problem for each of them.
     """
@@ -64,7 +64,7 @@ def parse_yaml(document: Document, text: str) -> Any:
 
 
 def parse_json(document: Document, text: str) -> Any:
-    """The data of a JSON text, without marks. Raises `CompileError`."""
+    """Return the data of a JSON text, without marks. Raises `CompileError`."""
     demand_size(document, text)
 
     def pairs(items: list[tuple[str, Any]]) -> Map:
@@ -103,7 +103,7 @@ def demand_size(document: Document, text: str) -> None:
 
 
 def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
-    """JSON data with its lists and mappings converted to those of state files."""
+    """Return JSON data with its lists and mappings converted to those of state files."""
     if depth > DEPTH:
         raise too_deep(document)
     if isinstance(value, Map):
@@ -113,12 +113,12 @@ def _sequences(document: Document, value: Any, depth: int = 0) -> Any:
 
 
 def too_deep(document: Document, mark: Mark | None = None) -> CompileError:
-    """The error for data that is nested too deeply."""
+    """Return the error for data that is nested too deeply."""
     return CompileError([document.problem(mark, "yaml-depth", f"the data is nested deeper than {DEPTH} levels")])
 
 
 def load_text(text: str, name: str) -> Any:
-    """Plain data of a YAML text inside a template. Raises `CompileError` with lines of that text."""
+    """Return plain data of a YAML text inside a template. Raises `CompileError` with lines of that text."""
     return plain(parse_yaml(Document(name, text), text))
 
 
@@ -149,7 +149,7 @@ class _Builder:
         return root[0] if root else None
 
     def _values(self) -> Seq:  # noqa: C901, PLR0912, PLR0915 - the one hot loop of the compiler
-        """Process all events; returns the documents.
+        """Process all events, and return the documents.
 
         This is one loop on purpose, in spite of its length: it runs once for every word of every state file.
         """
@@ -229,7 +229,7 @@ class _Builder:
             )
 
     def _tagged(self, event: Any) -> Any:
-        """The value of a scalar with a tag."""
+        """Return the value of a scalar with a tag."""
         if event.tag == "!":
             return event.value
         if not event.tag.startswith(_TAG):
@@ -246,7 +246,7 @@ class _Builder:
             self._fail(event.start_mark, "yaml-tag", f"cannot read {self._shown_tag(event.tag)} {said}")
 
     def _alias(self, event: Any, as_key: bool) -> Any:
-        """The value of an alias."""
+        """Return the value of an alias."""
         if event.anchor not in self.anchors:
             self._fail(
                 event.start_mark,
@@ -268,7 +268,7 @@ class _Builder:
         return value
 
     def _merged(self, container: Any) -> Any:
-        """The mapping with the entries of its `<<` keys before its own keys, which take precedence."""
+        """Return the mapping with the entries of its `<<` keys before its own keys, which take precedence."""
         merges = self.merges.pop(id(container), None)
         if merges is None:
             return container
@@ -300,11 +300,11 @@ class _Builder:
         )
 
     def _shown(self, text: str) -> str:
-        """A word of the file for a message; masked in a secret file, because it may be part of a password."""
+        """Return a word of the file for a message; masked in a secret file, because it may be part of a password."""
         return "..." if self.document.secret else text
 
     def _shown_tag(self, tag: str | None) -> str:
-        """A tag as users write it; tags of YAML are never secret."""
+        """Return a tag as users write it; tags of YAML are never secret."""
         tag = tag or ""
         return tag.replace(_TAG, "!!") if tag.startswith(_TAG) else self._shown(tag)
 
@@ -314,7 +314,7 @@ class _Builder:
 
 
 def extent(value: Any, memo: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Number of values in a value (shared ones counted each time), and its number of levels."""
+    """Return the number of values in a value (shared ones counted each time), and its number of levels."""
     if not isinstance(value, (Map, Seq)):
         return 1, 0
     if id(value) not in memo:

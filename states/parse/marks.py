@@ -80,7 +80,7 @@ class Seq(list[Any]):
 
 
 def plain(value: Any) -> Any:
-    """The same data without marks, as ordinary dicts, lists and numbers. Nesting is bounded by the parser."""
+    """Return the same data without marks, as ordinary dicts, lists and numbers. Nesting is bounded by the parser."""
     if isinstance(value, dict):
         return {plain_number(key): plain(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -89,7 +89,7 @@ def plain(value: Any) -> Any:
 
 
 def unmarked(value: Any) -> Any:
-    """The same data without marks; numbers keep their spelling."""
+    """Return the same data without marks; numbers keep their spelling."""
     if isinstance(value, dict):
         return {key: unmarked(item) for key, item in value.items()}
     return [unmarked(item) for item in value] if isinstance(value, list) else value
@@ -117,7 +117,7 @@ class Document:
     """File -> offsets of the ends of its lines. The text is not split for each of thousands of places."""
 
     def location(self, mark: Mark | None) -> Location:
-        """The location of a mark in the source. The column is known only if no template made the line."""
+        """Return the location of a mark in the source. The column is known only if no template made the line."""
         if mark is None:
             return Location(self.file)
         position = position_of(mark)
@@ -130,7 +130,7 @@ class Document:
         return Location(file, line, 0 if "{" in source or position.column > len(source) else position.column + 1)
 
     def beginning(self, data: Any) -> Mark:
-        """The first position of data that should be a mapping but is not; approximate for rendered data."""
+        """Return the first position of data that should be a mapping but is not; approximate for rendered data."""
         if self.lines is None:
             for number, line in enumerate(self.text.split("\n")):
                 rest = line.removeprefix("---").lstrip()
@@ -139,7 +139,7 @@ class Document:
         return (data.marks[0] if isinstance(data, Seq) and data.marks else None) or At(0)
 
     def line_text(self, file: str, line: int) -> str:
-        """A line of this document or of a template in it; empty if there is no such line."""
+        """Return a line of this document or of a template in it; empty if there is no such line."""
         text, ends = self._text(file), self._line_ends(file)
         if not 0 < line <= len(ends):
             return ""
@@ -156,20 +156,20 @@ class Document:
         return ends
 
     def problem(self, mark: Mark | None, code: str, message: str, hint: str = "") -> Problem:
-        """A problem at a mark of the rendered text."""
+        """Return a problem at a mark of the rendered text."""
         location = self.location(mark.sought() if isinstance(mark, Beside) else mark)
         if location.file == self.file and location.line > (last := len(self._line_ends(self.file))):
             location = Location(location.file, last)  # the mark of a missing end is after the last line
         return self.problem_at(location, code, message, hint)
 
     def accepted(self, mark: Mark | None, code: str, message: str, effect: str, hint: str = "") -> Problem:
-        """A problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
+        """Return a problem that Salt accepts: an error or, in a lenient document, a warning that says the effect."""
         if self.lenient:
             return self.problem(mark, code, f"{message}: {effect}", hint)._replace(waived=True)
         return self.problem(mark, code, message, f"{hint}; {NOT_YOURS}" if hint else NOT_YOURS)
 
     def problem_at(self, location: Location, code: str, message: str, hint: str = "") -> Problem:
-        """A problem at a location of the source."""
+        """Return a problem at a location of the source."""
         line = self.line_text(location.file, location.line)[:500]
         text = mask_line(line) if self.secret else line
         return Problem(location, code, message, hint, text)
@@ -187,11 +187,11 @@ class Spot(NamedTuple):
         return self.document.location(self.mark)
 
     def problem(self, code: str, message: str, hint: str = "") -> Problem:
-        """A problem at this position."""
+        """Return a problem at this position."""
         return self.document.problem(self.mark, code, message, hint)
 
     def accepted(self, code: str, message: str, effect: str, hint: str = "") -> Problem:
-        """A problem at this position that Salt accepts."""
+        """Return a problem at this position that Salt accepts."""
         return self.document.accepted(self.mark, code, message, effect, hint)
 
 
@@ -216,7 +216,7 @@ class Beside(NamedTuple):
         return position_of(self.key).column
 
     def sought(self) -> Mark:
-        """The mark of the value: after the key, or below it with only comments between.
+        """Return the mark of the value: after the key, or below it with only comments between.
 
         The mark of the key if the value is not found, because a template made it.
         """
@@ -237,7 +237,7 @@ class Beside(NamedTuple):
 
 
 def descend(value: Any, path: Sequence[Any]) -> Mark | None:
-    """The mark of the value at `path` (keys and indices) in marked data, or of the deepest known value on the path."""
+    """Return the mark of the value at `path` (keys and indices), or of the deepest known value on the path."""
     found: Mark | None = None
     for step in path:
         known = isinstance(value, Map) and step in value.marks

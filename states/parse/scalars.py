@@ -24,7 +24,7 @@ _CONSTRUCTOR = yaml.constructor.SafeConstructor()
 
 
 def resolve(text: str) -> Any:
-    """The value of a plain scalar; a number knows its spelling.
+    """Return the value of a plain scalar; a number knows its spelling.
 
     A scalar that only looks like a number (`0x_`, or more than DIGITS digits) is text.
     """
@@ -41,7 +41,10 @@ def resolve(text: str) -> Any:
 
 
 def convert(kind: str, text: str) -> Any:
-    """The value of a scalar whose type is given by a tag. Raises `ValueError` if the text is not of this type."""
+    """Return the value of a scalar whose type is given by a tag.
+
+    Raises `ValueError` if the text is not of this type.
+    """
     if kind == "str":
         return text
     if kind == "int":
@@ -61,7 +64,7 @@ def convert(kind: str, text: str) -> Any:
 
 
 def _float(node: yaml.ScalarNode) -> float:
-    """A float; base 60 (`1:30.5`) included. Raises `ValueError` for one that is too long or too large."""
+    """Return a float; base 60 (`1:30.5`) included. Raises `ValueError` for one that is too long or too large."""
     if len(node.value) > DIGITS:
         raise ValueError(f"it has more than {DIGITS} digits")
     try:
@@ -71,7 +74,10 @@ def _float(node: yaml.ScalarNode) -> float:
 
 
 def integer(text: str) -> int:
-    """An integer: decimal whatever it begins with, but for `0x`, `0b` and base 60 (`1:30`). Raises `ValueError`."""
+    """Return an integer: decimal whatever it begins with, but for `0x`, `0b` and base 60 (`1:30`).
+
+    Raises `ValueError`.
+    """
     if len(text) > DIGITS:
         raise ValueError(f"it has more than {DIGITS} digits")
     digits = text.replace("_", "")

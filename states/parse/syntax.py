@@ -32,7 +32,7 @@ INDENT = "indent the function by two spaces, so that it belongs to the ID above 
 
 
 def syntax(document: Document, text: str, error: yaml.MarkedYAMLError) -> Problem:
-    """The problem for an error of the YAML parser."""
+    """Return the problem for an error of the YAML parser."""
     said = error.problem or error.context or "this is not YAML"
     lines = yaml_lines(text.rstrip())
     mark = _position(error, lines)
@@ -53,7 +53,7 @@ def _line_of(mark: Position | None, lines: Sequence[str]) -> str:
 
 
 def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Position | None:
-    """The position to report; for an error at the end of the text, the beginning of the unclosed construct."""
+    """Return the position to report; for an error at the end of the text, the beginning of the unclosed construct."""
     mark: Position | None = error.problem_mark or error.context_mark
     if mark is None or mark.line < len(lines):
         return mark
@@ -64,7 +64,7 @@ def _position(error: yaml.MarkedYAMLError, lines: Sequence[str]) -> Position | N
 
 
 def unreadable(document: Document, text: str, error: yaml.reader.ReaderError) -> Problem:
-    """The problem for a character that YAML forbids."""
+    """Return the problem for a character that YAML forbids."""
     before = text.encode("utf-8", "replace")[: error.position].decode("utf-8", "ignore")
     *above, last = yaml_lines(before)
     return document.problem(

@@ -57,7 +57,7 @@ REST = tuple(
 
 
 def modules(tree: Tree, directory: str) -> list[str]:
-    """The names of the Python files in such a directory, sorted; empty if it is missing or cannot be read."""
+    """Return the names of the Python files in such a directory, sorted; empty if it is missing or cannot be read."""
     try:
         return sorted(
             name for name in hostfiles.names(f"{tree.root}/{directory}") if name.endswith((".py", ".pyx", ".so"))
@@ -67,7 +67,7 @@ def modules(tree: Tree, directory: str) -> list[str]:
 
 
 def grain_of(tree: Tree | None, grain: str) -> str:
-    """A hint for a grain that a module in the tree's `_grains` seems to set: the module has its name in quotes.
+    """Return a hint for a grain that a module in the tree's `_grains` seems to set: the module has its name in quotes.
 
     Empty if there is no such module.
     """
@@ -82,7 +82,7 @@ def grain_of(tree: Tree | None, grain: str) -> str:
 
 
 def instead(tree: Tree | None, directory: str, name: str) -> str:
-    """Advice on a function of a module in such a directory; empty if there is no such module."""
+    """Return advice on a function of a module in such a directory; empty if there is no such module."""
     if tree is None or f"{name}.py" not in modules(tree, directory):
         return ""
     return f"{directory}/{name}.py is a module for Salt, which Holdfast does not load: {INSTEAD[directory]}"

@@ -61,7 +61,7 @@ class FileCache:
     paths: dict[str, Path] = field(default_factory=dict)
 
     def find(self, path: Path, info: os.stat_result) -> Text | None:
-        """The text of a file, if its status is the same as when it was read."""
+        """Return the text of a file, if its status is the same as when it was read."""
         looked, text = self.texts.get(path, (None, None))
         return text if looked == looks(info) else None
 
@@ -71,7 +71,7 @@ class FileCache:
             self.texts[text.path] = (looks(info), text)
 
     def path(self, name: str) -> Path:
-        """The one `Path` object of a name, because making, comparing and hashing paths is slow."""
+        """Return the one `Path` object of a name, because making, comparing and hashing paths is slow."""
         known = self.paths.get(name)
         if known is None:
             known = self.paths[name] = Path(name)
@@ -107,17 +107,17 @@ class Tree:
     """Directories that only trusted users can change, by path."""
 
     def anew(self) -> Tree:
-        """A new object for the same directory, which has not read any file."""
+        """Return a new object for the same directory, which has not read any file."""
         return Tree(self.root, self.trusted, reader=self.reader)
 
     def find(self, sls: str) -> Path | None:
-        """The file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None if there is neither."""
+        """Return the file of an SLS name: `a.b` is `a/b.sls`, else `a/b/init.sls`; None if there is neither."""
         if sls not in self._found:
             self._found[sls] = self._straight(sls) or self.names().get(sls)
         return self._found[sls]
 
     def _straight(self, sls: str) -> Path | None:
-        """The file of an SLS name if each dot stands for a directory."""
+        """Return the file of an SLS name if each dot stands for a directory."""
         if "/" in sls or "\0" in sls or not all(sls.split(".")):
             return None
         stem = self._below(sls.replace(".", "/"))
@@ -127,11 +127,11 @@ class Tree:
         return None
 
     def _below(self, name: str) -> str:
-        """A path below the root, as text."""
+        """Return a path below the root, as text."""
         return os.path.join(self.root, name)  # noqa: PTH118 - text is faster
 
     def names(self) -> dict[str, Path]:
-        """Every existing SLS name -> its file, sorted by path."""
+        """Return the file of every existing SLS name, sorted by path."""
         if self._names is None:
             found: dict[str, Path] = {}
             start = len(self._below(""))
@@ -148,12 +148,12 @@ class Tree:
         return self._names
 
     def public(self) -> list[str]:
-        """The SLS names that apply without a top file: those without a part that begins with `_`."""
+        """Return the SLS names that apply without a top file: those without a part that begins with `_`."""
         root = self._below("")
         return [name for name, path in self.names().items() if "/_" not in "/" + str(path).removeprefix(root)]
 
     def match(self, pattern: str) -> list[str]:
-        """The names that a glob matches (`*` matches dots, too), sorted.
+        """Return the names that a glob matches (`*` matches dots, too), sorted.
 
         A name without wildcards matches itself if it exists.
         """
@@ -162,14 +162,14 @@ class Tree:
         return [pattern] if self.find(pattern) is not None else []
 
     def read(self, path: Path) -> Text:
-        """The text of a file. Raises `CompileError` if it cannot be read or is not trusted."""
+        """Return the text of a file. Raises `CompileError` if it cannot be read or is not trusted."""
         known = self.read_files.get(path)
         if known is None:
             known = self.read_files[path] = self._read(path)
         return known
 
     def template(self, name: str) -> Path:
-        """The path of a template by its name from the root.
+        """Return the path of a template by its name from the root.
 
         Symbolic links are followed, `..` never leads out of the root.
         """
@@ -179,12 +179,12 @@ class Tree:
         return self.root.joinpath(*parts)
 
     def sources(self) -> tuple[ReadFile, ...]:
-        """The files that were read, with the data to detect later changes."""
+        """Return the files that were read, with the data to detect later changes."""
         by_parts = sorted(self.read_files.values(), key=lambda text: str(text.path).replace("/", "\0"))
         return tuple(ReadFile(text.path, text.digest) for text in by_parts)
 
     def _walk(self) -> list[str]:
-        """All `*.sls` files below the root, sorted by path, without names that begin with a dot.
+        """Return all `*.sls` files below the root, sorted by path, without names that begin with a dot.
 
         Raises `CompileError` for a directory that cannot be read, because it might not be empty.
         """
@@ -227,7 +227,7 @@ class Tree:
         return Text(path, decode(path, content), hashlib.sha256(content).hexdigest())
 
     def has(self, path: Path) -> bool:
-        """Whether a file exists. Raises `OSError` if the file system cannot say."""
+        """Return whether a file exists. Raises `OSError` if the file system cannot say."""
         if self.reader is None:
             return is_there(path)
         try:
@@ -244,7 +244,7 @@ class Tree:
         self._open(path)
 
     def _look(self, path: Path) -> os.stat_result:
-        """The status of a file, links followed.
+        """Return the status of a file, links followed.
 
         Raises `OSError`, and `CompileError` for an untrusted or too large file.
         """
@@ -267,7 +267,7 @@ class Tree:
         return info
 
     def _open(self, path: Path) -> tuple[Handle, os.stat_result]:
-        """An open file, for which all checks of trust were made. Raises `OSError` and `CompileError`."""
+        """Return an open file, for which all checks of trust were made. Raises `OSError` and `CompileError`."""
         try:
             place = paths.at(absolute(path), follow=True)
             handle, info = place.open()
@@ -280,7 +280,7 @@ class Tree:
         return handle, info
 
     def _read_anew(self, path: Path) -> Text:
-        """The text of a file, read from the disk. Raises `OSError` or `CompileError`."""
+        """Return the text of a file, read from the disk. Raises `OSError` or `CompileError`."""
         began = time.time_ns()
         handle, info = self._open(path)
         try:
@@ -299,7 +299,7 @@ class Tree:
         demand_trust(path, info, self.trusted, acl)
 
     def _trusted(self, folder: str, path: Path) -> paths.SafeDirectory:
-        """The directory of a file. Raises `CompileError` if untrusted users can change it or the path to it."""
+        """Return the directory of a file. Raises `CompileError` if untrusted users can change it or the path to it."""
         try:
             directory = paths.directory(folder or "/")
         except paths.Unsafe as error:
@@ -332,7 +332,7 @@ def _demand_bounded(directory: paths.SafeDirectory, entries: int) -> None:
 
 
 def _listed(directory: paths.SafeDirectory) -> tuple[list[str], list[paths.Place]]:
-    """State files and directories in a directory, without names that begin with a dot. Raises `OSError`."""
+    """Return the state files and directories in a directory, without names that begin with a dot. Raises `OSError`."""
     start = directory.path.rstrip("/") + "/"
     files, directories = [], []
     handle = directory.open()
@@ -348,7 +348,7 @@ def _listed(directory: paths.SafeDirectory) -> tuple[list[str], list[paths.Place
 
 
 def exists(path: Path) -> bool:
-    """Whether a path exists. Raises `CompileError` if the file system cannot say (name too long, no access)."""
+    """Return whether a path exists. Raises `CompileError` if the file system cannot say (name too long, no access)."""
     try:
         return is_there(path)
     except OSError as error:
@@ -356,7 +356,10 @@ def exists(path: Path) -> bool:
 
 
 def is_there(path: Path) -> bool:
-    """Whether a path exists; True behind an unsafe link, because reading reports that problem. Raises `OSError`."""
+    """Return whether a path exists; True behind an unsafe link, because reading reports that problem.
+
+    Raises `OSError`.
+    """
     try:
         return paths.exists(absolute(path))
     except (paths.Unsafe, ValueError) as error:
@@ -368,10 +371,10 @@ def is_there(path: Path) -> bool:
 
 
 def looks(info: os.stat_result) -> tuple[int, ...]:
-    """The parts of a status that change whenever the file changes."""
+    """Return the parts of a status that change whenever the file changes."""
     return info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns
 
 
 def sls_name(relative: str) -> str:
-    """The SLS name of a file: `web/init.sls` is `web`, `web/conf.sls` is `web.conf`."""
+    """Return the SLS name of a file: `web/init.sls` is `web`, `web/conf.sls` is `web.conf`."""
     return relative.removesuffix(".sls").removesuffix("/init").replace("/", ".")

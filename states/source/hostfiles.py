@@ -36,14 +36,17 @@ class FoundEntry(NamedTuple):
 
 
 def absolute(path: str | os.PathLike[str]) -> str:
-    """A path in the form for `paths.at`. Raises `FileNotFoundError` for an empty one."""
+    """Return a path in the form for `paths.at`. Raises `FileNotFoundError` for an empty one."""
     if not path:
         raise FileNotFoundError("the path is empty")
     return os.path.abspath(path)  # noqa: PTH100 - text in, text out
 
 
 def look(path: str | os.PathLike[str], *, follow: bool = True) -> os.stat_result | None:
-    """The status of a path; for an unsafe link that of the link; None if the path is missing or cannot be reached."""
+    """Return the status of a path; for an unsafe link that of the link.
+
+    None if the path is missing or cannot be reached.
+    """
     for followed in (True, False) if follow else (False,):
         try:
             return paths.at(absolute(path), follow=followed).look()
@@ -55,19 +58,19 @@ def look(path: str | os.PathLike[str], *, follow: bool = True) -> os.stat_result
 
 
 def is_file(path: str | os.PathLike[str]) -> bool:
-    """Whether a path leads to a regular file."""
+    """Return whether a path leads to a regular file."""
     info = look(path)
     return info is not None and stat.S_ISREG(info.st_mode)
 
 
 def is_directory(path: str | os.PathLike[str]) -> bool:
-    """Whether a path leads to a directory."""
+    """Return whether a path leads to a directory."""
     info = look(path)
     return info is not None and stat.S_ISDIR(info.st_mode)
 
 
 def permits(path: str | os.PathLike[str], mode: int) -> bool:
-    """Whether the agent has access to a path, like `os.access`; False for the target of an unsafe link."""
+    """Return whether the agent has access to a path, like `os.access`; False for the target of an unsafe link."""
     try:
         handle, info = paths.at(absolute(path), follow=True).pin()
     except (OSError, ValueError, paths.Unsafe):
@@ -76,7 +79,7 @@ def permits(path: str | os.PathLike[str], mode: int) -> bool:
 
 
 def real(path: str | os.PathLike[str]) -> str:
-    """A path with its links resolved; unchanged if it does not exist or a link is unsafe."""
+    """Return a path with its links resolved; unchanged if it does not exist or a link is unsafe."""
     try:
         return paths.resolve(absolute(path))
     except (OSError, paths.Unsafe):
@@ -84,17 +87,20 @@ def real(path: str | os.PathLike[str]) -> str:
 
 
 def read(path: str | os.PathLike[str], limit: int = LIMIT) -> bytes:
-    """The content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the content of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
     return paths.read(absolute(path), limit, published=True)
 
 
 def read_text(path: str | os.PathLike[str], errors: str = "strict") -> str:
-    """The text of a file, its lines ended by line feeds. Raises `OSError`, `ValueError`, `Permanent` and `Unsafe`."""
+    """Return the text of a file, its lines ended by line feeds.
+
+    Raises `OSError`, `ValueError`, `Permanent` and `Unsafe`.
+    """
     return io.TextIOWrapper(io.BytesIO(read(path, TEXT_LIMIT)), errors=errors).read()
 
 
 def beginning(path: str | os.PathLike[str], size: int) -> bytes:
-    """The first bytes of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
+    """Return the first bytes of a file. Raises `OSError`, `Permanent` and `Unsafe`."""
     place = paths.at(absolute(path), follow=True)
     handle, info = place.open()
     place.demand_readable(info)
@@ -102,12 +108,12 @@ def beginning(path: str | os.PathLike[str], size: int) -> bytes:
 
 
 def names(path: str | os.PathLike[str]) -> list[str]:
-    """The names in a directory. Raises `OSError` and `Unsafe`."""
+    """Return the names in a directory. Raises `OSError` and `Unsafe`."""
     return list(paths.directory(absolute(path)).names())
 
 
 def below(path: str, deepest: int | None = None) -> Iterator[FoundEntry]:
-    """All entries below a directory, in no order; empty if it is not a directory.
+    """Yield all entries below a directory, in no order; empty if it is not a directory.
 
     Links are not followed, except at the path itself. Directories that cannot be entered are skipped. Raises `Unsafe`
     if there are more entries than are searched where an untrusted user can create them.
@@ -148,7 +154,10 @@ def _demand_bounded(path: str, directory: paths.SafeDirectory, entries: int, dep
 
 
 def matching(pattern: str) -> list[str]:
-    """The paths that a glob matches, like `glob.glob`. Unsafe links match, but are not followed. Raises `Unsafe`."""
+    """Return the paths that a glob matches, like `glob.glob`. Unsafe links match, but are not followed.
+
+    Raises `Unsafe`.
+    """
     if not glob.has_magic(pattern):
         return [pattern] if look(pattern, follow=False) is not None else []
     parent, name = os.path.split(pattern)
@@ -158,7 +167,7 @@ def matching(pattern: str) -> list[str]:
 
 
 def _inside(directory: str, name: str) -> list[str]:
-    """The names in a directory that match a name or a pattern."""
+    """Return the names in a directory that match a name or a pattern."""
     try:
         here = paths.directory(absolute(directory))
         if not glob.has_magic(name):
@@ -173,6 +182,6 @@ def _inside(directory: str, name: str) -> list[str]:
 
 
 def _readable(listed: Iterator[str]) -> Iterator[str]:
-    """The names in a directory; empty if it cannot be listed."""
+    """Yield the names in a directory; empty if it cannot be listed."""
     with contextlib.suppress(OSError):
         yield from listed

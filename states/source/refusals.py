@@ -22,19 +22,19 @@ def demand_trust(path: Path | str, info: os.stat_result, trusted: frozenset[int]
 
 
 def distrusted(weak: Weakness, asked: str) -> CompileError:
-    """The error for a path that untrusted users can write; names the path that was requested if it differs."""
+    """Return the error for a path that untrusted users can write; names the path that was requested if it differs."""
     code = "source-owner" if weak.code == "owner" else "source-writable"
     leads = "" if f"{asked}/".startswith(f"{weak.path.rstrip('/')}/") else f", and {asked} leads there"
     return refuse(weak.path, code, f"{weak.message}{leads}", weak.hint)
 
 
 def display(path: Path | str) -> str:
-    """A path as printable text."""
+    """Return a path as printable text."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def decode(path: Path, content: bytes) -> str:
-    """The text of bytes. Raises `CompileError` if they are not UTF-8 text."""
+    """Return the text of bytes. Raises `CompileError` if they are not UTF-8 text."""
     if b"\0" in content:
         line = content.count(b"\n", 0, content.index(b"\0")) + 1
         raise refuse(path, "source-binary", "this is a binary file: it contains a NUL byte", "", line)
@@ -54,7 +54,7 @@ def decode(path: Path, content: bytes) -> str:
 
 
 def too_large(path: Path, limit: int) -> CompileError:
-    """The error for a file beyond the size limit."""
+    """Return the error for a file beyond the size limit."""
     return refuse(
         path,
         "source-size",
@@ -64,12 +64,12 @@ def too_large(path: Path, limit: int) -> CompileError:
 
 
 def closed(path: Path | str, failed: str, error: OSError) -> CompileError:
-    """The error for a path that the system does not let Holdfast read."""
+    """Return the error for a path that the system does not let Holdfast read."""
     mine = isinstance(error, PermissionError) and os.geteuid() != 0
     hint = "run Holdfast as root, or name directories that you may read: --states DIR, --pillar DIR" if mine else ""
     return refuse(path, "source-unreadable", f"{failed}: {error.strerror}", hint)
 
 
 def refuse(path: Path | str, code: str, message: str, hint: str, line: int = 0) -> CompileError:
-    """The error for a file that is not read."""
+    """Return the error for a file that is not read."""
     return CompileError([Problem(Location(display(path), line), code, f"cannot use this file: {message}", hint)])

@@ -42,13 +42,16 @@ class Template:
     """All nodes of the tree by their type."""
 
     def all(self, kind: type[nodes.Node]) -> list[Any]:
-        """All nodes of a type."""
+        """Return all nodes of a type."""
         return self.parts.get(kind, [])
 
     def problem(
         self, line: int, word: str, code: str, message: str, hint: str = "", *, secret: bool = False
     ) -> Problem:
-        """A problem of a word in a line. Jinja knows no columns, so the word is searched for; 0 if it is not found."""
+        """Return a problem of a word in a line.
+
+        Jinja knows no columns, so the word is searched for; the column is 0 if it is not found.
+        """
         text = self.lines[line - 1] if 0 < line <= len(self.lines) else ""
         found = re.search(rf"(?<![\w|]){re.escape(word)}(?!\w)", text)
         return Problem(
@@ -62,19 +65,19 @@ class Template:
 
 @cache
 def jinja() -> StateEnvironment:
-    """The environment that parses templates."""
+    """Return the environment that parses templates."""
     return environment(None, marks=False)
 
 
 @cache
 def known_names() -> frozenset[str]:
-    """The names that every state file can use."""
+    """Return the names that every state file can use."""
     given = {*names_for(HostView()), *sls_variables("", ""), *jinja().globals}
     return frozenset(given) | HANDED
 
 
 def read_template(text: Text) -> Template | None:
-    """The template of a file; None if it has no Jinja, or cannot be parsed (the compiler reports that)."""
+    """Return the template of a file; None if it has no Jinja, or cannot be parsed (the compiler reports that)."""
     if "{{" not in text.text and "{%" not in text.text:
         return None
     try:
@@ -110,7 +113,7 @@ class Scope:
     names: set[str] = field(default_factory=set)
 
     def has(self, name: str) -> bool:
-        """Whether a name is defined here."""
+        """Return whether a name is defined here."""
         return name in self.names or (self.outer is not None and self.outer.has(name))
 
     def give(self, *names: str) -> None:
@@ -126,7 +129,7 @@ class Scope:
             self.give(*(name.name for name in target.find_all(nodes.Name)))
 
     def inside(self, *names: str) -> Scope:
-        """A nested scope with more names."""
+        """Return a nested scope with more names."""
         scope = Scope(self.given, self)
         scope.give(*names)
         return scope
@@ -149,7 +152,7 @@ class NameFinder:
             self._all(*self._later.pop())
 
     def missing(self, known: frozenset[str]) -> Iterator[nodes.Name]:
-        """The uses of names that are not in `known` either."""
+        """Return the uses of names that are not in `known` either."""
         return (name for name in self._found if name.name not in known and name.name not in self._asked)
 
     def _all(self, several: Iterable[nodes.Node | None], scope: Scope) -> None:
@@ -212,7 +215,7 @@ class NameFinder:
 
 
 def names_of(template: Template) -> NameFinder | None:
-    """The names of a template; None when it is nested too deeply to be walked."""
+    """Return the names of a template; None when it is nested too deeply to be walked."""
     try:
         return NameFinder(template.tree)
     except RecursionError:
@@ -220,7 +223,7 @@ def names_of(template: Template) -> NameFinder | None:
 
 
 def parts_named(template: Template) -> Iterator[str | None]:
-    """The file name of each state file that a template imports, includes or extends; None for a computed name."""
+    """Yield the file name of each state file that a template imports, includes or extends; None for a computed name."""
     for node in (
         node for kind in (nodes.Import, nodes.FromImport, nodes.Include, nodes.Extends) for node in template.all(kind)
     ):
@@ -230,21 +233,21 @@ def parts_named(template: Template) -> Iterator[str | None]:
 
 
 def _tail(node: nodes.Node) -> str:
-    """The known end of the text of an expression, as in `root ~ '/map.jinja'`."""
+    """Return the known end of the text of an expression, as in `root ~ '/map.jinja'`."""
     if isinstance(node, nodes.Concat):
         return _tail(node.nodes[-1])
     return _tail(node.right) if isinstance(node, nodes.Add) else _text(node)
 
 
 def calls(template: Template) -> Iterator[tuple[str, int]]:
-    """Every `salt['module.function']` and `salt.module.function` of a template, with its line."""
+    """Yield every `salt['module.function']` and `salt.module.function` of a template, with its line."""
     for node in (*template.all(nodes.Getitem), *template.all(nodes.Getattr)):
         if name := called(node):
             yield name, node.lineno
 
 
 def called(node: nodes.Node) -> str:
-    """The name of the function that an expression names; empty if it is not a function."""
+    """Return the name of the function that an expression names; empty if it is not a function."""
     if isinstance(node, nodes.Getitem) and _is_salt(node.node):
         return _text(node.arg)
     deeper = isinstance(node, nodes.Getattr) and isinstance(node.node, nodes.Getattr) and _is_salt(node.node.node)
@@ -256,13 +259,13 @@ def called(node: nodes.Node) -> str:
 
 
 def asked_calls(template: Template) -> set[str]:
-    """The functions for whose existence a template tests: `'x.y' in salt`."""
+    """Return the functions for whose existence a template tests: `'x.y' in salt`."""
     asking = template.all(nodes.Compare)
     return {_text(compare.expr) for compare in asking if any(_is_salt(operand.expr) for operand in compare.ops)}
 
 
 def asked_words(template: Template, what: str) -> set[str]:
-    """The filters, or tests, for whose existence a template tests: `'x' is filter`."""
+    """Return the filters, or tests, for whose existence a template tests: `'x' is filter`."""
     return {
         str(each.node.value)
         for each in template.all(nodes.Test)
@@ -271,7 +274,7 @@ def asked_words(template: Template, what: str) -> set[str]:
 
 
 def literals(template: Template) -> Iterator[tuple[str, str, int]]:
-    """Every text that a template assigns, by `set` or as a value of a mapping: (name, text, line)."""
+    """Yield every text that a template assigns, by `set` or as a value of a mapping: (name, text, line)."""
     for assign in template.all(nodes.Assign):
         if isinstance(assign.target, nodes.Name) and (text := _text(assign.node)):
             yield assign.target.name, text, assign.lineno
@@ -285,5 +288,5 @@ def _is_salt(node: Any) -> bool:
 
 
 def _text(node: nodes.Node) -> str:
-    """The text of an expression; empty if it is not a constant text."""
+    """Return the text of an expression; empty if it is not a constant text."""
     return node.value if isinstance(node, nodes.Const) and isinstance(node.value, str) else ""

@@ -144,7 +144,7 @@ _FORESEEN: dict[str, Callable[[Any, Sequence[Any]], int]] = {
 
 
 def _braced(text: str, args: Sequence[Any]) -> int:
-    """The largest width in a format like `{:>9}`, or `{:>{}}`."""
+    """Return the largest width in a format like `{:>9}`, or `{:>{}}`."""
     given = [value for value in args if isinstance(value, int)] if re.search(r"\{[^{}]*\{", text) else ()
     return max(
         (
@@ -160,7 +160,7 @@ def _braced(text: str, args: Sequence[Any]) -> int:
 
 
 def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    """A filter that checks the size of its arguments first, and of its result after that."""
+    """Return a filter that checks the size of its arguments first, and of its result after that."""
     foreseen, writes = _FORESEEN.get(name), name in _WRITERS
     passed = 1 if hasattr(function, "jinja_pass_arg") else 0  # Jinja's own argument comes before the value
 
@@ -181,7 +181,7 @@ def _measured(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _paced(function: Callable[..., Iterable[Sequence[Any]]]) -> Callable[..., Any]:
-    """A filter whose iterator charges for each item, by its length."""
+    """Return a filter whose iterator charges for each item, by its length."""
 
     @pass_context
     def paced(_: Context, *args: Any, **kwargs: Any) -> Iterator[Sequence[Any]]:
@@ -212,7 +212,7 @@ class BoundedEnvironment(SandboxedEnvironment):
     def _generate(
         self, source: nodes.Template, name: str | None, filename: str | None, defer_init: bool = False
     ) -> str:
-        """Jinja's hook between parsing and code generation: add a charge to each body that may be repeated."""
+        """Add a charge to each body that may be repeated: Jinja's hook between parsing and code generation."""
         return super()._generate(_Metering().visit(source), name, filename, defer_init)
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # noqa: ARG002 - of Jinja

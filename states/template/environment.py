@@ -47,7 +47,7 @@ GIVEN = " given"
 
 
 def file_variables(name: str) -> dict[str, str]:
-    """Variables that describe the template itself. `name` is its path from the root."""
+    """Return variables that describe the template itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {"tpldir": directory or ".", "tplfile": name, "tpldot": directory.replace("/", ".")}
 
@@ -63,7 +63,7 @@ class TreeLoader(jinja2.BaseLoader):
         environment: jinja2.Environment,  # noqa: ARG002 - of Jinja
         template: str,
     ) -> tuple[str, str, Callable[[], bool]]:
-        """The text of a template, its path, and a function that tells whether it is unchanged."""
+        """Return the text of a template, its path, and a function that tells whether it is unchanged."""
         try:
             text = self.imports.read(template)
         except OSError as error:
@@ -79,7 +79,10 @@ class FreshTemplate(jinja2.Template):
     """
 
     def _get_default_module(self, ctx: Context | None = None) -> TemplateModule:
-        """The module for `import` without context: the template sees the names of every file, and its own variables."""
+        """Return the module for `import` without context.
+
+        The template sees the names of every file, and its own variables.
+        """
         if ctx is None:
             return self.make_module({})
         given = {name: ctx.parent[name] for name in ctx.parent.get(GIVEN, ()) if name in ctx.parent}
@@ -125,7 +128,7 @@ class StateEnvironment(BoundedEnvironment):
     template_class = FreshTemplate
 
     def join_path(self, template: str, parent: str) -> str:
-        """The name of a template from the root of the states directory."""
+        """Return the name of a template from the root of the states directory."""
         template = template.removeprefix("salt://").removeprefix("tree://")
         if template.startswith(("./", "../")):
             return posixpath.normpath(posixpath.join(posixpath.dirname(parent), template))
@@ -133,7 +136,7 @@ class StateEnvironment(BoundedEnvironment):
 
 
 def environment(loader: jinja2.BaseLoader | None, *, marks: bool) -> StateEnvironment:
-    """A new environment; `marks`: keep track of the lines of rendered text."""
+    """Return a new environment; with `marks`, it keeps track of the lines of rendered text."""
     extensions: list[Any] = ["jinja2.ext.do", "jinja2.ext.loopcontrols", DataTags, *([LineMarks] if marks else [])]
     made = StateEnvironment(
         loader=loader, extensions=extensions, undefined=Undefined, finalize=printed, cache_size=CACHED
@@ -169,7 +172,10 @@ def explain(
     secret: bool = False,
     tree: Tree | None = None,
 ) -> Problem:
-    """The problem for an exception while `file` was rendered. `texts` has the text of each template by its path."""
+    """Return the problem for an exception while `file` was rendered.
+
+    `texts` has the text of each template by its path.
+    """
     location = template_place(error, str(file), texts)
     code, message, hint = _words(error, list(names), tree)
     if isinstance(error, jinja2.TemplateSyntaxError) and (
@@ -189,7 +195,7 @@ def explain(
 
 
 def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Location:
-    """The innermost line of a template in the traceback of an error."""
+    """Return the innermost line of a template in the traceback of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Location(error.filename or file, error.lineno)
     frames = traceback.extract_tb(error.__traceback__)
@@ -200,7 +206,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Loc
 
 
 def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912
-    """Code, message and hint for an error of a template."""
+    """Return the code, message and hint for an error of a template."""
     said = str(error)
     match error:
         case jinja2.TemplateSyntaxError():
@@ -257,7 +263,7 @@ def _syntax_hint(message: str) -> str:
 
 
 def _pinned(message: str, line: str) -> tuple[int, str]:
-    """The column of an undefined name or key in its line, and the expression that lacks the key.
+    """Return the column of an undefined name or key in its line, and the expression that lacks the key.
 
     Returns 0 and "" if they are not certain.
     """

@@ -28,7 +28,7 @@ CHOICES = (
 
 
 def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
-    """The renderers that a file asks for, and its text, in which that line is a comment or (for JSON) blank.
+    """Return the renderers that a file asks for, and its text, in which that line is a comment or (for JSON) blank.
 
     Raises `CompileError` for unknown renderers.
     """
@@ -50,7 +50,7 @@ def split_shebang(text: Text) -> tuple[tuple[str, ...], str]:
 
 
 def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
-    """The options of Jinja that a text sets (None: it sets none), and the text with that line empty.
+    """Return the options of Jinja that a text sets (None: it sets none), and the text with that line empty.
 
     Raises `CompileError` for a line that is not a JSON mapping of options.
     """
@@ -79,7 +79,7 @@ def template_options(text: str, file: str) -> tuple[dict[str, Any] | None, str]:
 
 
 def _mapping(text: str) -> dict[str, Any] | None:
-    """The mapping that a JSON text contains; None if it contains none."""
+    """Return the mapping that a JSON text contains; None if it contains none."""
     try:
         data = json.loads(text)
     except ValueError:

@@ -23,7 +23,7 @@ class Imports:
         self._digests.clear()
 
     def digest(self, name: str) -> str | None:
-        """The digest of a template now; None if it cannot be read."""
+        """Return the digest of a template now; None if it cannot be read."""
         if name not in self._digests:
             try:
                 self._digests[name] = self._text(name).digest

@@ -34,7 +34,7 @@ from holdfast.states.view.host_view import HostView
 
 
 def names_for(view: HostView) -> dict[str, Any]:
-    """The names that every template with this view can use."""
+    """Return the names that every template with this view can use."""
     view.render = render_text
     return given(view)
 
@@ -76,7 +76,7 @@ class StateTemplates:
         return Document(file, text.text, lines, others, secret=self.secret), rendered, used
 
     def _template(self, path: Path, name: str, body: str, options: Mapping[str, Any] | None) -> jinja2.Template:
-        """The compiled template of a state file, with the options that the file sets."""
+        """Return the compiled template of a state file, with the options that the file sets."""
         if self._environment is None:
             self._environment = environment(TreeLoader(self.imports), marks=True)
         METER.begin()
@@ -90,7 +90,7 @@ class StateTemplates:
 
 
 def sls_variables(sls: str, name: str) -> dict[str, str]:
-    """Variables that describe the state file itself. `name` is its path from the root."""
+    """Return variables that describe the state file itself. `name` is its path from the root."""
     directory = posixpath.dirname(name)
     return {
         "sls": sls,
@@ -147,7 +147,7 @@ def render_text(
 
 
 def syntax_problem(text: Text, name: str | None, root: Path | None = None) -> Problem | None:
-    """The syntax error of the template of a managed file, without running it; None if it is valid.
+    """Return the syntax error of the template of a managed file, without running it; None if it is valid.
 
     `name` is its path from `root`; None if it is not a file there. The compiled template is cached for `render_text`.
     """
@@ -174,11 +174,14 @@ def _template(text: str, name: str | None, root: Path | None) -> jinja2.Template
 
 
 def _compiled(made: jinja2.Environment, text: str, name: str | None) -> jinja2.Template:
-    """The template of a text. Relative names in it begin at the directory of `name`; without one, at the root."""
+    """Return the template of a text.
+
+    Relative names in it begin at the directory of `name`; without one, at the root.
+    """
     return made.template_class.from_code(made, made.compile(text, name), made.make_globals(None))
 
 
 def _name_in_tree(name: str) -> str | None:
-    """The path of a source from the root of the states directory; None for a text from elsewhere."""
+    """Return the path of a source from the root of the states directory; None for a text from elsewhere."""
     scheme, separator, path = name.partition("://")
     return path.partition("?")[0].lstrip("/") if separator and scheme in ("salt", "tree") else None

@@ -74,7 +74,7 @@ class Renderer:
         self._kept = {path: kept for path, kept in self._kept.items() if path in self.imports.tree.read_files}
 
     def render(self, path: Path, sls: str, spent: Rendered | None = None) -> Rendered:
-        """The data of a file. Raises `CompileError`.
+        """Return the data of a file. Raises `CompileError`.
 
         `spent` may be returned if it would be rendered to the same data, even though its data was dropped.
         """
@@ -95,7 +95,7 @@ class Renderer:
         return spent
 
     def _still(self, kept: Rendered, text: Text, sls: str) -> bool:
-        """Whether rendering again would give the same result."""
+        """Return whether rendering again would give the same result."""
         if (kept.digest, kept.sls) != (text.digest, sls) or not kept.stable:
             return False
         if not kept.view:

@@ -43,7 +43,7 @@ class LineMarks(Extension):
 
 
 def as_value(block: list[Token]) -> list[Token]:
-    """A `{% ... %}` within text that is kept as a value.
+    """Return a `{% ... %}` within text that is kept as a value.
 
     An `include` in it is wrapped in `{% filter load_text %}`, which removes the marks of the included text.
     """
@@ -122,7 +122,7 @@ class DataTags(Extension):
 
 
 def _loaded(form: str, source: nodes.Expr, line: int) -> nodes.Expr:
-    """The expression that applies the load filter of a form to a text."""
+    """Return the expression that applies the load filter of a form to a text."""
     found = nodes.Filter(source, f"load_{form}", [], [], None, None, lineno=line)
     found.set_lineno(line)
     return found

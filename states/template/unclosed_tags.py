@@ -36,7 +36,7 @@ class Tag(NamedTuple):
 def unclosed_tag(
     environment: jinja2.Environment, text: str, error: jinja2.TemplateSyntaxError
 ) -> tuple[int, str] | None:
-    """The line at which to report an error, and a message; None if no unclosed tag is the cause."""
+    """Return the line at which to report an error, and a message; None if no unclosed tag is the cause."""
     said = error.message or ""
     open_tags: list[Tag] = []
     for tag in _tags(environment, text):
@@ -54,13 +54,13 @@ def unclosed_tag(
 
 
 def _open_delimiter(tag: Tag, error: jinja2.TemplateSyntaxError) -> tuple[int, str] | None:
-    """The line and the message of a tag without its closing delimiter; None if it does not cause the error."""
+    """Return the line and the message of a tag without its closing delimiter; None if it does not cause the error."""
     is_cause = tag.line < error.lineno or "end of template" in (error.message or "")
     return (tag.line, f"this {tag.word} is not closed") if is_cause else None
 
 
 def _not_closed(tag: Tag, said: str, line: int) -> tuple[int, str]:
-    """The line at which to report a tag that is not closed, and a message; `said` is Jinja's error in `line`."""
+    """Return the line at which to report a tag that is not closed, and a message; `said` is Jinja's error in `line`."""
     if wrong := WRONG.search(said):
         opened = f"{{% {tag.word} %}} of line {tag.line} is open, and ends with {{% {_end_of(tag.word)} %}}"
         return line, f"{{% {wrong[1]} %}} closes nothing here: {opened}"
@@ -68,12 +68,12 @@ def _not_closed(tag: Tag, said: str, line: int) -> tuple[int, str]:
 
 
 def _end_of(word: str) -> str:
-    """The name of the tag that closes another one."""
+    """Return the name of the tag that closes another one."""
     return "endload" if word in LOADS else f"end{word}"
 
 
 def _tags(environment: jinja2.Environment, text: str) -> Iterator[Tag]:
-    """The tags of a template in order, up to a syntax error.
+    """Yield the tags of a template in order, up to a syntax error.
 
     The last tag may be unclosed; its word is then its delimiter.
     """

@@ -41,7 +41,7 @@ def check(size: int) -> None:
 
 
 def size(value: Any) -> int:
-    """Approximate size in bytes of a text, list or mapping without its items; 0 for any other value."""
+    """Return the approximate size in bytes of a text, list or mapping without its items; 0 for any other value."""
     if isinstance(value, (str, bytes)):
         return len(value)
     if isinstance(value, dict):
@@ -50,7 +50,10 @@ def size(value: Any) -> int:
 
 
 def weight(value: Any) -> int:
-    """Size in bytes of a value when it is written out, shared items counted each time. Counting stops beyond `SIZE`."""
+    """Return the size in bytes of a value when it is written out, shared items counted each time.
+
+    Counting stops beyond `SIZE`.
+    """
     found, left = 0, [value]
     while left and found <= SIZE:
         value = left.pop()

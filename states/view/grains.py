@@ -22,22 +22,22 @@ class Grains(dict[str, Any]):
         self.read.add(name if isinstance(name, str) else ALL)
 
     def __getitem__(self, name: str) -> Any:
-        """The value of a grain. Raises `KeyError`."""
+        """Return the value of a grain. Raises `KeyError`."""
         self._note(name)
         return super().__getitem__(name)
 
     def get(self, name: str, default: Any = None) -> Any:
-        """The value of a grain, or the default."""
+        """Return the value of a grain, or the default."""
         self._note(name)
         return super().get(name, default)
 
     def __contains__(self, name: object) -> bool:
-        """Whether there is a grain of that name."""
+        """Return whether there is a grain of that name."""
         self._note(name)
         return super().__contains__(name)
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The value of a grain, which is added if it is missing."""
+        """Return the value of a grain, which is added if it is missing."""
         self._note(name)
         return super().setdefault(name, default)
 
@@ -47,70 +47,70 @@ class Grains(dict[str, Any]):
         return super().pop(name, *default)
 
     def __iter__(self) -> Iterator[str]:
-        """Their names."""
+        """Return an iterator over the names."""
         self._note(ALL)
         return super().__iter__()
 
     def __len__(self) -> int:
-        """The number of grains."""
+        """Return the number of grains."""
         self._note(ALL)
         return super().__len__()
 
     def keys(self) -> Any:
-        """Their names."""
+        """Return the names."""
         self._note(ALL)
         return super().keys()
 
     def values(self) -> Any:
-        """The values."""
+        """Return the values."""
         self._note(ALL)
         return super().values()
 
     def items(self) -> Any:
-        """The names and values."""
+        """Return the names and values."""
         self._note(ALL)
         return super().items()
 
     def copy(self) -> dict[str, Any]:
-        """A plain copy."""
+        """Return a plain copy."""
         self._note(ALL)
         return super().copy()
 
     def __eq__(self, other: object) -> bool:
-        """Whether the grains are equal to another mapping."""
+        """Return whether the grains are equal to another mapping."""
         self._note(ALL)
         return super().__eq__(other)
 
     __hash__ = None  # as for every dict
 
     def __or__(self, other: Any) -> Any:
-        """A plain dict of these grains and another mapping."""
+        """Return a plain dict of these grains and another mapping."""
         self._note(ALL)
         return super().__or__(other)
 
     def __ror__(self, other: Any) -> Any:
-        """A plain dict of another mapping and these grains."""
+        """Return a plain dict of another mapping and these grains."""
         self._note(ALL)
         return super().__ror__(other)
 
     def __str__(self) -> str:
-        """As a dict is printed."""
+        """Return the grains as a dict is printed."""
         self._note(ALL)
         return super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles are plain dicts."""
+        """Reduce to a plain dict, so that copies and pickles are plain dicts."""
         self._note(ALL)
         return dict, (unnoted(self),)
 
 
 def unnoted(grains: Mapping[str, Any]) -> dict[str, Any]:
-    """A plain copy of grains; making it does not count as reading."""
+    """Return a plain copy of grains; making it does not count as reading."""
     return dict(dict.items(grains) if isinstance(grains, dict) else grains)
 
 
 def seen(grains: Mapping[str, Any], names: Iterable[str]) -> dict[str, str]:
-    """The present values of grains that were read, for a later comparison.
+    """Return the present values of grains that were read, for a later comparison.
 
     Missing grains are included. `ALL` stands for all grains.
     """

@@ -50,7 +50,7 @@ class HostView:
         return self._freeze()[2]
 
     def copy(self) -> HostView:
-        """A copy for one template, which may change its data without an effect on other templates."""
+        """Return a copy for one template, which may change its data without an effect on other templates."""
         import pickle  # noqa: PLC0415 - only templates need it
 
         frozen_grains, frozen_rest, _ = self._freeze()
@@ -64,7 +64,7 @@ class HostView:
         return self.asked | self.grains.read if isinstance(self.grains, Grains) else self.asked
 
     def opts(self) -> dict[str, Any]:
-        """The settings that templates see as `opts`, including those settings of Salt that have a meaning here."""
+        """Return the settings that templates see as `opts`, with the settings of Salt that have a meaning here."""
         roots = {self.env: [str(self.tree.root)]} if self.tree is not None else {}
         known = {
             "id": self.minion_id,

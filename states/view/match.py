@@ -31,7 +31,7 @@ class TargetHost(NamedTuple):
 
 
 def matches(kind: str, expression: str, host: TargetHost) -> bool:
-    """Whether the expression matches the host. Raises `BadExpression`."""
+    """Return whether the expression matches the host. Raises `BadExpression`."""
     if kind not in MATCHERS:
         raise BadExpression(f"there is no matcher {kind!r}: use one of {', '.join(sorted(MATCHERS))}")
     try:
@@ -48,7 +48,7 @@ def _regex(pattern: str, flags: int = 0) -> Expression:
 
 
 def _in_data(data: Mapping[str, Any], expression: str, test: Callable[[str, str], bool]) -> bool:
-    """Whether `key:...:pattern` matches a value, or an element or key of it; the key may be nested."""
+    """Return whether `key:...:pattern` matches a value, or an element or key of it; the key may be nested."""
     parts = expression.split(":")
     if len(parts) < 2:
         raise BadExpression(f"{expression!r} must be 'key:value'")
@@ -76,7 +76,7 @@ def _exact(text: str, pattern: str) -> bool:
 
 
 def _address(expression: str, host: TargetHost) -> bool:
-    """Whether the host has this address, or an address in this network."""
+    """Return whether the host has this address, or an address in this network."""
     try:
         network = ipaddress.ip_network(expression, strict=False)
     except ValueError as error:
@@ -85,7 +85,7 @@ def _address(expression: str, host: TargetHost) -> bool:
 
 
 def _addresses(host: TargetHost) -> Iterator[ipaddress.IPv4Address | ipaddress.IPv6Address]:
-    """The addresses of the grains; values that are not addresses are ignored, because users can set grains."""
+    """Yield the addresses of the grains; values that are not addresses are ignored, because users can set grains."""
     for key in ("ipv4", "ipv6"):
         grain = host.grains.get(key)
         for text in grain if isinstance(grain, (list, tuple)) else [grain]:
@@ -94,7 +94,7 @@ def _addresses(host: TargetHost) -> Iterator[ipaddress.IPv4Address | ipaddress.I
 
 
 def _nodegroup(name: str, host: TargetHost) -> bool:
-    """Whether the host is in a node group of the settings."""
+    """Return whether the host is in a node group of the settings."""
     groups = host.options.get("nodegroups") or {}
     if name not in groups:
         raise BadExpression(f"there is no node group {name!r}")
@@ -120,7 +120,7 @@ _LETTERS = {
 
 
 def _word(word: str, host: TargetHost) -> bool:
-    """One word of a compound: `G@os:Debian`, or a glob."""
+    """Return whether a word of a compound matches: `G@os:Debian`, or a glob."""
     found = _WORD.fullmatch(word)
     if found is None:
         if re.match(r"[A-Z]@", word):
@@ -131,7 +131,7 @@ def _word(word: str, host: TargetHost) -> bool:
 
 
 def _words(expression: str) -> Iterator[str]:
-    """The words of a compound.
+    """Yield the words of a compound.
 
     A parenthesis is a word, unless it is closed within its word, as in P@os:(Debian|Ubuntu).
     """
@@ -145,7 +145,10 @@ def _words(expression: str) -> Iterator[str]:
 
 
 def compound(expression: str, host: TargetHost) -> bool:
-    """Words joined by `and`, `or`, `not` and parentheses (`and` binds stronger than `or`). Raises `BadExpression`."""
+    """Return whether a compound matches: words joined by `and`, `or`, `not` and parentheses.
+
+    `and` binds stronger than `or`. Raises `BadExpression`.
+    """
     reader = _Compound(expression, host)
     try:
         result = reader.alternatives()
@@ -171,21 +174,21 @@ class _Compound:
         return False
 
     def alternatives(self) -> bool:
-        """Parts joined by `or`."""
+        """Return whether one of the parts joined by `or` matches."""
         result = self.conjunction()
         while self.take("or"):
             result = self.conjunction() or result
         return result
 
     def conjunction(self) -> bool:
-        """Parts joined by `and`."""
+        """Return whether all parts joined by `and` match."""
         result = self.term()
         while self.take("and"):
             result = self.term() and result
         return result
 
     def term(self) -> bool:
-        """One word, a negation, or an expression in parentheses."""
+        """Return whether a word, a negation, or an expression in parentheses matches."""
         if self.take("not"):
             return not self.term()
         if self.take("("):

@@ -11,7 +11,7 @@ MISSING: Any = object()
 
 
 def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> Any:
-    """The value at a path in nested data; `default` if there is none.
+    """Return the value at a path in nested data; `default` if there is none.
 
     The path is a list of keys, or text with `delimiter` between the keys. In a list, a number is a position, and a word
     is searched for in the mappings of the list.
@@ -24,7 +24,7 @@ def traverse(data: Any, key: Any, default: Any = "", delimiter: str = ":") -> An
 
 
 def _step(data: Any, part: Any) -> Any:
-    """The value one level down; MISSING if there is none."""
+    """Return the value one level down; MISSING if there is none."""
     key = int(part) if isinstance(part, str) and part.lstrip("-").isdecimal() else part
     if isinstance(data, Mapping):
         return data[part] if part in data else data.get(key, MISSING)
@@ -32,7 +32,7 @@ def _step(data: Any, part: Any) -> Any:
 
 
 def _item(items: Sequence[Any], key: Any) -> Any:
-    """The value of a key in the mappings of a list, or the item at a position; MISSING if there is neither."""
+    """Return the value of a key in the mappings of a list, or the item at a position; MISSING if there is neither."""
     inner = next((item[key] for item in items if isinstance(item, Mapping) and key in item), MISSING)
     if inner is MISSING and isinstance(key, int) and -len(items) <= key < len(items):
         return items[key]
@@ -58,12 +58,12 @@ def merge(base: Any, over: Any, *, lists: bool = False, strategy: str = "smart")
 
 
 def _paired(base: Mapping[Any, Any], over: Mapping[Any, Any]) -> dict[Any, Any]:
-    """The keys of `base`; a key of both mappings has a list of both values."""
+    """Return the keys of `base`; a key of both mappings has a list of both values."""
     return {key: [value, over[key]] if key in over else value for key, value in base.items()}
 
 
 def _joined(base: Any, over: Any) -> Any:
-    """One list of the items of two lists, each once; `over` if one of the two is not a list."""
+    """Return one list of the items of two lists, each once; `over` if one of the two is not a list."""
     if not (isinstance(base, list) and isinstance(over, list)):
         return over
     return [*base, *(item for item in over if item not in base)]

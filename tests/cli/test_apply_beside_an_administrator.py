@@ -42,7 +42,7 @@ class Apt:
         self._process.stdout.readline()
 
     def others(self) -> str:
-        """The process that holds the lock."""
+        """Return the process that holds the lock."""
         self.looks += 1
         if self.looks == 4:
             self.enough()
@@ -50,7 +50,7 @@ class Apt:
         return package_locks.described(holder) if holder else ""
 
     async def in_other_hands(self, names: Collection[str], paths: Collection[str]) -> bool:
-        """Whether the path of this apt is among `paths`."""
+        """Return whether the path of this apt is among `paths`."""
         return self.path in paths
 
     def end(self) -> None:

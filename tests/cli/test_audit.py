@@ -148,7 +148,7 @@ def test_the_file_of_a_report_is_private_and_replaces_a_link(tree, tmp_path):
 
 
 def rows(number):
-    """Rows with hostile text in every field."""
+    """Return rows with hostile text in every field."""
     return [
         Row(
             f"file.managed[{EVIL}{each}]",

@@ -40,7 +40,7 @@ def test_a_word_may_end_within_a_quote():
 
 
 def complete(line, tail, **more):
-    """The answer to bash for a line; `tail` is the part after its last word break."""
+    """Return the answer to bash for a line; `tail` is the part after its last word break."""
     asked = {
         **environment(),
         "HOLDFAST_LINE": line,
@@ -86,7 +86,7 @@ class Terminal:
             os.execve(argv[0], argv, kept)
 
     def does(self, line):
-        """Type a line. Returns the output."""
+        """Type a line. Return the output."""
         os.write(self._terminal, f"{line}; echo 'that''s all'\n".encode())
         seen, patience = "", time.monotonic() + 30
         while "thats all" not in seen:
@@ -96,7 +96,7 @@ class Terminal:
         return seen
 
     def completes(self, line):
-        """Type a line and Tab. Returns its last word as a program receives it."""
+        """Type a line and Tab. Return its last word as a program receives it."""
         seen = self.does(f"{line}\t\x01printf 'word:%s\\n' \x05")
         return re.findall(r"^word:(.*?)\r?$", seen, re.MULTILINE)[-1]
 
@@ -108,7 +108,7 @@ class Terminal:
 
 
 def commands_of_scripts_run(directory):
-    """The commands that `scripts/run` prints for a clone in this directory."""
+    """Return the commands that `scripts/run` prints for a clone in this directory."""
     said = re.search(
         r"^cat <<END$.*?^END$", (Path(__file__).parents[2] / "scripts/run").read_text(), re.MULTILINE | re.DOTALL
     )[0]

@@ -31,7 +31,7 @@ SGR = re.compile("\x1b\\[[0-9;]*m")
 
 
 def control_characters(text, *, keep="\n\t"):
-    """The control characters of a text, except line feeds, tabs and colour sequences of Holdfast."""
+    """Return the control characters of a text, except line feeds, tabs and colour sequences of Holdfast."""
     return {letter for letter in SGR.sub("", text) if ord(letter) in visible.OBEYED and letter not in keep}
 
 

@@ -23,7 +23,7 @@ ROW = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
 
 
 def table(text: str) -> dict[int, str]:
-    """The first table of exit codes in a document."""
+    """Return the first table of exit codes in a document."""
     rows, _, _ = text.partition("| exit code | |\n|---|---|\n")[2].partition("\n\n")
     return {int(number): meaning for number, meaning in ROW.findall(rows)}
 

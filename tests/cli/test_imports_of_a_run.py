@@ -17,7 +17,7 @@ RUN = (
 
 
 def loaded(tmp_path: Path, text: str) -> set[str]:
-    """The names of the modules that a run imports when it applies these states."""
+    """Return the names of the modules that a run imports when it applies these states."""
     (tmp_path / "states").mkdir()
     (tmp_path / "states" / "a.sls").write_text(text)
     words = ["apply", "--states", str(tmp_path / "states"), "--state-dir", str(tmp_path / "state")]

@@ -30,7 +30,7 @@ def page(tmp_path: Path) -> Path:
 
 
 def shown(page: Path) -> str:
-    """The text that a reader sees, in one line."""
+    """Return the text that a reader sees, in one line."""
     plain = {**os.environ, "MANWIDTH": "1000", "MAN_KEEP_FORMATTING": "", "LC_ALL": "C.UTF-8", "MANPAGER": "cat"}
     done = subprocess.run(
         [str(MAN), "--warnings", "-l", page], env=plain, capture_output=True, text=True, timeout=60, check=True
@@ -40,7 +40,7 @@ def shown(page: Path) -> str:
 
 
 def commands(context: click.Context) -> list[click.Context]:
-    """The contexts of all commands, those of `show` included."""
+    """Return the contexts of all commands, those of `show` included."""
     assert isinstance(context.command, click.Group)
     found = []
     for name in context.command.list_commands(context):

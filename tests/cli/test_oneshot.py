@@ -303,7 +303,7 @@ def test_out_of_time_names_the_command_that_was_ended(tree):
 
 
 def interrupt(tree, number, *words):
-    """Interrupt `apply` while a command runs. Returns the exit code, stdout and stderr."""
+    """Interrupt `apply` while a command runs. Return the exit code, stdout and stderr."""
     tree.sls("slow", SLOW)
     command = [*COMMAND, "apply", "--config", str(tree.config), *words]
     process = subprocess.Popen(command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

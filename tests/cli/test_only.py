@@ -47,7 +47,7 @@ def tree(tmp_path):
 
 
 def names(tree, *words, check=None, verb="apply"):
-    """The IDs of the states that were run, in order."""
+    """Return the IDs of the states that were run, in order."""
     return [row["id"].removeprefix(f"{tree.host}/") for row in tree.json(verb, *words, check=check)["results"]]
 
 

@@ -62,7 +62,7 @@ def tree(tmp_path):
 
 
 def run(tree, *words):
-    """The output of one verb, run in this process."""
+    """Return the output of one verb, run in this process."""
     done = CliRunner().invoke(cli, [*map(str, words), "--config", str(tree.config)])
     assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
     return done.output

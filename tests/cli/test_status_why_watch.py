@@ -13,7 +13,7 @@ SGR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def row(identity, state="ok", **values):
-    """A row of `status`."""
+    """Return a row of `status`."""
     rest = {"name": identity, "sls": "web", "comment": "", "pending_refresh": False, "next": None, "last_change": None}
     return {"identity": identity, "state": state, **rest, **values}
 
@@ -99,7 +99,7 @@ FRAME = {
 
 
 def plain(lines):
-    """Lines without escape sequences."""
+    """Return lines without escape sequences."""
     return [SGR.sub("", line) for line in lines]
 
 

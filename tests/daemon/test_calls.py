@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.agent.agent_calls import MOST, AgentCalls
+from holdfast.agent.agent_calls import MOST, REMAINS, AgentCalls
 from holdfast.agent.cli.calling import answer
 from holdfast.agent.cli.options import ConfigurationSource
 from holdfast.agent.control.connection import Peer
@@ -32,12 +32,13 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls funct
 
 THINGS = '''
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from holdfast.resources.contract import Resource
-from holdfast.resources.interfaces.base import Interface, Options, not_applicable, replaces, supported
+from holdfast.resources.interfaces.base import Interface, Options, looks, not_applicable, replaces, supported
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.interfaces.results import ChangeSet, Secret
 
@@ -54,6 +55,10 @@ class Things(Interface, name="zthings"):
     @replaces("put")
     async def write(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Write a thing, as soon as a file `go` exists."""
+        return ChangeSet()
+
+    async def block(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Write a thing in a thread, as soon as a file `go` exists."""
         return ChangeSet()
 
     async def hide(self, name: str, value: Secret, *, test: bool = False, options: Options = None) -> ChangeSet:
@@ -98,15 +103,30 @@ class Tool(Provider):
             (HOST / name).write_text(value)
         return ChangeSet(changes={name: {"old": None, "new": value}})
 
+    def block(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
+        with (HOST / "began").open("a") as file:
+            file.write(f"{name}\\n")
+        while not (HOST / "go").exists():
+            time.sleep(0.01)
+        (HOST / name).write_text("blocked")
+        return ChangeSet(changes={name: {"old": None, "new": "blocked"}})
+
     async def hide(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         raise RuntimeError(f"the tool said {value}")
 
     async def wrong(self) -> int:
         return "text"
 
+    @looks
     def own(self) -> str:
         """Return what only this tool has."""
         return "mine"
+
+    def stir(self) -> str:
+        """Do what only this tool can do."""
+        with (HOST / "began").open("a") as file:
+            file.write("all\\n")
+        return "stirred"
 
 
 class Spare(Provider):
@@ -244,6 +264,11 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
     assert either("call", "zthings.idle", check=0).stdout == "nothing was changed\n"
     assert either("call", "zthings.own", check=0).stdout == "mine\n"
     assert either("call", "zthings.put", "old", "name", check=0).stdout == "old: none -> name\n"
+    assert (
+        "it has no parameter 'test', and would change something"
+        in either("call", "zthings.stir", "--test", check=64).stderr
+    )
+    assert "it changes nothing" in either("call", "zthings.own", "--test", check=64).stderr
     assert "it changes nothing" in either("call", "zthings.read", "a", "--test", check=64).stderr
     answer = json.loads(either("call", "zthings.foreign", "--format", "json", check=1).stdout)
     assert answer["code"] == "missing"
@@ -331,6 +356,21 @@ def test_a_resource_waits_for_the_end_of_a_call(tree: Tree) -> None:
         agent.wait(lambda: (tree.host / "a").read_text() == "right", "the repair of a")
 
 
+def test_a_function_that_only_the_provider_has_waits_for_all_things_of_its_kind(tree: Tree) -> None:
+    """It counts as one that may change anything, because no interface says what it does."""
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        with calling(tree, "zthings.write", "a", "x") as first:
+            agent.wait(lambda: began(tree) == ["a"], "the first call")
+            assert tree("call", "zthings.own", check=0).stdout == "mine\n"
+            tree("call", "zthings.stir", "--timeout", "0.5", check=4)
+            assert began(tree) == ["a"]
+            (tree.host / "go").touch()
+            assert first.wait(20) == 0
+        assert tree("call", "zthings.stir", check=0).stdout == "stirred\n"
+        assert began(tree) == ["a", "all"]
+
+
 def test_a_change_continues_when_its_caller_is_killed(tree: Tree) -> None:
     """A call that only waits for its turn ends with its caller."""
     (tree.host / "go").unlink()
@@ -367,6 +407,54 @@ def test_a_call_can_be_ended(either: Tree, way: str) -> None:
     (either.host / "go").touch()
     assert not (either.host / "a").exists()
     either("call", "zthings.write", "a", "y", check=0)
+
+
+@pytest.mark.parametrize("way", ["Ctrl-C", "--timeout"])
+def test_a_change_in_a_thread_keeps_its_turn_after_its_call(tree: Tree, way: str) -> None:
+    """The caller is told at once; other calls of the same thing wait until the thread has ended."""
+    (tree.host / "go").unlink()
+    options = ["--timeout", "1"] if way == "--timeout" else []
+    with Agent(tree) as agent:
+        with calling(tree, "zthings.block", "a", *options) as process:
+            wait(lambda: began(tree) == ["a"], "the call")
+            if way == "Ctrl-C":
+                process.send_signal(signal.SIGINT)
+            _, err = process.communicate(timeout=20)
+        assert process.returncode == (130 if way == "Ctrl-C" else 4)
+        said = agent.log if way == "Ctrl-C" else err
+        assert REMAINS in said
+        with calling(tree, "zthings.write", "a", "later") as later:
+            tree("call", "zthings.write", "b", "x", "--test", check=0)
+            tree("call", "zthings.write", "a", "x", "--timeout", "0.5", check=4)
+            assert began(tree) == ["a"]
+            (tree.host / "go").touch()
+            assert later.wait(20) == 0
+        assert (tree.host / "a").read_text() == "later"
+        assert "the change of zthings.block name=a has ended, " in agent.log
+
+
+def test_a_blocked_change_does_not_keep_the_agent_from_stopping(tree: Tree) -> None:
+    """The agent waits for it for `stop_timeout`, says that it is broken off, and ends."""
+    tree.settings("resources: resources\nengine:\n  stop_timeout: 0.5\n")
+    (tree.host / "go").unlink()
+    with Agent(tree) as agent:
+        tree("call", "zthings.block", "a", "--timeout", "0.5", check=4)
+        agent.signal(signal.SIGTERM)
+        assert agent.process.wait(20) == 0
+        assert "the change of zthings.block name=a is broken off: the agent stops" in agent.log
+    assert not (tree.host / "a").exists()
+
+
+def test_a_change_in_a_thread_ends_with_a_process_of_its_own(tree: Tree) -> None:
+    """Without an agent, the caller is told that the change was broken off, and the lock is free again."""
+    (tree.host / "go").unlink()
+    with calling(tree, "zthings.block", "a", "--timeout", "0.5") as process:
+        _, err = process.communicate(timeout=20)
+    assert process.returncode == 4
+    assert "zthings.block did not end within 0.5 s; its change was broken off" in err
+    (tree.host / "go").touch()
+    assert not (tree.host / "a").exists()
+    tree("call", "zthings.write", "a", "x", check=0)
 
 
 def test_200_calls_at_once_all_have_their_turn(tree: Tree) -> None:

@@ -60,13 +60,13 @@ class Watching:
         self.watch._observer._observer.unschedule_all()
 
     async def next(self):
-        """The names of the files that changed; waits for at most ten seconds."""
+        """Return the names of the files that changed; waits for at most ten seconds."""
         async with asyncio.timeout(10):
             return [Path(path).name for path in await self.told.get()]
 
 
 def files_of(root):
-    """The files and directories that the settings in this root name."""
+    """Return the files and directories that the settings in this root name."""
     root.chmod(0o755)
     return ConfigurationFiles.of(load(root / "agent.yaml"), root / "agent.yaml")
 

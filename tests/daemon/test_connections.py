@@ -61,7 +61,7 @@ class Served:
         await self.connections.stop()
 
     async def client(self, text=""):
-        """Connect and send a text. Returns the reader of the answer."""
+        """Connect and send a text. Return the reader of the answer."""
         return await self.talked(host="127.0.0.1", port=self.port, text=text)
 
     async def talked(self, *, text, **where):
@@ -73,7 +73,7 @@ class Served:
 
 
 def descriptors():
-    """The number of open descriptors of this process."""
+    """Return the number of open descriptors of this process."""
     return len([*Path("/proc/self/fd").iterdir()])
 
 

@@ -43,7 +43,7 @@ class Agent:
         self.engine = self.pausing = self.reloads = self.status = self.triggers = self
 
     def with_rows(self, _most):
-        """The rows of one resource."""
+        """Return the rows of one resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
     async def pause(self, words, reason, seconds):

@@ -41,7 +41,7 @@ class ChangingHost:
 
     @staticmethod
     async def idle(*_):
-        """A watch without events."""
+        """Watch without events."""
         yield None
         await asyncio.Event().wait()
 

@@ -73,7 +73,7 @@ class Running:
 
 
 def content(journal):
-    """All rows of a journal, in a fixed order."""
+    """Return all rows of a journal, in a fixed order."""
     return [(statement, sorted(map(tuple, rows))) for statement, rows in journal._everything()]
 
 

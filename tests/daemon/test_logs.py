@@ -47,7 +47,7 @@ def pipe():
 
 
 def read(descriptor):
-    """All that can be read now."""
+    """Return all that can be read now."""
     data = b""
     while select.select([descriptor], [], [], 0.05)[0]:
         data += os.read(descriptor, 1 << 16)
@@ -55,7 +55,7 @@ def read(descriptor):
 
 
 def parse_journal(data):
-    """The fields of one datagram, by journald's rules."""
+    """Return the fields of one datagram, by journald's rules."""
     fields = {}
     while data:
         head, _, data = data.partition(b"\n")

@@ -9,12 +9,12 @@ from holdfast.resources.effects import Effect
 
 
 def outcome(identity="file.managed[motd]", *, result=True, **values):
-    """An outcome with defaults for all that a test does not check."""
+    """Return an outcome with defaults for all that a test does not check."""
     return Outcome(identity=identity, position=0, result=result, duration=0.003, **values)
 
 
 def line(*outcomes):
-    """The log line of the last of several outcomes of one agent."""
+    """Return the log line of the last of several outcomes of one agent."""
     narrator = Narrator()
     return [narrator.tell(Ran(1, each)) for each in outcomes][-1]
 

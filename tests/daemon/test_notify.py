@@ -20,7 +20,7 @@ def manager(tmp_path):
 
 
 def notifier(server, **environment):
-    """A notifier that writes to this socket."""
+    """Return a notifier that writes to this socket."""
     return Notifier({"NOTIFY_SOCKET": server.getsockname(), **environment})
 
 

@@ -36,7 +36,7 @@ HOST/kept:
 
 
 def seen(root: Path) -> dict[str, tuple[object, ...]]:
-    """The entries below a directory: path -> type and mode, owner, content."""
+    """Return the entries below a directory: path -> type and mode, owner, content."""
     found = {}
     for path in sorted(root.rglob("*")):
         info = path.lstat()

@@ -33,7 +33,7 @@ def restored(tree, agent, name="motd", content="hello\n"):
 
 
 def row(tree, identity):
-    """The row of one resource in `status`."""
+    """Return the row of one resource in `status`."""
     return next(row for row in tree.json("status")["resources"] if row["identity"] == identity)
 
 

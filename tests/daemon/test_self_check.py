@@ -256,7 +256,7 @@ def test_a_user_who_connects_without_end_does_not_block_the_self_check(state):
         asked = 0
 
         def accept(self):
-            """The next connection."""
+            """Return the next connection."""
             self.asked += 1
             assert self.asked < 1000
             return socket.socket(socket.AF_UNIX), None

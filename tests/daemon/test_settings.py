@@ -266,7 +266,7 @@ def _compile(path):
 
 
 def _told(use, *args):
-    """Whether a function succeeds, or each of its problems has a message and a file."""
+    """Return whether a function succeeds, or each of its problems has a message and a file."""
     try:
         use(*args)
     except CompileError as error:

@@ -52,7 +52,7 @@ def fix_states(tree, agent):
 
 
 def causes(tree, what):
-    """The causes of the last change of each matching resource."""
+    """Return the causes of the last change of each matching resource."""
     rows = [row for row in tree.json("status")["resources"] if what in row["id"]]
     return [row["last_change"]["cause"] for row in rows]
 

@@ -25,7 +25,10 @@ def tree(tmp_path: Path) -> Tree:
 
 
 def clients(tree: Tree) -> int:
-    """The number of clients of the agent: the kernel lists its listening socket, and one socket for each client."""
+    """Return the number of clients of the agent.
+
+    The kernel lists its listening socket, and one socket for each client.
+    """
     path = f" {tree.root}/state/control.sock"
     return sum(line.endswith(path) for line in Path("/proc/net/unix").read_text().splitlines()) - 1
 

@@ -49,7 +49,7 @@ def home(top: Path) -> Path:
 
 
 def owner(home: Path) -> str:
-    """The text of a refusal: the wrong directory and its owner."""
+    """Return the text of a refusal: the wrong directory and its owner."""
     return f"{home} belongs to user {USER}"
 
 
@@ -84,7 +84,7 @@ async def test_the_temporary_journal_of_a_run_needs_a_trusted_directory(
 
 
 def server(path: Path) -> ControlServer:
-    """A server that would listen at this path."""
+    """Return a server that would listen at this path."""
     return ControlServer(path, object())  # type: ignore[arg-type] # no client asks
 
 

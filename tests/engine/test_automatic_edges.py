@@ -256,11 +256,11 @@ class Packages:
         return ChangeSet(changes={"nginx": {"old": "", "new": "1"}})
 
     async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
-        """Its unit has another name."""
+        """Return the owner of the path, whose unit has another name."""
         return {"/usr/lib/systemd/system/web.service": ["nginx"]}
 
     async def watch(self, catalogue: bool = False) -> Watch:
-        """Events of the database."""
+        """Watch the database."""
         queue: asyncio.Queue[None] = asyncio.Queue()
         self.events.append(queue)
         yield None
@@ -281,7 +281,7 @@ class Services(Packages):
         self.packages, self.done = packages, packages.done
 
     async def status(self, names: Sequence[str]) -> dict[str, ServiceStatus]:
-        """The service runs while the package is installed."""
+        """Return that the service runs while the package is installed."""
         active = self.installed and self.packages.installed
         return {
             name: ServiceStatus(
@@ -298,7 +298,7 @@ class Services(Packages):
         self.installed = True
 
     def watch(self, names: Any = ()) -> Watch:
-        """Events of the unit."""
+        """Watch the unit."""
         return super().watch()
 
 
@@ -366,7 +366,7 @@ class Silent(FakeContext):
         return self
 
     async def owners(self, names: Sequence[str], paths: Collection[str]) -> dict[str, list[str]]:
-        """Never."""
+        """Wait forever."""
         await asyncio.Event().wait()
         return {}
 

@@ -35,7 +35,7 @@ class Wired(Backed, Setting, kind="zwired.present"):
             machine.log.append("line down")
 
     async def watch(self, ctx: Context) -> Watch:
-        """Over the line."""
+        """Watch over the line."""
         self.machine.log.append(f"watch {self.name} over {ctx.background}")
         async for _ in super().watch(ctx):
             yield None

@@ -29,11 +29,11 @@ class Pair(Setting, kind="zpair.present"):
     second: str = "right"
 
     def desired(self) -> Mapping[str, Any]:
-        """Both."""
+        """Return both values."""
         return {"first": self.first, "second": self.second}
 
     async def probe(self, ctx: Context) -> dict[str, Any] | None:
-        """As far as they are there."""
+        """Return the values that exist."""
         await super().probe(ctx)
         seen = {
             part: self.machine.settings[f"{self.name}.{part}"]
@@ -52,7 +52,7 @@ class Pair(Setting, kind="zpair.present"):
             self.machine.done.append(f"change {self.name}")
 
     def watch(self, ctx: Context) -> Watch:
-        """As any setting."""
+        """Watch like any setting."""
         return super().watch(ctx)
 
 
@@ -60,7 +60,7 @@ class Parts(Composite, kind="zparts.present"):
     """A composite with a pair as its part."""
 
     def parts(self) -> Sequence[Part]:
-        """The pair."""
+        """Return the pair."""
         return (Part("pair", "zpair.present", {"name": self.name}),)
 
 
@@ -225,7 +225,7 @@ async def test_a_cron_job_that_was_added_although_crontab_failed(tmp_path: Path)
         tab = ""
 
         async def run(self, *argv: str, stdin: str | None = None, **_: Any) -> Completed:
-            """List it; or put another in its place, and fail."""
+            """List the table, or replace it and fail."""
             if argv[-1] == "-":
                 self.tab = stdin or ""
                 raise Temporary("crontab was killed")
@@ -306,7 +306,7 @@ async def test_a_user_who_is_created_and_gets_no_password(tmp_path: Path) -> Non
         made: User | None = None
 
         async def info(self, names: Any) -> dict[str, User | None]:
-            """Who is there."""
+            """Return the users that exist."""
             return dict.fromkeys(names, self.made)
 
         async def add(self, name: str, **fields: Any) -> None:

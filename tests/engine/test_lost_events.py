@@ -78,7 +78,7 @@ class NeverArmed(Resource, kind="zsetting.neverarmed"):
         return True
 
     async def watch(self, ctx: Context) -> Watch:
-        """Hang."""
+        """Wait forever."""
         await asyncio.Event().wait()
         yield None
 

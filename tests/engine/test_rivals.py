@@ -103,7 +103,7 @@ class Asked(Setting, kind="zsetting.asked"):
 
 
 async def drift(bench: Bench, machine: Machine, engine: Any, name: str) -> Any:
-    """After a moment, make a setting drift and wait until it is repaired; return the outcome."""
+    """Make a setting drift after a moment, wait until it is repaired, and return the outcome."""
     await bench.elapse(SOON)
     machine.drift(name)
     await bench.until(lambda _: machine.settings[name] == "right")

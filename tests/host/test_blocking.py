@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from holdfast.agent.host.blocking import Blocking
+from holdfast.agent.host.blocking import Blocking, counted
 
 
 @pytest.fixture
@@ -126,3 +126,19 @@ async def test_a_call_that_takes_a_thread_from_the_idle_ones_as_it_ends_is_made(
     blocking._idle = Idle()
     await blocking(int)
     assert await asyncio.to_thread(made.wait, 10)
+
+
+async def test_calls_in_threads_are_counted_until_they_end():
+    """Also those of tasks started in the body, and of callers that were cancelled; others do not count."""
+    blocking, go = Blocking(), threading.Event()
+    with counted() as threads:
+        caller = asyncio.create_task(blocking(go.wait, 10))
+    other = asyncio.create_task(blocking(go.wait, 10))
+    await asyncio.sleep(0)
+    caller.cancel()
+    await asyncio.gather(caller, return_exceptions=True)
+    assert threads.busy
+    go.set()
+    await threads.end()
+    assert not threads.busy
+    await other

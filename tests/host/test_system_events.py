@@ -124,7 +124,7 @@ class Lost:
 
 
 async def idle(*_):
-    """A watch without events."""
+    """Watch without events."""
     yield None
     await asyncio.Event().wait()
 

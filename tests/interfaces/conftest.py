@@ -75,7 +75,7 @@ class FakeHost:
         return idle()
 
     def system_path(self, path: Path) -> Path:
-        """The path below `root`."""
+        """Return the path below `root`."""
         return self.root / path.relative_to("/")
 
     def bus(self) -> Bus:

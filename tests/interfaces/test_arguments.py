@@ -31,32 +31,32 @@ async def one(  # noqa: PLR0917 - an argument of each type
     ages: dict[str, int] | None = None,
     options: Options = None,
 ) -> ChangeSet:
-    """A function with an argument of each simple type."""
+    """Take an argument of each simple type."""
     return ChangeSet()
 
 
 async def many(first: str, names: Sequence[str], deep: bool = False) -> ChangeSet:
-    """A function that takes several values."""
+    """Take several values."""
     return ChangeSet()
 
 
 async def records(pkgs: Sequence[PkgSpec]) -> ChangeSet:
-    """A function that takes records."""
+    """Take records."""
     return ChangeSet()
 
 
 async def record(pkg: PkgSpec) -> ChangeSet:
-    """A function that takes one record."""
+    """Take one record."""
     return ChangeSet()
 
 
 async def fields(name: str, **more: Any) -> ChangeSet:
-    """A function that takes any name."""
+    """Take any name."""
     return ChangeSet()
 
 
 async def secret(name: str, value: Secret) -> ChangeSet:
-    """A function with a secret argument."""
+    """Take a secret argument."""
     return ChangeSet()
 
 

@@ -10,7 +10,7 @@ from pydantic import StrictBool
 
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.interfaces import rows
-from holdfast.resources.interfaces.base import Interface, not_applicable, replaces, since, supported
+from holdfast.resources.interfaces.base import RESERVED, Interface, not_applicable, replaces, since, supported
 from holdfast.resources.interfaces.binding import Bound
 from holdfast.resources.interfaces.errors import (
     ArgumentError,
@@ -55,23 +55,23 @@ class Things(Interface, name="things", version=3):
         return {}
 
     async def plain(self) -> ChangeSet:
-        """A function without declarations."""
+        """Have no declarations."""
         return ChangeSet()
 
     @supported(os_family=("Debian", "RedHat"))
     async def some(self) -> ChangeSet:
-        """A function that only some systems support."""
+        """Do what only some systems support."""
         return ChangeSet()
 
     @not_applicable(kernel="Windows")
     async def spared(self) -> ChangeSet:
-        """A function that does nothing on some systems."""
+        """Do nothing on some systems."""
         return ChangeSet(comment="nothing to do")
 
     @supported(os_family=("Debian", "RedHat"))
     @not_applicable(kernel="Windows")
     async def both(self) -> ChangeSet:
-        """A function that is declared both ways."""
+        """Do what is declared both ways."""
         return ChangeSet(comment="nothing to do")
 
 
@@ -95,12 +95,12 @@ def bind(host: Any, *, strict: bool = True, **members: Any) -> Bound:
 
 
 async def act(self: Any) -> ChangeSet:
-    """A function of the provider that changes something."""
+    """Change something, as a function of the provider."""
     return ChangeSet(changes={"it": {"old": None, "new": 1}})
 
 
 async def wrong(self: Any, more: int) -> ChangeSet:
-    """A function with another signature than that of the interface."""
+    """Take other arguments than the function of the interface."""
     return ChangeSet()
 
 
@@ -146,6 +146,7 @@ async def test_every_row_of_the_table(host, row):
         bound = bind(host, **members)
         bound_level = [at for at, _, fields in host.log.lines if fields.get("call") == f"things.{function}"]
         assert bound_level == ([level] if level else [])
+        assert all(fields["why"] for _, event, fields in host.log.lines if "differ" in event)
         entry = {entry.function: entry for entry in bound.describe()}.get(function)
         assert (entry.row.number if entry else 4) == number
         assert bound.has(function) is (function in dir(bound)) is (effect == RUNS)
@@ -362,17 +363,17 @@ class Later(Interface, name="later", version=2):
     """The second version of an interface."""
 
     async def old(self) -> int:
-        """A function of the first version."""
+        """Return a number, as in the first version."""
         return 0
 
     @since(2, "deep")
     async def wider(self, name: str, deep: bool = False) -> int:
-        """A function that has got a parameter."""
+        """Take one parameter more than in the first version."""
         return 0
 
     @since(2)
     async def new(self) -> int:
-        """A function that the second version has added."""
+        """Return a number, only since the second version."""
         return 0
 
 
@@ -451,6 +452,17 @@ def test_interfaces_and_providers_need_a_name():
         type("Idle", (Provider,), {})
 
 
+def test_functions_cannot_have_the_names_of_what_every_interface_has(host):
+    """Callers would get the attribute, not the function; so the names are those of `Interface` and of `Bound`."""
+    bound = bind(host)
+    public = {name for name in {*dir(Interface), *dir(Bound), *vars(bound)} if not name.startswith("_")}
+
+    assert public == RESERVED
+    for name in RESERVED:
+        with pytest.raises(DeclarationError, match=f"things.{name}: all interfaces have an attribute '{name}'"):
+            type("Wrong", (Interface,), {name: less()}, name="things")
+
+
 def test_an_interface_inherits_functions():
     """A derived interface has the functions of its base and its own."""
 
@@ -462,7 +474,7 @@ def test_an_interface_inherits_functions():
 
 
 async def look_less(self, name: str) -> Thing:
-    """A function that lacks a parameter."""
+    """Look with one parameter less."""
     return Thing(name=name, ready=True)
 
 

@@ -31,7 +31,7 @@ class Plants(Interface, name="plants"):
         return 0
 
     async def late(self) -> int:
-        """A function that is defined at the end of a module."""
+        """Return a number; the function is defined at the end of a module."""
         return 0
 
 
@@ -163,6 +163,21 @@ async def test_a_virtual_name_of_one_module_has_a_generated_interface(host):
 
     assert await bound.feed("lion") == "lion"
     assert (bound.interface.module, dir(bound)) == ("zoo", ["feed"])
+
+
+def test_functions_that_no_interface_promises_count_as_changing_unless_declared(host):
+    """Nobody has said what they do: neither an own function of a module, nor a function of a generated interface."""
+    source = (
+        "from holdfast.resources.interfaces.base import looks\n"
+        "async def feed(animal: str) -> str: return animal\n"
+        "@looks\nasync def count() -> int: return 3\n"
+    )
+    alone = bind(host, "__virtualname__ = 'zoo'\n" + source)
+    Provider.registered.clear()
+    served = bind(host, HEAD + source)
+
+    for bound in (alone, served):
+        assert {name: bound.changes(name) for name in ("feed", "count")} == {"feed": True, "count": False}
 
 
 def test_something_else_as_interface_is_an_error():

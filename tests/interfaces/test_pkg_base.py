@@ -169,7 +169,7 @@ async def test_a_call_names_the_changes_that_were_made_before_it_failed(toy):
     host = SimpleNamespace(interfaces=SimpleNamespace(get=lambda *_: bound), blocking=None)
 
     request = CallRequest("pkg.install", ["a", "c"], {"refresh": False}, False, None)
-    answer, _ = await FunctionCall(request, host, lambda _: nullcontext()).run()
+    answer, _ = await FunctionCall(request, host, lambda _: nullcontext(), "").run()
 
     assert answer["error"] == "cannot install c: c is not in the lists; changed before: a"
 

@@ -571,7 +571,7 @@ def resident(host: lab.Host, pid: str) -> int:
 
 
 def repaired(host: lab.Host, number: int) -> float:
-    """Damage a file that has nothing to do with the user, wait for its repair, and return the seconds it took."""
+    """Damage a file unrelated to the user, wait for its repair, and return the seconds that it took."""
     host.sh(f"echo damaged >/srv/kept{number}")
     start = time.monotonic()
     lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n", 30)

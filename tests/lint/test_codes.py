@@ -32,7 +32,10 @@ NOT_CODES = {"salt-call", "libsystemd-shared-", "openrc-init", "opensuse-leap", 
 
 
 def codes_in(path: Path) -> Iterator[str]:
-    """Every text of a module that is spelled like a code; `f"{word}-shape"` stands for include, exclude and extend."""
+    """Yield every text of a module that is spelled like a code.
+
+    `f"{word}-shape"` stands for include, exclude and extend.
+    """
     tree = ast.parse(path.read_text())
     for node in ast.walk(tree):
         if (
@@ -50,7 +53,7 @@ def codes_in(path: Path) -> Iterator[str]:
 
 
 def raised() -> set[str]:
-    """Every code in the modules that report problems."""
+    """Return every code in the modules that report problems."""
     return {code for path in RAISERS if path.name != "codes.py" for code in codes_in(path)} - NOT_CODES
 
 

@@ -10,7 +10,7 @@ BAD = "bad:\n  test.fail_without_changes: []\n"
 
 
 def state(kind: str, *lines: str, id_: str = "x") -> str:
-    """A declaration: an ID, a kind, its arguments one a line."""
+    """Return a declaration: an ID, a kind, its arguments one a line."""
     return f"{id_}:\n  {kind}:\n" + "".join(f"    - {line}\n" for line in lines)
 
 

@@ -10,7 +10,7 @@ KEY = "-----BEGIN OPENSSH " + "PRIVATE KEY-----"
 
 
 def env(line: str) -> str:
-    """A command with one variable."""
+    """Return a command with one variable."""
     return f"x:\n  cmd.run:\n    - creates: /x\n    - env:\n      - {line}\n"
 
 

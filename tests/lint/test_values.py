@@ -6,7 +6,7 @@ import pytest
 
 
 def managed(*lines: str) -> str:
-    """A managed file with arguments, one a line."""
+    """Return a managed file with arguments, one a line."""
     return "f:\n  file.managed:\n    - replace: false\n" + "".join(f"    - {line}\n" for line in lines)
 
 

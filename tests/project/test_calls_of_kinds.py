@@ -27,7 +27,7 @@ BY_EDGES = {("model/autoedges.py", "offers"), ("model/autoedges.py", "dependenci
 
 
 def calls(source: str) -> Iterator[tuple[str, str, int]]:
-    """Each use of a method of kinds in a module: the object, the method, the line."""
+    """Yield each use of a method of kinds in a module: the object, the method, the line."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load) and node.attr in CALLERS:
             yield ast.unparse(node.value), node.attr, node.lineno
@@ -46,7 +46,7 @@ def test_only_the_named_modules_call_kinds(path: str) -> None:
 
 
 def is_resource(what: str) -> bool:
-    """Whether an expression may be a resource: not the engine's own objects that have methods of the same name."""
+    """Return whether an expression may be a resource, not an engine object with methods of the same name."""
     return "resource" in what or what in {"old", "new", "one", "other", "refreshable", "cls", "self._kind"}
 
 

@@ -25,18 +25,18 @@ INDIRECT = {"setattr", "delattr", "vars", "__setattr__", "__delattr__"}
 
 
 def fields(cls: type) -> tuple[str, ...]:
-    """The fields of a part or of the vertex."""
+    """Return the fields of a part or of the vertex."""
     return tuple(cls.__annotations__)
 
 
 def named_writer(text: str) -> str:
-    """The module that a docstring names as the writer."""
+    """Return the module that a docstring names as the writer."""
     found = re.search(r"Written by\s+`([\w/]+\.py)`", text)
     return found[1] if found else ""
 
 
 def vertex_writers() -> dict[str, str]:
-    """Field of the vertex -> the module that writes it; empty: no module does after the construction."""
+    """Return the module that writes each field of the vertex; empty: none does after the construction."""
     tree = ast.parse(Path(model.__file__).read_text())
     (cls,) = [each for each in tree.body if isinstance(each, ast.ClassDef) and each.name == "Vertex"]
     writers: dict[str, str] = {}
@@ -48,7 +48,7 @@ def vertex_writers() -> dict[str, str]:
 
 
 def owners() -> dict[str, set[str]]:
-    """Name of a field -> the modules that may write an attribute of this name."""
+    """Return the modules that may write an attribute, by the name of its field."""
     found: dict[str, set[str]] = {}
     for name, writer in vertex_writers().items():
         found.setdefault(name, set()).update({writer} - {""})
@@ -61,7 +61,7 @@ def owners() -> dict[str, set[str]]:
 
 
 def written(node: ast.expr) -> Iterator[tuple[ast.expr, str, int]]:
-    """Each attribute that an assignment to this target writes: its object, its name, the line."""
+    """Yield each attribute that an assignment to this target writes: its object, its name, the line."""
     if isinstance(node, ast.Tuple | ast.List):
         for each in node.elts:
             yield from written(each)
@@ -72,7 +72,7 @@ def written(node: ast.expr) -> Iterator[tuple[ast.expr, str, int]]:
 
 
 def aliases(tree: ast.AST) -> dict[str, str]:
-    """Local name -> the field whose value it was given."""
+    """Return the field whose value each local name was given."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign | ast.NamedExpr | ast.AnnAssign) and node.value is not None:
@@ -88,7 +88,7 @@ def aliases(tree: ast.AST) -> dict[str, str]:
 
 
 def targets_of(node: ast.AST) -> list[ast.expr]:
-    """What a node of the syntax tree writes."""
+    """Return what a node of the syntax tree writes."""
     if isinstance(node, ast.Assign | ast.Delete):
         return node.targets
     if isinstance(node, ast.AugAssign | ast.AnnAssign | ast.For | ast.AsyncFor | ast.NamedExpr | ast.comprehension):
@@ -99,12 +99,12 @@ def targets_of(node: ast.AST) -> list[ast.expr]:
 
 
 def is_mutation(node: ast.AST) -> bool:
-    """Whether a node calls a method that changes a container."""
+    """Return whether a node calls a method that changes a container."""
     return isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in MUTATORS
 
 
 def writes(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Each write of an attribute of another object: its name and the line."""
+    """Yield each write of an attribute of another object: its name and the line."""
     for node in ast.walk(tree):
         for target in targets_of(node):
             for value, name, line in written(target):
@@ -118,7 +118,7 @@ def writes(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def indirect(tree: ast.Module) -> Iterator[tuple[str, int]]:
-    """Each place that may write attributes by names that are known only at run time."""
+    """Yield each place that may write attributes by names that are known only at run time."""
     for node in ast.walk(tree):
         name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
         if name in INDIRECT:
@@ -126,7 +126,7 @@ def indirect(tree: ast.Module) -> Iterator[tuple[str, int]]:
 
 
 def intruders(path: str, source: str) -> list[str]:
-    """The writes in this source, a module of the engine by its path, that belong to other modules."""
+    """Return the writes in this source, a module of the engine by its path, that belong to other modules."""
     tree, allowed = ast.parse(source), owners() | {"__dict__": set()}
     found = [f"{path}:{line}: {name}" for name, line in writes(tree) if path not in allowed.get(name, {path})]
     return found + [f"{path}:{line}: {name}" for name, line in indirect(tree)]

@@ -94,6 +94,7 @@ EXCEPTIONS = {
     "resources/providers/_config_files.py:write_config": "of a place",
     "resources/providers/_config_files.py:remove_config": "of a place",
     "resources/providers/apk.py:_text": DATABASE,
+    "resources/providers/apk.py:_missing": "only asks whether a path of apk's database is there",
     "resources/providers/rpm_base.py:_delete": "of a place",
     "resources/providers/_alpm.py:entries": DATABASE,
     "resources/providers/_alpm.py:opener": "/proc",

@@ -118,7 +118,7 @@ def swap_for(path: Path, other: Path, *, link: bool) -> Callable[[], None]:
 
 
 def swap_temporaries(scene: Scene) -> Callable[[], None]:
-    """Have a link to root's file in place of each temporary."""
+    """Return a function that puts a link to root's file in place of each temporary."""
 
     def act() -> None:
         for path in scene.home.rglob(".*.holdfast-*"):
@@ -181,7 +181,7 @@ KINDS: list[tuple[str, str, dict[str, Any]]] = [
 
 
 async def _run(top: Path, kind: str, name: str, arguments: dict[str, Any], adversary: Adversary) -> bool:
-    """Whether a run came to its end; one that was refused tells it by an error of ours."""
+    """Return whether a run came to its end; one that was refused tells it by an error of ours."""
     given = {
         key: value.format(home=top / "home", top=top) if isinstance(value, str) else value
         for key, value in arguments.items()

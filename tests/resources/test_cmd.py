@@ -23,7 +23,7 @@ async def host(tmp_path):
 
 
 async def run(host: LocalHost, kind: str, name: str, **arguments):
-    """The context of one run that did something."""
+    """Return the context of one run that did something."""
     ctx = host.context(f"{kind}[x]")
     assert await registry.find(kind).declare(name, **arguments).check_apply(ctx, True) is False
     return ctx

@@ -37,7 +37,7 @@ def script(tmp_path) -> str:
 
 
 async def run(host: LocalHost, name: str, **arguments) -> str:
-    """What a script said."""
+    """Return what a script said."""
     ctx = host.context("cmd.script[x]")
     await registry.find("cmd.script").declare(name, **arguments).check_apply(ctx, True)
     return str(ctx.report.changes["stdout"])

@@ -8,7 +8,7 @@ from holdfast.resources import registry
 
 
 def declare(kind: str, name: str, **arguments: object):
-    """A resource of this kind."""
+    """Return a resource of this kind."""
     cls = registry.find(kind)
     assert cls is not None
     return cls.declare(name, **arguments)

@@ -22,7 +22,7 @@ class Spool(FakeContext):
     tab = ""
 
     async def run(self, *argv, stdin=None, **_):
-        """List it, or put another in its place."""
+        """List the table, or put another in its place."""
         shown = self.tab
         await asyncio.sleep(0)
         if argv[-1] == "-":

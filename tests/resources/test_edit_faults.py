@@ -38,7 +38,7 @@ def path(tmp_path):
 
 
 async def run(host, kind, path, **arguments):
-    """Whether a run of one resource changed something, and its context."""
+    """Return whether a run of one resource changed something, and its context."""
     ctx = host.context(f"{kind}[{path}]")
     return not await registry.find(kind).declare(str(path), **arguments).check_apply(ctx, True), ctx
 

@@ -108,7 +108,7 @@ ARGUMENTS = {
 
 
 def edit(kind: str, arguments: dict[str, object]) -> Edit | None:
-    """The resource; None where the arguments do not fit together."""
+    """Return the resource; None where the arguments do not fit together."""
     try:
         resource = registry.find(kind).declare("/f", **arguments)
     except ValidationError:
@@ -118,7 +118,7 @@ def edit(kind: str, arguments: dict[str, object]) -> Edit | None:
 
 
 def edited(resource: Edit, text: str) -> str | None:
-    """What comes of a text; None where the edit says that it cannot be done."""
+    """Return the edited text; None where the edit says that it cannot be done."""
     parts = getattr(resource, "text", None) or (getattr(resource, "content", None) or "",)
     with suppress(Permanent):
         return resource.edited(text, tuple(parts))

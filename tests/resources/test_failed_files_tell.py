@@ -38,7 +38,7 @@ def immutable() -> Iterator[Immutable]:
 
 
 async def tried(ctx: FakeContext, kind: str, path: Path, **arguments: Any) -> Outcome:
-    """What comes of an attempt."""
+    """Return the outcome of an attempt."""
     resource = registry.find(kind).declare(str(path), **arguments)
     call = Call(
         0,

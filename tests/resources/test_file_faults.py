@@ -34,7 +34,7 @@ async def host(tmp_path):
 
 
 async def run(host: LocalHost, kind: str, name: object, *, apply: bool = True, **arguments):
-    """(changed, context) of one run of one resource."""
+    """Return (changed, context) of one run of one resource."""
     ctx = host.context(f"{kind}[{name}]")
     resource = registry.find(kind).declare(str(name), **arguments)
     return not await resource.check_apply(ctx, apply), ctx
@@ -103,7 +103,7 @@ NAMESPACE = """
 def in_namespace(
     top: Path, mount: str, calls: list[tuple[str, str, dict[str, object]]], *, durable: bool = False
 ) -> list[str]:
-    """What some calls say in a process that has mounted something at `top`."""
+    """Return what some calls say in a process that has mounted something at `top`."""
     script = textwrap.dedent(NAMESPACE.format(calls=repr(calls), durable=durable))
     command = ["unshare", "-Urm", "sh", "-c", f'{mount} && exec "$@"', "sh", sys.executable, "-", str(top)]
     done = subprocess.run(command, input=script, capture_output=True, text=True, check=False, timeout=60)

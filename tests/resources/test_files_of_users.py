@@ -52,14 +52,14 @@ async def host(tmp_path: Path) -> AsyncIterator[LocalHost]:
 
 
 async def run(host: LocalHost, kind: str, path: Path, *, apply: bool = True, **arguments: Any) -> bool:
-    """Whether something had to be changed."""
+    """Return whether something had to be changed."""
     cls = registry.find(kind)
     assert cls is not None
     return not await cls.declare(str(path), **arguments).check_apply(host.context("x"), apply)
 
 
 def his(path: Path, text: str = "his", mode: int = 0o644) -> Path:
-    """A file of the user's."""
+    """Return a file of the user's."""
     path.write_text(text)
     os.chown(path, USER, USER)
     path.chmod(mode)
@@ -67,14 +67,14 @@ def his(path: Path, text: str = "his", mode: int = 0o644) -> Path:
 
 
 def his_link(path: Path, target: str | Path) -> Path:
-    """A link of the user's."""
+    """Return a link of the user's."""
     path.symlink_to(target)
     os.lchown(path, USER, USER)
     return path
 
 
 def seen(path: Path) -> tuple[int, int, str]:
-    """Owner, mode and content."""
+    """Return the owner, mode and content."""
     info = path.lstat()
     return info.st_uid, stat.S_IMODE(info.st_mode), path.read_text()
 

@@ -51,7 +51,7 @@ async def host(tmp_path):
 
 
 def told(path: Path, user: str | None) -> str:
-    """What a plan says of something that is there."""
+    """Return what a plan says of something that is there."""
     seen = path.lstat()
     names = [user or ("root" if number == 0 else str(number)) for number in (seen.st_uid, seen.st_gid)]
     mode = "" if stat.S_ISLNK(seen.st_mode) else f"mode {stat.S_IMODE(seen.st_mode):04o}, "

@@ -23,13 +23,13 @@ class Meddled(FakeContext):
     meddle: Callable[[], None]
 
     async def source(self, url: str, *, trusted: bool = False) -> bytes:
-        """The content, a moment too late."""
+        """Return the content, a moment too late."""
         self.meddle()
         return await super().source(url, trusted=trusted)
 
 
 def world(tmp_path: Path) -> tuple[Path, Path]:
-    """A directory that somebody else may write to, and one that he may not."""
+    """Return a directory that somebody else may write to, and one that he may not."""
     (tmp_path / "source" / "sub").mkdir(parents=True)
     (tmp_path / "source" / "sub" / "f").write_text("new")
     (tmp_path / "target" / "sub").mkdir(parents=True)

@@ -134,7 +134,7 @@ def test_an_own_kind_cannot_take_the_name_of_a_built_in_one(monkeypatch: pytest.
 
 
 def subclasses(cls: type) -> Iterator[type]:
-    """All classes below one."""
+    """Yield all classes below one."""
     for below in cls.__subclasses__():
         yield below
         yield from subclasses(below)

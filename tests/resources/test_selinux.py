@@ -43,14 +43,14 @@ def on(monkeypatch, tmp_path):
 
 
 async def managed(host, path, *, apply=True, **arguments):
-    """(changes, whether it was right) of one run."""
+    """Return (changes, whether it was right) of one run."""
     ctx = host.context("file.managed[x]")
     right = await registry.find("file.managed").declare(str(path), **arguments).check_apply(ctx, apply)
     return ctx.report.changes, right
 
 
 def labelled(path, text=None):
-    """The label of a file, set first if one is given."""
+    """Return the label of a file, set first if one is given."""
     if text is not None:
         os.setxattr(path, LABEL, text.encode() + b"\0")
     return os.getxattr(path, LABEL).rstrip(b"\0").decode()

@@ -22,7 +22,7 @@ class Source:
         self.open = False
 
     async def watch(self) -> AsyncIterator[None]:
-        """One item for each None; an error is raised, `StopAsyncIteration` ends it."""
+        """Yield one item for each None; an error is raised, `StopAsyncIteration` ends it."""
         self.open = True
         try:
             while True:

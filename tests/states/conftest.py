@@ -69,7 +69,7 @@ class Crate(Resource, kind="crate.packed"):
         return True
 
     def uids(self):
-        """The path."""
+        """Return the path."""
         return (("path", self.name),)
 
 
@@ -90,7 +90,7 @@ def write(root: Path, files: Mapping[str, str]) -> None:
 
 
 def request(root: Path, *sls: str, **more: Any) -> CompilerInputs:
-    """A request for the host of these tests."""
+    """Return a request for the host of these tests."""
     values = {"grains": HOST, "pillar": {"k": "v"}, "minion_id": "web1", "trusted_uids": frozenset({os.getuid()})}
     return CompilerInputs(root, sls, **(values | more))
 

@@ -24,7 +24,7 @@ from holdfast.states.parse.marks import At, Document, Spot
 
 
 def declared(*states: tuple[Any, ...]) -> list[Call]:
-    """Calls in order of execution: (kind, name), then arguments; `meta` and `requisites` are those of the call.
+    """Return calls in order of execution: (kind, name), then arguments; `meta` and `requisites` are those of the call.
 
     The requisites map a kind to positions.
     """
@@ -57,7 +57,7 @@ def _call(position: int, kind: str, name: str, arguments: dict[str, Any] | None 
 
 
 def edges(*states: tuple[Any, ...], shipped: dict[str, list[str]] | None = None) -> dict[str, list[str]]:
-    """Identity -> the identities that it waits for."""
+    """Return the identities that each identity waits for."""
     calls = declared(*states)
     return {
         calls[who].identity: [calls[up].identity for up in ups] for who, ups in automatic(calls, shipped).edges.items()

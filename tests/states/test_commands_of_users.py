@@ -16,7 +16,7 @@ NAME = "nobody"
 
 
 def said(command: str, **options: object) -> str:
-    """The output of a command."""
+    """Return the output of a command."""
     view = HostView({}, {}, {"template_commands": True}, "x")
     done = _run(view, command, runas=NAME, **options)  # type: ignore[arg-type]
     return (done.stdout + done.stderr).strip()

@@ -39,7 +39,7 @@ def change(root, name, text):
 
 
 def colors(compilation):
-    """The values that the template made."""
+    """Return the values that the template made."""
     return [call.low["color"] for call in compilation.calls if "color" in call.low]
 
 

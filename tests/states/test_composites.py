@@ -22,7 +22,7 @@ class Room(Composite, kind="zroom.furnished"):
     color: str = "white"
 
     def parts(self) -> Sequence[Part]:
-        """The parts, in the wrong order, which their requisites correct."""
+        """Return the parts, in the wrong order, which their requisites correct."""
         bell = Part("bell", "bell.rung", {"size": 1}, {"watch": ("lamp",)})
         return (bell, Part("lamp", "lamp.lit", {"name": f"{self.name} lamp", "color": self.color}))
 
@@ -31,7 +31,7 @@ class Flat(Composite, kind="zflat.furnished"):
     """Two rooms."""
 
     def parts(self) -> Sequence[Part]:
-        """Two rooms, one of which requires the other."""
+        """Return two rooms, one of which requires the other."""
         return (
             Part("small", "zroom.furnished"),
             Part("large", "zroom.furnished", {"retry": 2}, {"require": ("small",)}),
@@ -42,7 +42,7 @@ class Endless(Composite, kind="zendless.made"):
     """A composite that contains another one of its kind, without end."""
 
     def parts(self) -> Sequence[Part]:
-        """One part with a longer name, so that only the depth is limited."""
+        """Return one part with a longer name, so that only the depth is limited."""
         return (Part("next", self.kind, {"name": posixpath.join(self.name, "x")}),)
 
 
@@ -50,7 +50,7 @@ class Self(Composite, kind="zself.made"):
     """A composite that contains itself."""
 
     def parts(self) -> Sequence[Part]:
-        """The same composite."""
+        """Return the same composite."""
         return (Part("again", self.kind, {"name": self.name}),)
 
 
@@ -60,7 +60,7 @@ class Wrong(Composite, kind="zwrong.made"):
     how: str
 
     def parts(self) -> Sequence[Part]:
-        """The wrong parts that the test wants."""
+        """Return the wrong parts that the test wants."""
         lamp = Part("lamp", "lamp.lit")
         wrong: dict[str, Sequence[Part]] = {
             "argument": (Part("box", "crate.packed", {"name": "/x", "mode": "rw", "user": "a"}),),
@@ -77,12 +77,12 @@ class Wrong(Composite, kind="zwrong.made"):
 
 
 def order(compilation: Compilation) -> list[str]:
-    """The identities in order of execution."""
+    """Return the identities in order of execution."""
     return [call.identity for call in compilation.calls]
 
 
 def requisites(compilation: Compilation, identity: str) -> dict[str, list[str]]:
-    """The requisites of one call: kind -> identities."""
+    """Return the requisites of one call: kind -> identities."""
     names = order(compilation)
     call = compilation.calls[names.index(identity)]
     assert call.position == names.index(identity)
@@ -228,7 +228,7 @@ def test_parts_and_other_states_may_not_contradict_each_other(problems):
 
 
 def placed(compilation):
-    """The calls, each with its location."""
+    """Return the calls, each with its location."""
     return [(call, call.location) for call in compilation.calls]
 
 

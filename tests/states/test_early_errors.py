@@ -9,7 +9,7 @@ from holdfast.states.parse.line_masking import mask_line
 
 
 def state(kind: str, *arguments: str, name: str = "x") -> str:
-    """The text of a state with these arguments, the first of them in line 3."""
+    """Return the text of a state with these arguments, the first of them in line 3."""
     return f"{name}:\n  {kind}:\n" + "".join(f"    - {argument}\n" for argument in arguments)
 
 

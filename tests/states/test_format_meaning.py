@@ -31,7 +31,7 @@ VALUES = """\
 
 
 def data(text, pillar):
-    """The data of a file with a pillar, and whether the file has any."""
+    """Return the data of a file with a pillar, and whether the file has any."""
     try:
         return plain(
             parse_yaml(Document("x", ""), ENVIRONMENT.from_string(text).render(pillar) + "\n" * text.endswith("\n"))
@@ -69,14 +69,14 @@ class Writer:
         return self.draw.random() < of
 
     def word(self) -> str:
-        """A new key or name."""
+        """Return a new key or name."""
         self.count += 1
         return self.draw.choice(
             [f"w{self.count}", f"w{self.count}-{{{{ text }}}}", f"'w{self.count}'", f"w{self.count}"]
         )
 
     def scalar(self) -> str:
-        """A value of one line."""
+        """Return a value of one line."""
         return self.draw.choice(VALUES)
 
     def line(self, indent: int, text: str) -> None:

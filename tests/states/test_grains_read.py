@@ -52,7 +52,7 @@ def test_the_grains_that_a_template_reads_are_recorded(tmp_path, text, names):
 
 
 def kept_after(tmp_path, text):
-    """A compiler that has compiled one file with this text in a comment."""
+    """Return a compiler that has compiled one file with this text in a comment."""
     (tmp_path / "site.sls").write_text(f"# {text}\nx:\n  test.nop: []\n")
     compiler = Compiler()
     compiler.compile(request(tmp_path, GRAINS))
@@ -60,7 +60,7 @@ def kept_after(tmp_path, text):
 
 
 def request(tmp_path, grains):
-    """A request for all states of a directory, on a host with these grains."""
+    """Return a request for all states of a directory, on a host with these grains."""
     return CompilerInputs(states=tmp_path, grains=grains, minion_id="web1")
 
 

@@ -39,7 +39,7 @@ PILLAR = {
 
 
 def render(expression, **more):
-    """The value of an expression as text."""
+    """Return the value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains=GRAINS, pillar=PILLAR, **more)
 
 
@@ -211,7 +211,7 @@ def test_templates_cannot_change_the_machine(name):
 
 
 def alone(code, *args):
-    """The output of a new interpreter."""
+    """Return the output of a new interpreter."""
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     return subprocess.run(
         [sys.executable, "-c", code, *args], env=environment, capture_output=True, text=True, check=True

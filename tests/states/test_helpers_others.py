@@ -13,7 +13,7 @@ from holdfast.states.template.jinja import render_text
 
 
 def render(expression: str, **grains: str) -> str:
-    """The value of an expression as text."""
+    """Return the value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains={"id": "web1", **grains}, pillar={})
 
 

@@ -14,7 +14,7 @@ GRAINS = {"id": "web1", "os_family": "Debian", "init": "systemd", "saltversion":
 
 
 def render(expression: str, **grains: str) -> str:
-    """The value of an expression as text."""
+    """Return the value of an expression as text."""
     return render_text(f"{{{{ {expression} }}}}", name="x", variables={}, grains={**GRAINS, **grains}, pillar={})
 
 

@@ -26,19 +26,19 @@ PATHS = ("/one", "/two", "/three")
 
 
 def type_of(id_):
-    """The only state type of an ID, so that most requisites find their target."""
+    """Return the only state type of an ID, so that most requisites find their target."""
     return TYPES[IDS.index(id_) % 3]
 
 
 def rarely(strategy, share=4):
-    """A value once in `share` draws, otherwise None."""
+    """Return a value once in `share` draws, otherwise None."""
     dice = [False] * share
     dice[share // 2] = True
     return st.sampled_from(dice).flatmap(lambda hit: strategy if hit else st.none())
 
 
 def others(id_):
-    """The earlier IDs: mostly of the same file, which always exists."""
+    """Return the earlier IDs: mostly of the same file, which always exists."""
     earlier = IDS[: IDS.index(id_)]
     own = [other for other in earlier if other[0] == id_[0]]
     return st.sampled_from([*own * 8, *earlier])
@@ -46,7 +46,7 @@ def others(id_):
 
 @st.composite
 def requisites(draw, id_):
-    """Requisite lists of a state: mostly on earlier states, so that cycles are rare."""
+    """Return requisite lists of a state: mostly on earlier states, so that cycles are rare."""
     found = {}
     wide = [{"sls": "a"}, {"sls": "z*"}, {"lamp": "a*"}, "a0"]
     kinds = st.sampled_from(
@@ -70,7 +70,7 @@ def requisites(draw, id_):
 
 @st.composite
 def arguments(draw, id_):
-    """The arguments of a state, as a list of single-key mappings."""
+    """Return the arguments of a state, as a list of single-key mappings."""
     type_ = type_of(id_)
     given = (
         {"user": "joe", "mode": draw(st.sampled_from(["0644", 600]))}
@@ -95,7 +95,7 @@ def arguments(draw, id_):
 
 @st.composite
 def texts(draw, sls):
-    """A state file: most of its IDs, and sometimes includes, extensions, exclusions, a template."""
+    """Return a state file: most of its IDs, and sometimes includes, extensions, exclusions, a template."""
     lines = (
         draw(
             rarely(
@@ -176,7 +176,7 @@ class Site:
             path.chmod(0o644)
 
     def request(self):
-        """The request for a compilation."""
+        """Return the request for a compilation."""
         trusted = frozenset({os.getuid()})
         return CompilerInputs(
             self.root,
@@ -189,7 +189,7 @@ class Site:
 
 
 def outcome(compiler, request):
-    """The complete result, in which equal values of different types differ; and the compilation, or None."""
+    """Return the complete result, in which equal values of different types differ; and the compilation, or None."""
     try:
         made = compiler.compile(request)
     except CompileError as error:

@@ -18,7 +18,7 @@ DEPTHS = (99, 101, 1_000, 100_000)
 
 
 def result(root, *sls):
-    """The IDs of a directory, or the codes of its problems."""
+    """Return the IDs of a directory, or the codes of its problems."""
     try:
         calls = Compiler().compile(CompilerInputs(root, sls, trusted_uids=frozenset({os.getuid()}))).calls
     except CompileError as error:

@@ -30,7 +30,7 @@ def compile_text(text):
 
 
 def written(states):
-    """The text of states, given as (ID, order, [(requisite, [IDs])])."""
+    """Return the text of states, given as (ID, order, [(requisite, [IDs])])."""
     lines = []
     for id_, order, requisites in states:
         lines += [f"{id_}:", "  lamp.lit:" + ("" if order is not None or requisites else " []")]
@@ -45,7 +45,7 @@ ORDERS = st.none() | st.integers(-20, 20) | st.sampled_from(["first", "last"])
 
 @st.composite
 def trees(draw, kinds=FORWARD, *, acyclic=True):
-    """Random states, each with an order and requisites on earlier IDs (without `acyclic`: on any)."""
+    """Return random states, each with an order and requisites on earlier IDs (without `acyclic`: on any)."""
     count = draw(st.integers(2, 9))
     ids = draw(st.permutations([f"s{number}" for number in range(count)]))
     states = []

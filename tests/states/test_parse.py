@@ -15,12 +15,12 @@ from holdfast.states.source.files import LIMIT
 
 
 def parse(text: str):
-    """The data of a text."""
+    """Return the data of a text."""
     return parse_yaml(Document("x.sls", text), text)
 
 
 def problem(text: str):
-    """The only problem of a text."""
+    """Return the only problem of a text."""
     with pytest.raises(CompileError) as caught:
         parse(text)
     (found,) = caught.value.problems

@@ -24,7 +24,7 @@ def compiled(tmp_path: Path, text: str) -> Compilation:
 
 
 def receiving(recv: str, kind: str = "file.managed") -> str:
-    """States of a receiver and a sender."""
+    """Return states of a receiver and a sender."""
     return f"/etc/token:\n  {kind}:\n    - recv: {recv}\n{SENDER}"
 
 

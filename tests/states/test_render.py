@@ -33,7 +33,7 @@ last:
 
 
 def location(problem):
-    """The file name and the line."""
+    """Return the file name and the line."""
     return problem.location.file.rpartition("/")[2], problem.location.line
 
 

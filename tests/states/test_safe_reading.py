@@ -80,7 +80,7 @@ def link(path: Path, target: Path, *, of_user: bool = True) -> Path:
 
 
 def refused(root: Path, name: str = "web.sls") -> tuple[str, str, str]:
-    """Code, file and message of the problem of a refused file."""
+    """Return the code, file and message of the problem of a refused file."""
     with pytest.raises(CompileError) as caught:
         Tree(root, TRUSTED).read(root / name)
     (problem,) = caught.value.problems
@@ -88,12 +88,12 @@ def refused(root: Path, name: str = "web.sls") -> tuple[str, str, str]:
 
 
 def render(expression: str) -> str:
-    """The value of an expression."""
+    """Return the value of an expression."""
     return render_text(f"{{{{ {expression} }}}}", name="template", variables={}, grains={}, pillar={})
 
 
 def failure(expression: str) -> str:
-    """The message of a failing call, which must be at its line."""
+    """Return the message of a failing call, which must be at its line."""
     with pytest.raises(CompileError) as caught:
         render(expression)
     (problem,) = caught.value.problems

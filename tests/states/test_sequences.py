@@ -15,7 +15,7 @@ last:
 
 
 def superseded(compilation):
-    """Identity of each superseded call -> those of the calls that supersede it."""
+    """Return the identities of the calls that supersede each call."""
     calls = compilation.calls
     return {call.identity: [calls[at].identity for at in call.superseded.by] for call in calls if call.superseded}
 

@@ -41,7 +41,7 @@ def compile_it(root, *sls, uid=ME):
 
 
 def refused(root, *sls, uid=ME):
-    """The only problem of a directory."""
+    """Return the only problem of a directory."""
     with pytest.raises(CompileError) as caught:
         compile_it(root, *sls, uid=uid)
     (problem,) = caught.value.problems

@@ -21,7 +21,7 @@ def unit() -> None:
 
 
 def effort(work: Callable[[], object], limit: float, than: Callable[[], object] = unit) -> float:
-    """CPU time of `work` divided by that of `than`: the first result below `limit`, or the least of all tries."""
+    """Return the CPU time of `work` divided by that of `than`: the first below `limit`, or the least of all tries."""
     found = float("inf")
     for _ in range(TRIES):
         found = min(found, _seconds(work) / _seconds(than))
@@ -31,7 +31,7 @@ def effort(work: Callable[[], object], limit: float, than: Callable[[], object] 
 
 
 async def longest_pause(work: Callable[[], Awaitable[object]], limit: float) -> float:
-    """Seconds for which the event loop is blocked while `work` runs: first try below `limit`, or the best.
+    """Return the seconds for which the event loop is blocked while `work` runs: first try below `limit`, or the best.
 
     The time for which this process waits for a CPU does not count.
     """
@@ -63,7 +63,7 @@ async def _pause(work: Callable[[], Awaitable[object]]) -> float:
 
 
 def _starved() -> float:
-    """Seconds for which the living threads of this process have waited for a CPU."""
+    """Return the seconds for which the living threads of this process have waited for a CPU."""
     return sum(int(path.read_text().split()[1]) for path in Path("/proc/self/task").glob("*/schedstat")) / 1e9
 
 

@@ -112,7 +112,7 @@ async def at_once(call: Callable[..., object], *args: object) -> object:
 
 
 def ended(cause: Cause) -> Callable[[Event], bool]:
-    """For `Bench.until`: the end of a pass with this cause."""
+    """Return a condition for `Bench.until`: the end of a pass with this cause."""
     return lambda event: isinstance(event, PassEnded) and event.record.cause == cause
 
 

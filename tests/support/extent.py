@@ -15,5 +15,5 @@ SEEDS = int(os.environ.get("SEEDS", "20000" if CI else "1000"))
 
 
 def sample(cases: Sequence[T], one_in: int) -> Sequence[T]:
-    """All cases on CI; elsewhere one of `parts` cases, at equal distances from a random first one."""
+    """Return all cases on CI; elsewhere one of `parts` cases, at equal distances from a random first one."""
     return cases if CI else cases[random.randrange(one_in) :: one_in]

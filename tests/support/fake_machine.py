@@ -97,7 +97,7 @@ class Setting(Refreshable, Resource, kind="zsetting.present"):
     value: str = "right"
 
     def uids(self) -> tuple[Uid, ...]:
-        """The setting, whichever kind manages it."""
+        """Return the setting, whichever kind manages it."""
         return (("setting", self.name),)
 
     @announced
@@ -170,7 +170,7 @@ class Bundled(Groupable, Setting, kind="zbundled.present"):
     bundle: str = "one"
 
     def group(self) -> Hashable:
-        """The bundle that the state names."""
+        """Return the bundle that the state names."""
         return self.bundle or None
 
     @classmethod
@@ -208,7 +208,7 @@ class Placed(Edgeable, Setting, kind="zplaced.present"):
         return (*self.uids(), ("user", self.name))
 
     def dependencies(self) -> tuple[Dependency, ...]:
-        """The place and the owner."""
+        """Return the place and the owner."""
         return (
             *([Dependency("setting", self.within)] if self.within else ()),
             *([Dependency("user", self.owner)] if self.owner else ()),
@@ -247,7 +247,7 @@ class Gone(Resource, kind="zgone.absent"):
     """The absence of a setting."""
 
     def uids(self) -> tuple[Uid, ...]:
-        """The setting."""
+        """Return the setting."""
         return (("setting", self.name),)
 
     def desired(self) -> None:
@@ -273,11 +273,11 @@ class Action(Resource, kind="zaction.run"):
     what: str = "it"
 
     def uids(self) -> tuple[Uid, ...]:
-        """The setting of that name, which the action may change."""
+        """Return the setting of that name, which the action may change."""
         return (("setting", self.name),)
 
     def action(self) -> bool:
-        """Whether this is an action: always."""
+        """Return whether this is an action: always."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -315,7 +315,7 @@ class FakeContext:
         return ""
 
     def watch_path(self, *_: str) -> Watch:
-        """A watch that never reports."""
+        """Watch without ever reporting."""
         return idle()
 
     def send(self, **values: Any) -> None:

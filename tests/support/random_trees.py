@@ -66,11 +66,11 @@ class Forest:
     turned: frozenset[Link] = frozenset()
 
     def state(self, id_: str) -> Declared:
-        """The state with an ID."""
+        """Return the state with an ID."""
         return next(state for state in self.states if state.id == id_)
 
     def shuffled(self, states: Sequence[Declared]) -> Forest:
-        """The same states, written in another order."""
+        """Return the same states, written in another order."""
         return replace(self, states=tuple(states))
 
 
@@ -110,7 +110,7 @@ def write(forest: Forest) -> Written:
 
 
 def _links_at(forest: Forest, id_: str) -> dict[str, list[tuple[Link, str]]]:
-    """Requisite -> the links that are written at a state, each with the ID at its other end."""
+    """Return the links that are written at a state, by requisite, each with the ID at its other end."""
     found: dict[str, list[tuple[Link, str]]] = {}
     for link in forest.links:
         if link in forest.turned and link.target == id_:
@@ -121,7 +121,7 @@ def _links_at(forest: Forest, id_: str) -> dict[str, list[tuple[Link, str]]]:
 
 
 def file_of(name: str) -> str:
-    """The file name of an SLS name."""
+    """Return the file name of an SLS name."""
     return name.replace(".", "/") + ".sls"
 
 
@@ -140,7 +140,7 @@ def forests(
     orders: st.SearchStrategy[Any] = ORDERS,
     names: bool = False,
 ) -> Forest:
-    """Valid trees. With `names`, some states have several names."""
+    """Return valid trees. With `names`, some states have several names."""
     ids = draw(st.permutations([f"s{number}" for number in range(draw(st.integers(2, size)))]))
     states, links = [], []
     for index, id_ in enumerate(ids):
@@ -176,7 +176,7 @@ def compiled(files: Mapping[str, str], *sls: str, **more: Any) -> Compilation:
 
 
 def essence(compilation: Compilation, *, numbers: bool = True) -> list[Any]:
-    """The parts of a compilation that do not depend on its directory; without `numbers`, only their order."""
+    """Return the parts of a compilation that do not depend on its directory; without `numbers`, only their order."""
     low = [{key: value for key, value in call.low.items() if numbers or key != "order"} for call in compilation.calls]
     return [
         (call.identity, chunk, dict(call.requisites), call.reason if numbers else "")

@@ -64,7 +64,7 @@ class Once(Recvable, Resource, kind="zonce.run"):
     what: str = "nothing"
 
     def action(self) -> bool:
-        """Whether this is an action: always."""
+        """Return whether this is an action: always."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
@@ -81,7 +81,7 @@ class Told(Sendable, Resource, kind="ztold.run"):
     sends: ClassVar[Mapping[str, type]] = {"now": str}
 
     def action(self) -> bool:
-        """Whether this is an action: always."""
+        """Return whether this is an action: always."""
         return True
 
     async def check_apply(self, ctx: Context, apply: bool) -> bool:

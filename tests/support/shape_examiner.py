@@ -125,7 +125,7 @@ class Examiner:
         return path
 
     def _ends(self, call: Callable[[], Any]) -> Any:
-        """The result of a call; None if it raises an error that a user understands."""
+        """Return the result of a call; None if it raises an error that a user understands."""
         try:
             with in_time(SECONDS):
                 return call()

@@ -199,7 +199,7 @@ class Shapes:
         }  # other tests use other kinds
 
     def value(self, depth: int = 0) -> str:
-        """Any value, in YAML's flow style."""
+        """Return any value, in YAML's flow style."""
         if depth > DEEP or self.rng.random() < 0.6:
             return self.rng.choice(STRANGE) if self.rng.random() < 0.7 else f"'{self.rng.choice(WORDS)}'"
         items = [self.value(depth + 1) for _ in range(self.rng.randrange(4))]
@@ -208,7 +208,7 @@ class Shapes:
         return "{" + ", ".join(f"{self.rng.choice(WORDS[:8])!r}: {item}" for item in items) + "}"
 
     def of(self, schema: dict[str, Any], root: dict[str, Any], depth: int = 0) -> str:
-        """A value that a schema allows, or a strange one."""
+        """Return a value that a schema allows, or a strange one."""
         if self.rng.random() < self.odd or depth > DEEP:
             return self.value(depth)
         if "$ref" in schema:
@@ -246,13 +246,13 @@ class Shapes:
     # -- documents -------------------------------------------------------------------------------------------------
 
     def agent_yaml(self) -> str:
-        """Settings, rarely without a mapping."""
+        """Return settings, rarely without a mapping."""
         if self.rng.random() < 0.05:
             return self.value()
         return "".join(f"{name}: {value}\n" for name, value in self._fields(self.settings, 4))
 
     def top(self) -> str:
-        """A top file: environments, targets, lists of names and of options."""
+        """Return a top file: environments, targets, lists of names and of options."""
         if self.rng.random() < 0.1:
             return self.value()
         lines = []
@@ -274,14 +274,14 @@ class Shapes:
         return "\n".join(lines)
 
     def pillar(self) -> str:
-        """Pillar data with includes."""
+        """Return pillar data with includes."""
         if self.rng.random() < 0.1:
             return self.value()
         keys = self.rng.sample(["include", "a", "b", "secrets", "'*'", "1", "~", "? [a]\n"], self.rng.randint(1, 3))
         return "".join(f"{key}: {self.value()}\n" for key in keys)
 
     def state(self) -> str:
-        """A state of one kind, with fields of the kind and of every state."""
+        """Return a state of one kind, with fields of the kind and of every state."""
         if self.rng.random() < 0.05:
             return self.value()
         lines = [f"{word}: {self.value()}" for word in ("include", "exclude", "extend") if self.rng.random() < 0.08]
@@ -303,7 +303,7 @@ class Shapes:
         return "\n".join(lines)
 
     def request(self) -> bytes:
-        """A line for the control socket."""
+        """Return a line for the control socket."""
         if self.rng.random() < 0.1:
             return self.rng.choice(
                 (

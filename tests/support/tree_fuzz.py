@@ -82,7 +82,7 @@ class Bench:
         self.tree = dict(tree)
 
     def _states(self, compiler: Compiler, asked: CompilerInputs) -> Any:
-        """The result of compiling states, in a form that can be compared; its properties are checked."""
+        """Return the result of compiling states, in a form that can be compared; its properties are checked."""
         try:
             made = compiler.compile(asked)
         except CompileError as error:
@@ -97,7 +97,7 @@ class Bench:
         )
 
     def _pillar(self, compiler: PillarCompiler, asked: CompilerInputs) -> Any:
-        """The result of compiling a pillar; no problem may show a value."""
+        """Return the result of compiling a pillar; no problem may show a value."""
         try:
             made = compiler.compile(asked)
         except CompileError as error:
@@ -121,7 +121,7 @@ class Bench:
 
 
 def told(problem: Problem, *, veil: bool = False) -> tuple[Any, ...]:
-    """One problem in full. Its line must exist and be the quoted one; with `veil`, it must show no value."""
+    """Return one problem in full. Its line must exist and be the quoted one; with `veil`, it must show no value."""
     place = problem.location
     assert problem.code, "a problem without a code"
     assert problem.message, "a problem without a message"
@@ -192,7 +192,7 @@ def in_time(seconds: float) -> Iterator[None]:
 
 
 def shrink(tree: Tree, fails: Callable[[Tree], bool]) -> Tree:
-    """The smallest tree that still fails: without files, then ranges of lines, then ranges of characters."""
+    """Return the smallest tree that still fails: without files, then ranges of lines, then ranges of characters."""
     for name in sorted(tree):
         smaller = {other: content for other, content in tree.items() if other != name}
         if fails(smaller):

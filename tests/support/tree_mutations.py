@@ -121,7 +121,7 @@ VALUES: list[Any] = [
 
 
 def corpus() -> list[Tree]:
-    """The trees of the case files of the language, and the examples. All are valid."""
+    """Return the trees of the case files of the language, and the examples. All are valid."""
     found = []
     for path in sorted(ROOT.glob("tests/states/cases/*.yaml")):
         for case in yaml.safe_load(path.read_text()):
@@ -134,7 +134,7 @@ def corpus() -> list[Tree]:
 
 
 def mutate(tree: Tree, others: list[Tree], rng: random.Random) -> Tree:
-    """A copy of the tree with changed texts or data; sometimes with a removed, new or renamed file."""
+    """Return a copy of the tree with changed texts or data; sometimes with a removed, new or renamed file."""
     result = dict(tree)
     for _ in range(rng.choice((1, 1, 1, 2, 3, 5))):
         if rng.random() < 0.04 or not result:
@@ -232,7 +232,7 @@ def _in_data(content: bytes, other: bytes, rng: random.Random) -> bytes:
 
 
 def _spots(data: Any) -> Iterator[tuple[Any, Any]]:
-    """Each (container, key or index) of nested data."""
+    """Yield each (container, key or index) of nested data."""
     todo, seen = [data], set()
     while todo:
         value = todo.pop()

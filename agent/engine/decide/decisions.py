@@ -158,5 +158,5 @@ class Decisions:
 
 
 def _runs_later(vertex: Vertex, upstream: Vertex) -> bool:
-    """Whether this upstream can run only after the probe of a vertex."""
+    """Return whether this upstream can run only after the probe of a vertex."""
     return upstream.position > vertex.probe_position or not upstream.settled

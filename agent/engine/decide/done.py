@@ -117,7 +117,7 @@ def wanted(vertex: Vertex) -> frozenset[tuple[Vertex, int]]:
 
 
 def _overdue(vertex: Vertex, at: float) -> bool:
-    """Whether an action with a `rerun` period must run again.
+    """Return whether an action with a `rerun` period must run again.
 
     An action that was done in the future also must: the system clock was wrong then.
     """

@@ -117,7 +117,7 @@ def _kept(target: Vertex) -> ProbeResult | None:
 
 
 def _stale(target: Vertex, result: ProbeResult) -> bool:
-    """Whether the target was marked during the probe. A result that the target would change stays valid."""
+    """Return whether the target was marked during the probe. A result that the target would change stays valid."""
     return (
         result is not target.probe.result
         and result.outcome.result is not None

@@ -291,7 +291,7 @@ class Runs:
                 self._scheduler.pump()
 
     def _interrupted(self, vertex: Vertex) -> Cause:
-        """After a cancelled run, deliver its possible changes. Returns the cause of the vertex's next run."""
+        """Deliver the possible changes of a cancelled run. Return the cause of the vertex's next run."""
         cause = vertex.queue.pending_cause or vertex.queue.cause
         self._force_again(vertex)
         report = vertex.ctx.report

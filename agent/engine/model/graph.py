@@ -34,7 +34,7 @@ class Graph:
         return iter(self.vertices)
 
     def __len__(self) -> int:
-        """Number of vertices."""
+        """Return the number of vertices."""
         return len(self.vertices)
 
 

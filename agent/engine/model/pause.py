@@ -47,7 +47,7 @@ class Paused(NamedTuple):
 
 
 def covers(pattern: str, vertex: Vertex) -> bool:
-    """Whether a pattern (`*`, `?`) matches the identity of a vertex or its SLS.
+    """Return whether a pattern (`*`, `?`) matches the identity of a vertex or its SLS.
 
     Brackets have no special meaning, since each identity contains them.
     """

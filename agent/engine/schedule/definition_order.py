@@ -94,7 +94,10 @@ class DefinitionOrder:
         return self._overtaken.pop(vertex, []) if self._overtaken else []
 
     def lets_start(self, vertex: Vertex, batch: Container[Vertex] = (), passed: list[Item] | None = None) -> bool:
-        """Whether no earlier vertex holds this one back. Members of its batch do not count; they move to `passed`."""
+        """Return whether no earlier vertex holds this one back.
+
+        Members of its batch do not count; they move to `passed`.
+        """
         heap = self._unsettled
         while heap:
             first = heap.first
@@ -112,7 +115,7 @@ class DefinitionOrder:
             heappush(self._unsettled, item)
 
     def overdue(self, now: float) -> Vertex | None:
-        """The first vertex that holds back others, if it has done so for too long."""
+        """Return the first vertex that holds back others, if it has done so for too long."""
         first = self._unsettled.first
         if self._head is None or self._head[0] is not first:
             self._head = first, self._began.get(first, now)
@@ -130,7 +133,7 @@ class DefinitionOrder:
 
     @staticmethod
     def has_let_go(vertex: Vertex) -> bool:
-        """Whether a vertex has failed, or has lost its place in definition order before it settled.
+        """Return whether a vertex has failed, or has lost its place in definition order before it settled.
 
         A vertex that requires it holds back no other vertex either.
         """
@@ -138,5 +141,8 @@ class DefinitionOrder:
 
 
 def holds_back(vertex: Vertex) -> bool:
-    """Whether a vertex keeps later ones from starting until it settles; a running one with `parallel` does not."""
+    """Return whether a vertex keeps later ones from starting until it settles.
+
+    A running one with `parallel` does not.
+    """
     return vertex.queue.new and not vertex.settled and not (vertex.queue.running and vertex.call.meta.parallel)

@@ -57,7 +57,7 @@ def forget_failure(vertex: Vertex) -> None:
 
 
 def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
-    """Seconds to wait because an attempt has failed.
+    """Return the seconds to wait because an attempt has failed.
 
     Events that the attempt itself caused, and polls, do not wake the vertex before its backoff is over.
     """
@@ -68,17 +68,17 @@ def own_doing(vertex: Vertex, cause: Cause, now: float) -> float:
 
 
 def flaps(vertex: Vertex, options: EngineOptions, now: float) -> bool:
-    """Whether the vertex still flaps: it was repaired too often, and the last repair is not long ago."""
+    """Return whether the vertex still flaps: it was repaired too often, and the last repair is not long ago."""
     rate = vertex.rate
     return rate.flapping > 0 and now - rate.repairs[-1] <= _quiet_period(rate, options)
 
 
 def _quiet_period(rate: Rate, options: EngineOptions) -> float:
-    """Seconds without a repair after which earlier repairs no longer count."""
+    """Return the seconds without a repair after which earlier repairs no longer count."""
     return 2 * max(options.flap_window, rate.flapping)
 
 
 def hold_off(vertex: Vertex, now: float) -> float:
-    """Seconds until a flapping vertex may be repaired again."""
+    """Return the seconds until a flapping vertex may be repaired again."""
     rate = vertex.rate
     return max(0.0, rate.repairs[-1] + rate.flapping - now) if rate.flapping and rate.repairs else 0.0

@@ -47,7 +47,7 @@ class Pauses:
         self._timer: asyncio.TimerHandle | None = None
 
     def __iter__(self) -> Iterator[Paused]:
-        """All pauses, in the order in which they began."""
+        """Return all pauses, in the order in which they began."""
         return iter(self._policy.pauses.values())
 
     @property

@@ -388,7 +388,7 @@ class Scheduler:
 
 
 def _is_routine(vertex: Vertex, cause: Cause) -> bool:
-    """Whether the check of a vertex is routine: a poll, or a recheck, also one that an operator requested.
+    """Return whether the check of a vertex is routine: a poll, or a recheck, also one that an operator requested.
 
     A run that an operator triggered is not routine.
     """

@@ -22,7 +22,7 @@ class Semaphores:
         """Name -> vertices that wait for a place."""
 
     def full(self, vertex: Vertex, leader: Vertex | None = None) -> str | None:
-        """The first semaphore, by name, that has no place for a vertex; None if the vertex may start.
+        """Return the first semaphore, by name, that has no place for a vertex; None if the vertex may start.
 
         A semaphore that the batch of `leader` holds already has a place for each member.
         """
@@ -61,5 +61,5 @@ class Semaphores:
 
 
 def places(name: str) -> int:
-    """Number of places of a semaphore."""
+    """Return the number of places of a semaphore."""
     return int(name.partition(":")[2] or 1)

@@ -24,7 +24,7 @@ class Sequences:
         """Vertex that supersedes others -> the first of these."""
 
     def __bool__(self) -> bool:
-        """Whether the graph has sequences."""
+        """Return whether the graph has sequences."""
         return bool(self._superseded)
 
     def rebuild(self, vertices: Iterable[Vertex]) -> None:
@@ -63,6 +63,6 @@ class Sequences:
 
 
 def _holds(vertex: Vertex) -> bool:
-    """Whether other vertices wait for this one: not while it waits for the next of endless attempts."""
+    """Return whether other vertices wait for this one: not while it waits for the next of endless attempts."""
     retry = vertex.call.meta.retry
     return not vertex.settled and not (vertex.run.rest is not None and retry is not None and retry.attempts < 0)

@@ -28,7 +28,7 @@ STEADY = 60.0
 
 
 def needs_watch(vertex: Vertex) -> bool:
-    """Whether a vertex has anything to watch."""
+    """Return whether a vertex has anything to watch."""
     meta = vertex.call.meta
     if isinstance(vertex.resource, Backed):
         return True
@@ -40,7 +40,7 @@ def needs_watch(vertex: Vertex) -> bool:
 
 
 def _watches(resource: Resource) -> bool:
-    """Whether a resource has a watch of its own, because its kind or its declaration asks for one."""
+    """Return whether a resource has a watch of its own, because its kind or its declaration asks for one."""
     return kinds.reacts(resource) if isinstance(resource, Reactive) else type(resource).watch is not Resource.watch
 
 
@@ -104,7 +104,7 @@ async def _failure(vertex: Vertex, watched: Watched) -> Exception | None:
 
 
 def cause_of(vertex: Vertex) -> Cause:
-    """The cause of a run that an event of the vertex's watch starts."""
+    """Return the cause of a run that an event of the vertex's watch starts."""
     return "drift" if vertex.call.meta.poll is None else "poll"
 
 

@@ -41,7 +41,7 @@ class Comparison:
     differs: bool = False
 
     def needs_new_file(self) -> bool:
-        """Whether owner and mode are repaired by writing a new file.
+        """Return whether a new file must be written to repair owner and mode.
 
         The present file may belong to another user, or its creator may still hold it open.
         """

@@ -66,7 +66,7 @@ class Deeds:
             self._wrong(None, f"{identity} is not undone: {name} is not {self._world.lent.get(name)!r}")
 
     def overdue(self, vertex: Vertex) -> bool:
-        """Whether the period of an action has passed without a run."""
+        """Return whether the period of an action has passed without a run."""
         every = vertex.call.meta.rerun
         now = asyncio.get_running_loop().time()
         return isinstance(every, float) and _lonely(vertex) and self._succeeded.get(vertex, -1.0) < now - every - 1

@@ -143,7 +143,7 @@ def with_sequence(chance: random.Random, states: list[State]) -> list[State]:
 
 
 def other_state(chance: random.Random, states: list[State]) -> list[State]:
-    """The same states, except that one of them (at least one is given) declares something else.
+    """Return the same states, except that one of them (at least one is given) declares something else.
 
     That state keeps its requisites and its place among the senders. States of one setting stay unchanged.
     """
