@@ -83,7 +83,7 @@ class Feed:
         """Return the record of a row. None, with an entry in `unreadable`, if that is not possible."""
         model = registry.find(row.table)
         try:
-            record = model.decode(row.data, self._source)
+            record: Model = model.decode(row.data, self._source)
             if record.id != row.id:
                 raise Invalid(f"its ID is {record.id!r}")
         except NorthboundError as error:

@@ -14,14 +14,11 @@ import json
 import types
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin
+from typing import Any, Union, get_args, get_origin
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.ref import Ref
 from holdfast.agent.northbound.values import ANY, MISSING, UNSET
-
-if TYPE_CHECKING:
-    from holdfast.agent.northbound.model import Model
 
 Key = tuple[Any, ...]
 """One value for each path of an index."""
@@ -49,7 +46,7 @@ class _Node:
 class Index:
     """One index of a model."""
 
-    def __init__(self, model: type[Model], name: str, paths: str | tuple[str, ...]) -> None:
+    def __init__(self, model: type[Any], name: str, paths: str | tuple[str, ...]) -> None:
         self.name = name
         self.paths = (paths,) if isinstance(paths, str) else tuple(paths)
         self._root = _Node()
@@ -157,7 +154,7 @@ def _names(paths: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _parts(model: type[Model], index: str, path: str) -> list[str]:
+def _parts(model: type[Any], index: str, path: str) -> list[str]:
     """Return the parts of a path. Raises `Invalid` if it cannot lead to a value, or leads through a reference."""
     parts = path.split(".")
     places: list[Any] = [model]
@@ -172,7 +169,7 @@ def _parts(model: type[Model], index: str, path: str) -> list[str]:
     return parts
 
 
-def _leads_to_ref(model: type[Model], parts: Sequence[str]) -> bool:
+def _leads_to_ref(model: type[Any], parts: Sequence[str]) -> bool:
     places: list[Any] = [model]
     for part in parts:
         places = [inner for place in places for inner in _below(place, part)]

@@ -14,9 +14,7 @@ from holdfast.agent.northbound.errors import NorthboundError
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, ValidationInfo
 
-    from holdfast.agent.northbound.model import Model
-
-T = TypeVar("T", bound="Model")
+T = TypeVar("T")
 
 
 class OnDelete(Enum):
@@ -51,7 +49,7 @@ class Ref(Generic[T]):
     """
 
     __slots__ = ("_source", "id")
-    model: ClassVar[type[Model] | str] = ""
+    model: ClassVar[type[Any] | str] = ""
     """The class of the target, or its name."""
 
     id: str
@@ -120,7 +118,7 @@ class Ref(Generic[T]):
 
 
 @cache
-def _class_for(target: type[Model] | str) -> type[Ref[Any]]:
+def _class_for(target: type[Any] | str) -> type[Ref[Any]]:
     name = target if isinstance(target, str) else target.__name__
     return type(f"Ref[{name}]", (Ref,), {"model": target, "__slots__": (), "__module__": __name__})
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING
+from typing import Any
 
 from holdfast.agent.northbound.errors import Invalid, NorthboundError
 from holdfast.agent.northbound.ref import target_name
 from holdfast.resources.spelling import nearest
 
-if TYPE_CHECKING:
-    from holdfast.agent.northbound.model import Model
-
+ModelClass = type[Any]
+"""A class that is derived from `Model`, which this module cannot name: each model registers itself here."""
 GROUP = "holdfast.models"
 """Entry points of packages that bring models: each names a module whose import defines them."""
 
@@ -22,10 +21,10 @@ class Registry:
     """Models by class name and by table."""
 
     def __init__(self) -> None:
-        self._names: dict[str, type[Model]] = {}
-        self._tables: dict[str, type[Model]] = {}
+        self._names: dict[str, ModelClass] = {}
+        self._tables: dict[str, ModelClass] = {}
 
-    def add(self, model: type[Model]) -> None:
+    def add(self, model: ModelClass) -> None:
         """Register a model. Raises `Invalid` if its class name or its table is taken."""
         for what, key, known in (("class", model.__name__, self._names), ("table", model.table, self._tables)):
             if key and key in known:
@@ -34,7 +33,7 @@ class Registry:
         if model.table:
             self._tables[model.table] = model
 
-    def find(self, name: str | type[Model]) -> type[Model]:
+    def find(self, name: str | ModelClass) -> ModelClass:
         """Return the model with this class name or table; a class is returned as it is. Raises `Invalid`."""
         if not isinstance(name, str):
             return name
@@ -44,21 +43,21 @@ class Registry:
             raise Invalid(f"there is no model or table {name!r}" + (f"; did you mean {near!r}?" if near else ""))
         return found
 
-    def tables(self) -> dict[str, type[Model]]:
+    def tables(self) -> dict[str, ModelClass]:
         """Return table -> model, in the order of definition."""
         return dict(self._tables)
 
-    def in_order(self) -> list[type[Model]]:
+    def in_order(self) -> list[ModelClass]:
         """Return the models with tables so that each follows those that it refers to, directly or in embedded models.
 
         Raises `Invalid` for a reference to a model without a table, and for cycles, with the names of all classes.
         """
-        done: dict[type[Model], None] = {}
+        done: dict[ModelClass, None] = {}
         for model in self._tables.values():
             self._visit(model, done, [])
         return list(done)
 
-    def dependencies(self, model: type[Model]) -> list[type[Model]]:
+    def dependencies(self, model: ModelClass) -> list[ModelClass]:
         """Return the models that a model refers to. Raises `Invalid` if one of them has no table."""
         found = []
         for use in model.references():
@@ -88,7 +87,7 @@ class Registry:
         finally:
             self._names, self._tables = names, tables
 
-    def _visit(self, model: type[Model], done: dict[type[Model], None], above: list[type[Model]]) -> None:
+    def _visit(self, model: ModelClass, done: dict[ModelClass, None], above: list[ModelClass]) -> None:
         if model in above:
             cycle = [*above[above.index(model) :], model]
             raise Invalid(f"models refer to each other in a cycle: {' -> '.join(each.__name__ for each in cycle)}")
@@ -99,7 +98,7 @@ class Registry:
         done[model] = None
 
 
-def _place(model: type[Model]) -> str:
+def _place(model: ModelClass) -> str:
     return f"{model.__module__}.{model.__qualname__}"
 
 

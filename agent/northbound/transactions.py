@@ -270,7 +270,7 @@ def name_of(record: Model) -> str:
 
 def ref_model(ref: Ref[T]) -> type[T]:
     """Return the class of a reference's target."""
-    return registry.find(type(ref).model)  # type: ignore[return-value]
+    return registry.find(type(ref).model)
 
 
 def _demand_table(record: Model) -> None:
