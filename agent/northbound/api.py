@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
@@ -33,6 +33,8 @@ TRIES = 100
 """Most times that a transaction is computed again because others have changed what it read."""
 PATIENCE = 10.0
 """Seconds for which a write waits until the cache shows it."""
+HANDLER_RESTS = (0.1, 30.0)
+"""Seconds before the first and before a late repetition of a handler that raises."""
 REST = 0.02
 """Greatest seconds between two tries after several have failed."""
 
@@ -76,6 +78,9 @@ class NbApi:
         self._driver, self._store = driver, store
         self._topics = None if topics is None else set(topics)
         self._uncached = frozenset(uncached)
+        self._handlers: set[asyncio.Task[None]] = set()
+        self._failing: dict[str, str] = {}
+        """Handler -> why it has raised."""
         self._feed = Feed(driver, store, self, self._wanted, self._uncached)
 
     async def __aenter__(self) -> Self:
@@ -87,7 +92,10 @@ class NbApi:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End all subscriptions and close the database."""
+        """End all handlers and subscriptions, and close the database."""
+        for task in self._handlers:
+            task.cancel()
+        await asyncio.gather(*self._handlers, return_exceptions=True)
         await self._feed.stop()
         await self._driver.close()
 
@@ -237,6 +245,14 @@ class NbApi:
         finally:
             self._feed.subscriptions.discard(subscription)
 
+    def handle(self, model: type[T], handler: Callable[[Event[T]], Awaitable[None]], name: str, **options: Any) -> None:
+        """Call `handler` for each event of a watch with these options, until the API is closed.
+
+        An event whose handler raises is handed over again, after 0.1 to 30 seconds; `problems` tells so meanwhile.
+        """
+        task = asyncio.create_task(self._handle(self.watch(model, **options), handler, name), name=f"handler {name}")
+        self._handlers.add(task)
+
     async def follow(self, models: Collection[type[Model]], after: int) -> AsyncIterator[Followed]:
         """Yield every write after a revision, from the database: none is merged, and the state before is not known.
 
@@ -285,7 +301,8 @@ class NbApi:
             f"{model.table} has records of schema version {version}, this program knows {model.schema_version}"
             for model, version in self._feed.newer.items()
         )
-        return [*filter(None, [self._feed.trouble]), *self._feed.unreadable.values(), *newer]
+        failing = (f"the handler {name} fails: {why}" for name, why in self._failing.items())
+        return [*filter(None, [self._feed.trouble]), *self._feed.unreadable.values(), *newer, *failing]
 
     # -- parts -------------------------------------------------------------------------------------------------
 
@@ -366,6 +383,22 @@ class NbApi:
             for field in fields:
                 for ref in refs(getattr(record, field)):
                     await self.resolve(ref)
+
+    async def _handle(
+        self, events: AsyncIterator[Event[T]], handler: Callable[[Event[T]], Awaitable[None]], name: str
+    ) -> None:
+        async for each in events:
+            rest = HANDLER_RESTS[0]
+            while True:
+                try:
+                    await handler(each)
+                except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is told
+                    self._failing[name] = f"{type(error).__name__}: {error}"
+                    await asyncio.sleep(rest)
+                    rest = min(2 * rest, HANDLER_RESTS[1])
+                else:
+                    self._failing.pop(name, None)
+                    break
 
     async def _keep(self, lease: Lease) -> None:
         """Keep a lease alive until it ends or the task is cancelled, also while the database is away."""
