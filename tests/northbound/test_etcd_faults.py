@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import signal
-import subprocess
 import urllib.request
 import uuid
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 
 import etcd_server
+from certificates import make_certificates
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers.base import Batch, ConditionFailed, Expect, Put, Transaction
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
@@ -48,7 +48,7 @@ def cluster(members: etcd_server.Cluster) -> Iterator[etcd_server.Cluster]:
 def access(cluster: etcd_server.Cluster, *first: int) -> Access:
     """Return how to reach the members, those with these numbers first."""
     order = [*first, *(number for number in range(len(cluster.members)) if number not in first)]
-    return Access([cluster.endpoints[number] for number in order], connect=1, answer=2)
+    return Access([cluster.endpoints[number] for number in order], connect=5, answer=3)
 
 
 async def count_up(driver: EtcdDriver, key: str, stop: asyncio.Event) -> tuple[int, int]:
@@ -68,6 +68,14 @@ async def count_up(driver: EtcdDriver, key: str, stop: asyncio.Event) -> tuple[i
             unsure += error.unsure
             await asyncio.sleep(0.02)
     return sure, unsure
+
+
+async def revision(driver: EtcdDriver) -> int:
+    """Return the database's revision, as soon as a majority answers."""
+    async with asyncio.timeout(60):
+        while True:
+            with suppress(Unavailable):
+                return (await driver.read()).revision
 
 
 async def test_members_that_die_one_after_the_other_lose_and_repeat_nothing(cluster: etcd_server.Cluster) -> None:
@@ -90,16 +98,16 @@ async def test_members_that_die_one_after_the_other_lose_and_repeat_nothing(clus
     following, stop = asyncio.create_task(follow()), asyncio.Event()
     writing = [asyncio.create_task(count_up(each, str(number % 2), stop)) for number, each in enumerate(drivers[:3])]
     for member in cluster.members:
-        confirmed = (await drivers[3].read()).revision
+        reached = await revision(drivers[3]) + 5
         member.kill()
-        while (await drivers[3].read()).revision < confirmed + 5:
+        while await revision(drivers[3]) < reached:
             await asyncio.sleep(0.02)
         cluster.start(member)
         await asyncio.to_thread(member.wait)
     stop.set()
     results = await asyncio.gather(*writing)
     snapshot = await drivers[3].read()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not seen or seen[-1].revision < max(row.revision for row in snapshot.rows):
             await asyncio.sleep(0.02)
     for number in range(2):
@@ -124,7 +132,7 @@ async def test_a_member_that_hangs_is_left_for_another(cluster: etcd_server.Clus
     cluster.members[0].signal(signal.SIGSTOP)
     with suppress(Unavailable):
         await driver.commit(Transaction([Put("t", "a", b"1")]))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             with suppress(Unavailable):
                 await driver.commit(Transaction([Put("t", "b", b"2")]))
@@ -230,22 +238,9 @@ async def test_users_and_tokens() -> None:
         await known.close()
 
 
-def certificates(directory: Path) -> Path:
-    """Make an authority, and a certificate for loopback that servers and clients can show."""
-    run = lambda *words: subprocess.run(["openssl", *words], cwd=directory, check=True, capture_output=True)  # noqa: E731
-    key = ["-newkey", "rsa:2048", "-nodes", "-days", "2"]
-    for name in ("ca", "other"):
-        run("req", "-x509", *key, "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", f"{name}.pem")
-    run("req", *key, "-subj", "/CN=member", "-keyout", "own.key", "-out", "own.csr")
-    (directory / "names").write_text("subjectAltName=IP:127.0.0.1\n")
-    run("x509", "-req", "-in", "own.csr", "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2",
-        "-extfile", "names", "-out", "own.pem")  # fmt: skip
-    return directory
-
-
 async def test_certificates(tmp_path: Path) -> None:
     """Both sides show one; without it, or with another authority, the error says that TLS may be the reason."""
-    at = certificates(tmp_path)
+    at = make_certificates(tmp_path)
     options = ["--cert-file", f"{at}/own.pem", "--key-file", f"{at}/own.key", "--trusted-ca-file", f"{at}/ca.pem",
                "--client-cert-auth"]  # fmt: skip
     own = {name: (at / file).read_bytes() for name, file in {"certificate": "own.pem", "key": "own.key"}.items()}

@@ -25,6 +25,13 @@ OPTIONS = [
 ]
 """A connection that is cut without a word is noticed after 15 seconds."""
 CREDENTIALS = (grpc.StatusCode.UNAUTHENTICATED, grpc.StatusCode.PERMISSION_DENIED)
+LOST = (
+    grpc.StatusCode.UNAVAILABLE,
+    grpc.StatusCode.DEADLINE_EXCEEDED,
+    grpc.StatusCode.CANCELLED,
+    grpc.StatusCode.INTERNAL,
+)
+"""Codes after which another member may answer. gRPC itself says INTERNAL when a connection ends in the middle."""
 OLD_TOKEN = ("invalid auth token", "auth revision is old", "revision of auth store is old")
 """Parts of messages after which a new token helps."""
 NOT_DONE = ("no leader", "too many requests")
@@ -189,10 +196,7 @@ class Connection:
             return text
         if error.code() in CREDENTIALS:
             raise Unavailable(f"etcd refuses access: {text}") from None
-        if error.code() in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED, grpc.StatusCode.CANCELLED):
-            await self._drop(channel)
-            return text
-        if error.code() is grpc.StatusCode.UNKNOWN and "etcdserver" not in text:
+        if error.code() in LOST or (error.code() is grpc.StatusCode.UNKNOWN and "etcdserver" not in text):
             await self._drop(channel)
             return text
         raise Rejected(error.code(), text) from None

@@ -1,0 +1,74 @@
+"""A real mosquitto on loopback, for the tests of messages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from etcd_server import free_port
+
+PROGRAM = shutil.which("mosquitto") or "/usr/sbin/mosquitto"
+PATIENCE = 30.0
+"""Seconds in which it must begin to listen."""
+
+
+def installed() -> bool:
+    """Return whether mosquitto is installed."""
+    return os.access(PROGRAM, os.X_OK)
+
+
+def write_password(path: Path, user: str, password: str) -> None:
+    """Make a file of passwords with one user."""
+    subprocess.run(["mosquitto_passwd", "-c", "-b", path, user, password], check=True)
+
+
+class Mosquitto:
+    """One broker; it can be killed and started again. `settings` are lines of its configuration."""
+
+    def __init__(self, settings: tuple[str, ...] = ("allow_anonymous true",)) -> None:
+        self.port = free_port()
+        self._directory = Path(tempfile.mkdtemp())
+        self._process: subprocess.Popen[bytes] | None = None
+        lines = [f"listener {self.port} 127.0.0.1", "user root", *settings]
+        (self._directory / "conf").write_text("\n".join(lines) + "\n")
+
+    def __enter__(self) -> Self:
+        """Start it."""
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Kill it."""
+        self.kill()
+        shutil.rmtree(self._directory)
+
+    def start(self) -> None:
+        """Start it and wait until it accepts connections."""
+        with (self._directory / "log").open("ab") as log:
+            self._process = subprocess.Popen([PROGRAM, "-c", self._directory / "conf"], stdout=log, stderr=log)
+        until = time.monotonic() + PATIENCE
+        while True:
+            try:
+                socket.create_connection(("127.0.0.1", self.port), timeout=1).close()
+            except OSError:
+                if time.monotonic() > until or self._process.poll() is not None:
+                    raise RuntimeError((self._directory / "log").read_text()[-2000:]) from None
+                time.sleep(0.02)
+            else:
+                return
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
