@@ -16,12 +16,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from holdfast.agent.engine.deliver.database import clear, damaged, set_aside
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.paths import demand_safe
+from holdfast.agent.sqlite_files import clear, damaged, set_aside
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
 from holdfast.states.source.hostfiles import absolute

@@ -66,9 +66,7 @@ def main() -> None:
         nonlocal revision
         revision += 1
         held = store.view
-        store.apply(
-            revision, [StoreChange(Row, f"r{n}", Stored(row(n, f"r{revision}"), revision, 1)) for n in numbers]
-        )
+        store.apply(revision, [StoreChange(Row, f"r{n}", Stored(row(n, f"r{revision}"), revision, 1)) for n in numbers])
         assert held.revision == revision - 1
 
     figures["update_us"] = microseconds(lambda number: update(range(number, number + 1)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import isfinite
 from typing import Any, Never
 
 from pydantic import BaseModel
@@ -46,17 +47,38 @@ class FrozenSet(set[Any]):
         return set, (list(self),)
 
 
+FROZEN = (FrozenDict, FrozenList, FrozenSet, frozenset)
+CONTAINERS = (dict, list, set, tuple, frozenset)
+
+
 def freeze(value: Any) -> Any:
-    """Return the value with everything in it frozen. Other models are frozen since they were built."""
-    kind = type(value)
-    if kind is dict:
+    """Return the value with everything in it frozen. Other models are frozen since they were built.
+
+    Raises `ValueError` for a value that a record cannot keep.
+    """
+    if isinstance(value, FROZEN):
+        return value
+    if isinstance(value, dict):
         return FrozenDict({key: freeze(each) for key, each in value.items()})
-    if kind is list:
+    if isinstance(value, list):
         return FrozenList([freeze(each) for each in value])
-    if kind is set:
+    if isinstance(value, set):
         return FrozenSet(value)
-    if kind is tuple:
+    if type(value) is tuple:
         return tuple(freeze(each) for each in value)
+    if isinstance(value, float) and not isfinite(value):
+        raise ValueError(f"{value} cannot be stored: JSON has no such number")
     if isinstance(value, BaseModel) and not value.model_config.get("frozen"):
-        raise TypeError(f"{type(value).__name__} can change: embed models that are derived from Model or are frozen")
+        raise ValueError(f"{type(value).__name__} can change: embed models that are derived from Struct or are frozen")
     return value
+
+
+def same(one: Any, other: Any) -> bool:
+    """Return whether two values of a field are the same; unlike `==`, True is not 1."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(same(each, other[key]) for key, each in one.items())
+    if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):
+        return len(one) == len(other) and all(map(same, one, other))
+    if isinstance(one, BaseModel) and type(one) is type(other):
+        return same(dict(one), dict(other))
+    return bool(one == other) and isinstance(one, bool) == isinstance(other, bool)

@@ -6,27 +6,34 @@ its values, one that ends at a reference for the ID of its target.
 
 An object has one key for each combination of its values. Paths that lead through the same list or dictionary are
 combined element by element: a port's MAC address belongs to the network of the same port.
+
+Values in keys and in queries have their stored form: an enum its value, a reference its ID, an address its text.
 """
 
 from __future__ import annotations
 
 import json
-import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Any, Union, get_args, get_origin
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from holdfast.agent.northbound.errors import Invalid
-from holdfast.agent.northbound.ref import Ref
+from holdfast.agent.northbound.ref import Ref, is_mapping
 from holdfast.agent.northbound.values import ANY, MISSING, UNSET
 
 Key = tuple[Any, ...]
 """One value for each path of an index."""
-Rows = Callable[[Any], list[Key]]
-"""Returns the combinations of values of an object, each in the order of `_Node.leaves`."""
+Query = Sequence[Any]
+"""For each path the values that match, as a tuple, or `ANY`."""
 
 SEQUENCES = (list, set, tuple, frozenset)
 EACH = "*"
+RESERVED = frozenset({"self", "model", "index", "resolve"})
+"""Names that a part of an index cannot have: methods that query have arguments of the same names."""
 
 
 class _Node:
@@ -46,7 +53,7 @@ class _Node:
 class Index:
     """One index of a model."""
 
-    def __init__(self, model: type[Any], name: str, paths: str | tuple[str, ...]) -> None:
+    def __init__(self, model: type[BaseModel], name: str, paths: str | tuple[str, ...]) -> None:
         self.name = name
         self.paths = (paths,) if isinstance(paths, str) else tuple(paths)
         self._root = _Node()
@@ -57,51 +64,73 @@ class Index:
             node.ends.append(number)
         self.parts = _names(self.paths)
         """Names of the parts in queries: the last name of each path, or the whole path if two end alike."""
+        if not self.parts or len({*self.parts}) < len(self.parts) or RESERVED.intersection(self.parts):
+            found = ", ".join(self.parts) or "none"
+            raise Invalid(f"cannot define {model.__name__}, index {name!r}: the names of its parts are {found}")
+        self._places = {part: place for place, part in enumerate(self.parts)}
+        if len(self.parts) == 1:
+            self._places.setdefault(name, 0)
         order = self._root.leaves
         self._order = [order.index(number) for number in range(len(self.paths))]
-        single = self.paths[0].split(".")
-        self._plain = single[0] if len(self.paths) == 1 and len(single) == 1 else ""
+        self._fields = () if any("." in path for path in self.paths) else self.paths
+        """The paths, if all of them are names of fields."""
 
     def keys(self, record: Any) -> frozenset[Key]:
         """Return the keys of a record; at least one."""
-        if self._plain:
-            value = getattr(record, self._plain)
-            if type(value) is str:  # by far the most frequent case
-                return frozenset(((value,),))
+        values = []
+        for name in self._fields:
+            value = getattr(record, name)
+            if type(value) is not str:
+                if isinstance(value, (*SEQUENCES, dict)):
+                    break
+                value = scalar(value)
+            values.append(value)
+        else:
+            if values:  # by far the most frequent case
+                return frozenset((tuple(values),))
         rows = _rows(self._root, record)
-        return frozenset(tuple(row[place] for place in self._order) for row in rows)
+        return frozenset([tuple([row[place] for place in self._order]) for row in rows])
 
-    def query(self, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Return the parts of a query: for each path the frozenset of values that match, or `ANY`.
+    def query(self, values: Mapping[str, Any]) -> Query:
+        """Return the parts of a query. A set of values matches each of them; a part that is not given matches all.
 
-        A set of values matches each of them; a part that is not given matches all. Raises `Invalid`.
+        Raises `Invalid`.
         """
-        known = dict(zip(self.parts, range(len(self.parts)), strict=True))
-        if len(self.parts) == 1:
-            known.setdefault(self.name, 0)
         found: list[Any] = [ANY] * len(self.parts)
         for part, value in values.items():
-            if part not in known:
+            place = self._places.get(part)
+            if place is None:
                 raise Invalid(f"the index {self.name!r} has no part {part!r}; its parts: {', '.join(self.parts)}")
-            if value is not ANY:
-                wanted = value if isinstance(value, (set, frozenset)) else (value,)
-                found[known[part]] = frozenset(scalar(each) for each in wanted)
+            if type(value) is str:
+                found[place] = (value,)
+            elif value is not ANY:
+                found[place] = values_of(value)
         return found
 
 
+def values_of(wanted: Any) -> tuple[Any, ...]:
+    """Return the values that a part of a query matches, each once. Raises `Invalid`."""
+    if isinstance(wanted, (set, frozenset)):
+        return tuple({scalar(each) for each in wanted})
+    return (scalar(wanted),)
+
+
 def scalar(value: Any) -> Any:
-    """Return a value as it stands in a key: hashable, and no two different values equal."""
-    if value is True or value is False:
+    """Return a value as it stands in a key: hashable, and only equal to equal values. Raises `Invalid`."""
+    kind = type(value)
+    if kind is str or kind is int or kind is float or value is None or value is MISSING:
+        return value
+    if kind is bool:
         return ("bool", value)  # in Python, True equals 1
-    if isinstance(value, Ref):
-        return value.id
     if value is UNSET:
         return MISSING
+    if isinstance(value, Ref):
+        return value.id
     try:
-        hash(value)
-    except TypeError:
-        return json.dumps(value, sort_keys=True, default=str)
-    return value
+        stored = to_jsonable_python(value, bytes_mode="base64")
+    except PydanticSerializationError:
+        raise Invalid(f"a record cannot have the value of a {kind.__name__}, so no index has it") from None
+    return json.dumps(stored, sort_keys=True) if isinstance(stored, (dict, list)) else scalar(stored)
 
 
 def _rows(node: _Node, value: Any) -> list[Key]:
@@ -139,11 +168,11 @@ def _flat(value: Any) -> Iterable[Any]:
 
 
 def _step(value: Any, name: str) -> Any:
-    if value is None or value is UNSET or value is MISSING:
-        return MISSING
     if isinstance(value, dict):
         return value.get(name, MISSING)
-    return getattr(value, name, MISSING)
+    if isinstance(value, BaseModel) and name in type(value).model_fields:
+        return getattr(value, name)
+    return MISSING
 
 
 def _names(paths: Sequence[str]) -> tuple[str, ...]:
@@ -154,51 +183,73 @@ def _names(paths: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def _parts(model: type[Any], index: str, path: str) -> list[str]:
-    """Return the parts of a path. Raises `Invalid` if it cannot lead to a value, or leads through a reference."""
+def _parts(model: type[BaseModel], index: str, path: str) -> list[str]:
+    """Return the parts of a path. Raises `Invalid` if it does not lead to values, or leads through a reference."""
     parts = path.split(".")
-    places: list[Any] = [model]
+    place = _Place(f"cannot define {model.__name__}, index {index!r}, path {path!r}", model.__name__, [model])
     for number, part in enumerate(parts):
-        following = [inner for place in places for inner in _below(place, part)]
-        if not following:
-            where = f"{model.__name__}.{'.'.join(parts[:number])}".rstrip(".")
-            raise Invalid(f"cannot define {model.__name__}, index {index!r}, path {path!r}: {where} has no {part!r}")
-        places = following
-    if len(parts) > 1 and parts[-1] == "id" and _leads_to_ref(model, parts[:-1]):
-        return [*parts[:-1]]
+        if place.holds(Ref):
+            if parts[number:] == ["id"]:
+                return parts[:number]
+            raise Invalid(f"{place.what}: {place.name} is a reference, which has no value besides `id`")
+        place = place.below(part)
+    if place.ends_at(BaseModel):
+        raise Invalid(f"{place.what}: {place.name} is embedded; name one of its fields")
     return parts
 
 
-def _leads_to_ref(model: type[Any], parts: Sequence[str]) -> bool:
-    places: list[Any] = [model]
-    for part in parts:
-        places = [inner for place in places for inner in _below(place, part)]
-    return any(isinstance(place, type) and issubclass(place, Ref) for place in places)
+class _Place:
+    """Where a path leads: a name, and the types of its values."""
+
+    def __init__(self, what: str, name: str, types: Sequence[Any]) -> None:
+        self.what, self.name, self.types = what, name, types
+
+    def holds(self, base: type) -> bool:
+        """Return whether a value here may be an instance of a class."""
+        return any(isinstance(each, type) and issubclass(each, base) for each in self.types)
+
+    def ends_at(self, base: type) -> bool:
+        """Return the same for a path that ends here, so that it stands for each value of a dictionary."""
+        inner = [inner for each in self.types if is_mapping(each) for inner in _below(each, EACH)]
+        return self.holds(base) or (bool(inner) and _Place(self.what, self.name, inner).ends_at(base))
+
+    def below(self, part: str) -> _Place:
+        """Return the next place. Raises `Invalid` if there is no such name."""
+        types = [inner for each in self.types for inner in _below(each, part)]
+        if not types:
+            raise Invalid(f"{self.what}: {self.name} has no {part!r}")
+        return _Place(self.what, f"{self.name}.{part}", types)
 
 
 def _below(place: Any, part: str) -> Iterator[Any]:
     """Yield the types at a name below a type; what is in lists, sets and optional types counts as the type itself."""
     if place is Any or place is object:
         yield place  # known only when there is a value
-    elif isinstance(place, type) and issubclass(place, Ref):
-        if part == "id":
-            yield str
-    elif isinstance(place, type) and hasattr(place, "model_fields"):
+    elif isinstance(place, type) and issubclass(place, BaseModel):
         field = place.model_fields.get(part)
         if field is not None:
-            yield from _open(field.annotation)
-    elif get_origin(place) is dict:
-        yield from _open(get_args(place)[1])
+            yield from opened(field.annotation)
+    elif is_mapping(place):
+        names, values = get_args(place) or (Any, Any)
+        if part == EACH or names is object or not isinstance(names, type) or issubclass(names, str):
+            yield from opened(values)
 
 
-def _open(annotation: Any) -> Iterator[Any]:
+def opened(annotation: Any) -> Iterator[Any]:
     """Yield the types that a value can have, without unions, lists, sets and tuples around them."""
     origin = get_origin(annotation)
-    if origin in (Union, types.UnionType) or origin in SEQUENCES:
+    if origin is None and annotation in SEQUENCES:
+        yield Any
+    elif origin is Annotated:
+        yield from opened(get_args(annotation)[0])
+    elif is_mapping(annotation) or not _encloses(origin):
+        yield annotation
+    else:
         for argument in get_args(annotation):
             if argument is not type(None) and argument is not Ellipsis:
-                yield from _open(argument)
-    elif hasattr(annotation, "__metadata__"):
-        yield from _open(get_args(annotation)[0])
-    else:
-        yield annotation
+                yield from opened(argument)
+
+
+def _encloses(origin: Any) -> bool:
+    """Return whether a type with this origin is a union, a list, a set or a tuple."""
+    return origin in (Union, UnionType) or (isinstance(origin, type) and issubclass(origin, Collection))

@@ -12,14 +12,19 @@ takes those that are set. A model without a table can only be embedded in others
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
+from pydantic.errors import PydanticUndefinedAnnotation
+from pydantic.fields import FieldInfo
 
 from holdfast.agent.northbound.errors import Invalid
-from holdfast.agent.northbound.frozen import freeze
+from holdfast.agent.northbound.frozen import CONTAINERS, freeze, same
 from holdfast.agent.northbound.indexing import Index
 from holdfast.agent.northbound.ref import OnDelete, Ref, Source, target_name, within
 from holdfast.agent.northbound.registry import registry
@@ -33,7 +38,6 @@ Unknown = Literal["keep", "drop", "reject"]
 
 VERSION = "$v"
 """Key of the schema version in a stored record. No field can have this name."""
-CONTAINERS = (dict, list, set, tuple)
 EVENTS = ("created", "updated", "deleted")
 """Events that every table may have."""
 
@@ -64,6 +68,12 @@ class Decoding(NamedTuple):
     unknown: Unknown
 
 
+REBUILDING = Decoding(None, "keep")
+"""For a record that is made from another one, whose unknown fields were accepted already."""
+TABLE = re.compile(r"[a-z][a-z0-9_-]*")
+"""Names of tables are parts of keys, paths and topics."""
+
+
 @dataclass_transform(kw_only_default=True, field_specifiers=(Field,))
 class _Meta(ModelMetaclass):
     """Gives each field without a default the default `UNSET`, so that a record may be built from any of its fields."""
@@ -72,38 +82,60 @@ class _Meta(ModelMetaclass):
         for field, annotation in namespace.get("__annotations__", {}).items():
             if field.startswith("_") or "ClassVar" in str(annotation):
                 continue
-            if field not in namespace:
-                namespace[field] = Field(default=UNSET)
+            given = namespace.setdefault(field, Field(default=UNSET))
+            if isinstance(given, FieldInfo) and given.is_required():
+                raise Invalid(f"cannot define {name}: write `{field}: Annotated[..., Field(...)]`, not `= Field(...)`")
         return super().__new__(mcs, name, bases, namespace, **options)  # type: ignore[return-value]
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
         """Build a record from the given fields. Raises `Invalid` that names each field that is wrong."""
-        try:
+        with _telling(cls, values):
             return super().__call__(*arguments, **values)
-        except ValidationError as error:
-            raise Invalid(f"cannot build {cls.__name__}: {_told(error)}{_strange(cls, values, error)}") from None
 
 
 class Struct(BaseModel, metaclass=_Meta):
     """Fields without an ID, to be embedded in records. It is frozen, and so is everything in it."""
 
-    model_config = ConfigDict(frozen=True, extra="allow", protected_namespaces=(), ser_json_bytes="base64")
+    model_config = ConfigDict(
+        frozen=True,
+        extra="allow",
+        protected_namespaces=(),
+        allow_inf_nan=False,
+        ser_json_bytes="base64",
+        val_json_bytes="base64",
+    )
 
     def __init_subclass__(cls, **_: Any) -> None:
         """Accept the options of the class statement, which `__pydantic_init_subclass__` uses."""
+
+    @classmethod
+    def __pydantic_init_subclass__(cls) -> None:  # type: ignore[override] # it takes fewer options
+        """Accept no options; those of `Model` are for records."""
 
     def given(self) -> frozenset[str]:
         """Return the names of the fields that were set."""
         return frozenset(self.model_fields_set)
 
     def replace(self, **values: Any) -> Self:
-        """Return a copy with other values, which are validated. Raises `Invalid`."""
-        return type(self)(**{name: getattr(self, name) for name in self.model_fields_set} | values)
+        """Return a copy with other values, validated as a whole. Raises `Invalid`."""
+        model = type(self)
+        if strange := values.keys() - model.model_fields.keys():
+            raise Invalid(f"cannot build {model.__name__}: {_unknown_fields(model, sorted(strange))}")
+        with _telling(model):
+            return model.model_validate(self._set_fields() | values, context=REBUILDING)
+
+    def merged(self, change: Self) -> Self:
+        """Return a copy with the fields that are set in `change`, validated as a whole. Raises `Invalid`."""
+        with _telling(type(self)):
+            return self.model_validate(self._set_fields() | change._set_fields(), context=REBUILDING)
 
     def demand_whole(self) -> None:
         """Raise `Invalid` if a required field of the record or of an embedded one is not set."""
         if missing := list(_missing(self, "")):
             raise Invalid(f"{type(self).__name__} lacks {', '.join(missing)}")
+
+    def _set_fields(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in self.model_fields_set}
 
     @model_validator(mode="after")
     def _settle(self, info: ValidationInfo) -> Self:
@@ -117,7 +149,7 @@ class Struct(BaseModel, metaclass=_Meta):
                 extra.clear()
         values = self.__dict__
         for name, value in values.items():
-            if type(value) in CONTAINERS or isinstance(value, BaseModel):
+            if isinstance(value, (*CONTAINERS, float, BaseModel)):
                 values[name] = freeze(value)
         return self
 
@@ -135,64 +167,82 @@ class Model(Struct):
     """Name -> path, or paths, of an index. Those of parents and mixins are inherited; the nearest class wins."""
     events: ClassVar[Sequence[str]] = EVENTS
     """Events that `watch` delivers. Those of parents and mixins are inherited."""
-    _index_paths: ClassVar[dict[str, Index]] = {}
+    _declared: ClassVar[tuple[Mapping[str, str | tuple[str, ...]], Sequence[str]]] = ({}, EVENTS)
+    """The class's own indexes and events, without those that it inherits."""
+    _index_paths: ClassVar[dict[str, Index] | None] = None
     _uses: ClassVar[tuple[Use, ...] | None] = None
 
     id: str
 
     @classmethod
-    def __pydantic_init_subclass__(
-        cls, *, table: str = "", schema: int = 1, unknown: Unknown = "keep", **_: Any
+    def __pydantic_init_subclass__(  # type: ignore[override] # these options only
+        cls, *, table: str = "", schema: int = 1, unknown: Unknown = "keep"
     ) -> None:
         """Register the model. Raises `Invalid` if a name is taken or an index has a wrong path."""
+        if table and not TABLE.fullmatch(table):
+            raise Invalid(f"cannot define {cls.__name__}: the name of a table is [a-z][a-z0-9_-]*, not {table!r}")
         cls.table, cls.schema_version, cls.unknown = table, schema, unknown
-        lineage = [each for each in reversed(cls.__mro__) if issubclass(each, Model)]
-        cls.events = tuple(dict.fromkeys(name for each in lineage for name in vars(each).get("events", ())))
-        cls.indexes = {name: path for each in lineage for name, path in vars(each).get("indexes", {}).items()}
-        cls._uses = None
-        cls._index_paths = {}
+        cls._declared = (vars(cls).get("indexes", {}), vars(cls).get("events", ()))
+        lineage = [_own(each) for each in reversed(cls.__mro__)]
+        cls.indexes = {name: path for indexes, _ in lineage for name, path in indexes.items()}
+        cls.events = tuple(dict.fromkeys(name for _, events in lineage for name in events))
+        cls._uses = cls._index_paths = None
         if missing := [number for number in range(1, schema) if number not in cls.upgrades]:
             raise Invalid(f"cannot define {cls.__name__}: no upgrade from schema version {missing[0]}")
-        if table:
-            paths = dict(cls.indexes) | {use.index_name: use.path for use in cls.references()}
-            cls._index_paths = {name: Index(cls, name, path) for name, path in paths.items()}
+        if cls.__pydantic_complete__:
+            cls.all_indexes()
         registry.add(cls)
 
     # -- what is in a record -----------------------------------------------------------------------------------
 
     @classmethod
     def references(cls) -> tuple[Use, ...]:
-        """Return all references of the model and of what it embeds."""
+        """Return all references of the model and of what it embeds. Raises `Invalid`."""
         if cls._uses is None:
+            cls._complete()
             cls._uses = tuple(_uses(cls, "", ()))
         return cls._uses
 
     @classmethod
     def reference_indexes(cls) -> Sequence[tuple[Use, Index]]:
         """Return for each reference the index of the IDs that it holds; `all_indexes` has these, too."""
-        return [(use, cls._index_paths[use.index_name]) for use in cls.references()]
+        indexes = cls.all_indexes()
+        return [(use, indexes[use.index_name]) for use in cls.references()]
 
     @classmethod
     def index(cls, name: str) -> Index:
         """Return an index by its name. Raises `Invalid`."""
         try:
-            return cls._index_paths[name]
+            return cls.all_indexes()[name]
         except KeyError:
-            known = ", ".join(cls._index_paths) or "none"
+            known = ", ".join(cls.all_indexes()) or "none"
             raise Invalid(f"{cls.__name__} has no index {name!r}; it has: {known}") from None
 
     @classmethod
     def all_indexes(cls) -> Mapping[str, Index]:
-        """Return the indexes by name: the declared ones and one for each reference."""
+        """Return the indexes by name: the declared ones and one for each reference.
+
+        Raises `Invalid` for a wrong path, unless the class statement has done so: it cannot check a model that embeds
+        one that is defined later.
+        """
+        if cls._index_paths is None:
+            cls._complete()
+            paths = dict(cls.indexes) | {use.index_name: use.path for use in cls.references()} if cls.table else {}
+            cls._index_paths = {name: Index(cls, name, path) for name, path in paths.items()}
         return cls._index_paths
 
-    def merged(self, change: Model) -> Self:
-        """Return a copy with the fields that are set in `change`."""
-        return self.model_copy(update={name: getattr(change, name) for name in change.model_fields_set})
+    @classmethod
+    def _complete(cls) -> None:
+        """Find the models that were defined after this one, which embeds them. Raises `Invalid`."""
+        try:
+            cls.model_rebuild()
+        except PydanticUndefinedAnnotation as error:
+            raise Invalid(f"{cls.__name__} embeds {error.name}, which is not defined") from None
 
     def changed_from(self, original: Model) -> frozenset[str]:
         """Return the names of the fields whose values differ."""
-        return frozenset(name for name in type(self).model_fields if getattr(self, name) != getattr(original, name))
+        fields = type(self).model_fields
+        return frozenset(name for name in fields if not same(getattr(self, name), getattr(original, name)))
 
     # -- hooks -------------------------------------------------------------------------------------------------
 
@@ -235,7 +285,9 @@ class Model(Struct):
             return cls._decode_other(json.loads(data), context)
         except ValidationError as error:
             raise Invalid(f"cannot read a record of {cls.table}: {_told(error)}") from None
-        except (ValueError, KeyError, TypeError) as error:
+        except RecursionError:
+            raise Invalid(f"cannot read a record of {cls.table}: it is nested too deeply") from None
+        except ValueError as error:
             raise Invalid(f"cannot read a record of {cls.table}: {error}") from None
 
     @property
@@ -247,15 +299,33 @@ class Model(Struct):
     def _decode_other(cls, values: Any, context: Decoding) -> Self:
         """Return the record of a form with another schema version, or with keys in another order."""
         if not isinstance(values, dict):
-            raise TypeError("it is not a JSON object")
+            raise ValueError("it is not a JSON object")  # noqa: TRY004 - of a stored form, not of an argument
         version = values.pop(VERSION, 1)
         if type(version) is not int or version < 1:
             raise ValueError(f"its schema version is {version!r}")
         if version > cls.schema_version:
             values[VERSION], context = version, context._replace(unknown="keep")
         for number in range(version, cls.schema_version):  # none if the record is newer
-            values = cls.upgrades[number](values)
+            try:
+                values = cls.upgrades[number](values)
+            except Exception as error:
+                raise ValueError(f"the upgrade from schema version {number} fails: {error!r}") from error
         return cls.model_validate_json(json.dumps(values), context=context)
+
+
+def _own(cls: type) -> tuple[Mapping[str, str | tuple[str, ...]], Sequence[str]]:
+    """Return the indexes and events that a class declares itself."""
+    declared = vars(cls).get("_declared")
+    return declared or (vars(cls).get("indexes", {}), vars(cls).get("events", ()))
+
+
+@contextmanager
+def _telling(model: Any, values: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
+    """Turn the errors of validation into `Invalid`."""
+    try:
+        yield
+    except ValidationError as error:
+        raise Invalid(f"cannot build {model.__name__}: {_told(error)}{_strange(model, values, error)}") from None
 
 
 def _unknown_fields(model: type[BaseModel], names: Iterable[str]) -> str:
@@ -300,8 +370,8 @@ def _uses(model: type[Model], path: str, above: tuple[type[Model], ...]) -> Iter
         return
     for name, field in model.model_fields.items():
         here = f"{path}.{name}" if path else name
-        policy = next((each for each in field.metadata if isinstance(each, OnDelete)), OnDelete.RESTRICT)
-        for ref, depth in within(Ref, field.annotation):
+        for ref, depth, notes in within(Ref, field.annotation, notes=tuple(field.metadata)):
+            policy = next((each for each in notes if isinstance(each, OnDelete)), OnDelete.RESTRICT)
             yield Use(here + depth, ref, policy)
-        for inner, depth in within(Struct, field.annotation):
+        for inner, depth, _ in within(Struct, field.annotation):
             yield from _uses(inner, here + depth, (*above, model))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Mapping
 from enum import Enum
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Protocol, Self, TypeVar, get_args, get_origin
 
+from pydantic import BaseModel
 from pydantic_core import PydanticCustomError, core_schema
 
 from holdfast.agent.northbound.errors import NorthboundError
@@ -14,7 +15,9 @@ from holdfast.agent.northbound.errors import NorthboundError
 if TYPE_CHECKING:
     from pydantic import GetCoreSchemaHandler, ValidationInfo
 
-T = TypeVar("T")
+T = TypeVar("T", bound=BaseModel)
+Notes = tuple[Any, ...]
+"""Metadata of `Annotated`."""
 
 
 class OnDelete(Enum):
@@ -49,7 +52,7 @@ class Ref(Generic[T]):
     """
 
     __slots__ = ("_source", "id")
-    model: ClassVar[type[Any] | str] = ""
+    model: ClassVar[type[BaseModel] | str] = ""
     """The class of the target, or its name."""
 
     id: str
@@ -76,6 +79,14 @@ class Ref(Generic[T]):
     def __hash__(self) -> int:
         """Return the hash of the target's name and ID."""
         return hash((target_name(type(self)), self.id))
+
+    def __copy__(self) -> Self:
+        """Return the reference itself, which cannot change."""
+        return self
+
+    def __deepcopy__(self, _: object) -> Self:
+        """Return the reference itself, which cannot change."""
+        return self
 
     def __repr__(self) -> str:
         """Return the reference as an expression."""
@@ -105,7 +116,7 @@ class Ref(Generic[T]):
 
         def validate(value: Any, info: ValidationInfo) -> Ref[T]:
             try:
-                return cls(value, info.context.source if info.context else None)
+                return cls(value, _source(info.context, value))
             except TypeError as error:
                 raise PydanticCustomError("reference", "{why}", {"why": str(error)}) from None
 
@@ -118,9 +129,15 @@ class Ref(Generic[T]):
 
 
 @cache
-def _class_for(target: type[Any] | str) -> type[Ref[Any]]:
+def _class_for(target: type[BaseModel] | str) -> type[Ref[Any]]:
     name = target if isinstance(target, str) else target.__name__
     return type(f"Ref[{name}]", (Ref,), {"model": target, "__slots__": (), "__module__": __name__})
+
+
+def _source(context: Any, value: object) -> Source | None:
+    """Return the source for a reference that is made from a value: the context's, or that of another reference."""
+    source: Source | None = context.source if context else None
+    return value._source if source is None and isinstance(value, Ref) else source  # noqa: SLF001
 
 
 def target_name(ref: type[Ref[Any]]) -> str:
@@ -135,24 +152,34 @@ def _id(ref: type[Ref[Any]], target: object) -> str:
         if not target:
             raise TypeError(f"an ID of {wanted} is a text of at least one character")
         return target
-    if isinstance(target, Ref):
-        found = target_name(type(target))
-    else:
-        found = type(target).__name__
-        if wanted in {each.__name__ for each in type(target).__mro__}:
-            found = wanted
-    if found != wanted or not isinstance(getattr(target, "id", None), str):
+    found = target_name(type(target)) if isinstance(target, Ref) else type(target).__name__
+    if found != wanted:
         raise TypeError(f"it refers to {wanted}, not to {found}")
-    return str(target.id)  # type: ignore[attr-defined]
+    key = getattr(target, "id", None)
+    if not isinstance(key, str) or not key:
+        raise TypeError(f"this {wanted} has no ID")
+    return key
 
 
-def within(base: type, annotation: Any, path: str = "") -> Iterator[tuple[type[Any], str]]:
-    """Yield the classes derived from `base` in a type, with `.*` for each dictionary on the way."""
+def within(base: type, annotation: Any, path: str = "", notes: Notes = ()) -> Iterator[tuple[type[Any], str, Notes]]:
+    """Yield the classes derived from `base` in a type.
+
+    With each: `.*` for each dictionary on the way to it, and what `Annotated` says on the way, the nearest first.
+    """
     origin = get_origin(annotation)
     if origin is None:
         if isinstance(annotation, type) and issubclass(annotation, base):
-            yield annotation, path
-        return
-    step = ".*" if origin is dict else ""
-    for argument in get_args(annotation):
-        yield from within(base, argument, path + step)
+            yield annotation, path, notes
+    elif origin is Annotated:
+        inner, *said = get_args(annotation)
+        yield from within(base, inner, path, (*said, *notes))
+    else:
+        step = ".*" if is_mapping(annotation) else ""
+        for argument in get_args(annotation):
+            yield from within(base, argument, path + step, notes)
+
+
+def is_mapping(annotation: Any) -> bool:
+    """Return whether values of this type are dictionaries."""
+    origin = get_origin(annotation) or annotation
+    return isinstance(origin, type) and issubclass(origin, Mapping)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent import sqlite_files
 from holdfast.agent.engine.deliver import database, store
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.store import Unwritable
@@ -330,8 +331,11 @@ async def test_a_removed_directory_is_reported_until_it_exists_again(tmp_path):
     running.journal.close()
 
 
-@pytest.mark.parametrize("moment", ["_transaction", "set_aside", "_sync"])
-def test_an_agent_that_is_killed_while_it_recreates_the_file(moment, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    ("module", "moment"),
+    [(database, "transaction"), (database, "sync"), (sqlite_files, "set_aside"), (sqlite_files, "sync")],
+)
+def test_an_agent_that_is_killed_while_it_recreates_the_file(module, moment, tmp_path, monkeypatch):
     """The next agent finds the old file or the new one, complete."""
     journal = Journal(tmp_path / "journal.db", durable=False)
     journal.adopt([EDGE], {"a": "a", "b": "b"})
@@ -343,7 +347,7 @@ def test_an_agent_that_is_killed_while_it_recreates_the_file(moment, tmp_path, m
         raise InterruptedError
 
     with monkeypatch.context() as patch:
-        patch.setattr(database, moment, killed)
+        patch.setattr(module, moment, killed)
         with pytest.raises(InterruptedError):
             file.renew(journal._everything(), flush=True)
     after = Journal(tmp_path / "journal.db", durable=False)

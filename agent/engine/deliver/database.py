@@ -5,15 +5,24 @@ All methods block: `store.py` calls them in a thread. One call runs at a time.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import stat
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
+
+from holdfast.agent.sqlite_files import (
+    BESIDE,
+    clear,
+    create,
+    damaged,
+    extend_shared_memory,
+    put_in_place,
+    status,
+    sync,
+    transaction,
+)
 
 Statement = tuple[str, Sequence[Sequence[object]]]
 """An SQL statement and the rows with which it is executed."""
@@ -27,23 +36,12 @@ TURN = 5.0
 """Seconds for which a call waits for the previous call."""
 LOG_PAGES = 200
 """Pages after which SQLite moves its write-ahead log into the database."""
-PRIMARY = 0xFF
-"""The bits of an SQLite result code that contain the error; the higher bits contain details."""
-DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
-"""SQLite errors of a file that is permanently unreadable."""
 FILES = ("", "-wal", "-shm")
 """Suffixes of the database, its log, and the shared memory of the log."""
-BESIDE = ("-wal", "-shm", "-journal")
-"""Suffixes of all files that SQLite keeps beside a database."""
 
 
 class Foreign(Exception):
     """The file is not as last written: it was removed, replaced, changed or damaged."""
-
-
-def damaged(error: sqlite3.Error) -> bool:
-    """Return whether the error means that the file is permanently unreadable."""
-    return getattr(error, "sqlite_errorcode", 0) & PRIMARY in DAMAGED
 
 
 class Database:
@@ -65,8 +63,8 @@ class Database:
         self._renewing = False
         """A new file is being created, or creating it failed."""
         try:
-            if _stat(self._ready) is not None:
-                self._put_in_place()
+            if status(self._ready) is not None:
+                put_in_place(self._ready, self._path)
             self._open()
         except (sqlite3.Error, OSError) as error:
             if isinstance(error, sqlite3.Error) and damaged(error):
@@ -83,7 +81,7 @@ class Database:
 
     def _open(self) -> None:
         """Connect. On a file system without shared memory for a log, SQLite flushes each transaction itself."""
-        _create(self._path)
+        create(self._path)
         self._db = db = self._connect()
         try:
             (mode,) = db.execute("pragma journal_mode = wal").fetchone()
@@ -145,7 +143,7 @@ class Database:
             try:
                 if self._durable and self._log:
                     db.execute(f"pragma synchronous = {'full' if flush else 'normal'}")
-                with _transaction(db):
+                with transaction(db):
                     for statement, rows in statements:
                         db.executemany(statement, rows)
                     if not statements:  # SQLite flushes its log only after a write
@@ -169,20 +167,20 @@ class Database:
             draft = self._path.with_name(f"{self._path.name}.draft")
             for end in ("", *BESIDE):
                 clear(draft.with_name(draft.name + end))
-            _create(draft)
+            create(draft)
             db = sqlite3.connect(draft, isolation_level=None)
             try:
                 db.execute(f"pragma synchronous = {'full' if self._durable else 'off'}")
                 db.executescript(self._schema)
-                with _transaction(db):
+                with transaction(db):
                     for statement, rows in statements:
                         db.executemany(statement, rows)
             finally:
                 db.close()
             clear(self._ready)
             draft.replace(self._ready)
-            _sync(self._path.parent)
-            self._put_in_place()
+            sync(self._path.parent)
+            put_in_place(self._ready, self._path)
             self._open()
             self._read_only = self._renewing = False
 
@@ -207,18 +205,9 @@ class Database:
             raise Foreign("is not open")
         return self._db
 
-    def _put_in_place(self) -> None:
-        """Rename the new database to its final name.
-
-        The log of the old database is removed first: SQLite would take it for the log of the new one.
-        """
-        set_aside(self._path)
-        self._ready.replace(self._path)
-        _sync(self._path.parent)
-
     def _probe(self) -> ProbeResult:
         """Return the files as they are now; without the time of the last one, which is mapped into memory."""
-        found = [_stat(file) for file in self._files]
+        found = [status(file) for file in self._files]
         probes = [info and (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns) for info in found]
         return (*probes[:-1], probes[-1] and probes[-1][:-1])
 
@@ -235,75 +224,9 @@ class Database:
         return f"{self._path}{end} was {how}"
 
     def _disconnect(self) -> None:
-        """Close the connection.
-
-        SQLite then reads the shared memory. A file that was truncated would kill the process, so it is extended first.
-        """
+        """Close the connection. SQLite then reads the shared memory."""
         if self._db is None:
             return
-        shared = self._path.with_name(f"{self._path.name}-shm")
-        known, found = self._seen[-1], _stat(shared)
-        if known and found and (found.st_dev, found.st_ino) == known[:2] and found.st_size < known[2]:
-            os.truncate(shared, known[2])
+        extend_shared_memory(self._path, self._seen[-1])
         self._db.close()
         self._db = None
-
-
-def set_aside(path: Path) -> Path:
-    """Rename the file in place of a database, remove the files of SQLite beside it, and return the new name."""
-    for end in BESIDE:
-        clear(path.with_name(path.name + end))
-    info, aside = _stat(path), path.with_suffix(".damaged")
-    if info is not None and stat.S_ISDIR(info.st_mode):
-        return _rename(path)
-    if info is not None:
-        clear(aside)
-        path.replace(aside)
-    return aside
-
-
-def clear(path: Path) -> None:
-    """Remove a file. Rename a directory, because a person may have created it."""
-    info = _stat(path)
-    if info is not None and stat.S_ISDIR(info.st_mode):
-        _rename(path)
-    elif info is not None:
-        path.unlink()
-
-
-def _rename(path: Path) -> Path:
-    return path.rename(path.with_name(f"{path.name}.{time.time_ns()}"))
-
-
-def _stat(path: Path) -> os.stat_result | None:
-    try:
-        return path.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def _create(path: Path) -> None:
-    """Create a file with mode 0600 if there is none. SQLite uses the same mode for the files beside it."""
-    with suppress(OSError):  # SQLite reports the reason when it opens the file
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-
-
-def _sync(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _transaction(db: sqlite3.Connection) -> Iterator[None]:
-    """Commit the block as one transaction; after an error, roll back."""
-    db.execute("begin immediate")
-    try:
-        yield
-        db.execute("commit")
-    except BaseException:
-        if db.in_transaction:
-            db.execute("rollback")
-        raise

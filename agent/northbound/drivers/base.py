@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from holdfast.agent.northbound.errors import NorthboundError
+from holdfast.agent.northbound.errors import Invalid, NorthboundError
 
 
 class Row(NamedTuple):
@@ -58,6 +58,15 @@ class Unchanged(NamedTuple):
     since: int
 
 
+class Limits(NamedTuple):
+    """What one transaction may contain."""
+
+    operations: int
+    """Most writes and conditions."""
+    bytes: int
+    """Most bytes of all data."""
+
+
 @dataclass(frozen=True, slots=True)
 class Transaction:
     """Writes that are made together, or not at all if a condition does not hold.
@@ -69,6 +78,27 @@ class Transaction:
     conditions: Sequence[Expect | Unchanged] = ()
     require_lease: int = 0
     """A lease that must not have ended; 0: none."""
+
+    def demand_valid(self, limits: Limits) -> None:
+        """Raise `Invalid` if a row is written twice, a name is not Unicode text, or a limit is exceeded."""
+        operations = len(self.writes) + len(self.conditions)
+        data = sum(len(write.data) for write in self.writes if isinstance(write, Put))
+        if operations > limits.operations or data > limits.bytes:
+            raise Invalid(
+                f"the transaction has {operations} operations with {data} bytes; "
+                f"the database takes {limits.operations} with {limits.bytes}"
+            )
+        written: set[tuple[str, str]] = set()
+        for write in self.writes:
+            key = (write.table, write.id)
+            if key in written:
+                raise Invalid(f"the transaction writes {write.table} {write.id!r} twice")
+            written.add(key)
+        try:
+            for table, id in written:  # noqa: A001 - the field's own name
+                f"{table}{id}".encode()
+        except UnicodeEncodeError:
+            raise Invalid(f"cannot store {table!r} {id!r}: this is not Unicode text") from None
 
 
 class Change(NamedTuple):
@@ -95,15 +125,6 @@ class Snapshot(NamedTuple):
     rows: Sequence[Row]
 
 
-class Limits(NamedTuple):
-    """What one transaction may contain."""
-
-    operations: int
-    """Most writes and conditions."""
-    bytes: int
-    """Most bytes of all data."""
-
-
 class ConditionFailed(NorthboundError):
     """A condition of a transaction did not hold, so nothing was written."""
 
@@ -111,6 +132,16 @@ class ConditionFailed(NorthboundError):
         super().__init__(f"{condition} does not hold: the revision is {current}")
         self.condition, self.current = condition, current
         """The first condition that failed; the present revision of its row (0: none) or of its table's newest row."""
+
+
+def demand_holds(condition: Expect | Unchanged, current: int) -> None:
+    """Raise `ConditionFailed` unless the condition holds for the present revision of its row or its table."""
+    if isinstance(condition, Unchanged):
+        holds = current <= condition.since
+    else:
+        holds = current == condition.revision or (condition.revision == -1 and current > 0)
+    if not holds:
+        raise ConditionFailed(condition, current)
 
 
 class LeaseEnded(NorthboundError):
@@ -151,7 +182,8 @@ class Driver(ABC):
     async def commit(self, transaction: Transaction) -> int:
         """Write durably, and return the revision; that of the database if there is nothing to write.
 
-        Raises `ConditionFailed`, `LeaseEnded`, or `Unavailable` with `unsure` if the outcome is unknown.
+        Raises `Invalid` before anything is sent, `ConditionFailed`, `LeaseEnded`, or `Unavailable` with `unsure` if the
+        outcome is unknown.
         """
 
     @abstractmethod
@@ -159,12 +191,13 @@ class Driver(ABC):
         """Yield every change after a revision, each once and in order, until the driver is closed.
 
         The first batch, which may be empty, comes when the watch is armed. A transaction is never divided between two
-        batches. After a lost connection the watch resumes. Raises `Compacted` if the changes are no longer kept.
+        batches. After a lost connection the watch resumes. Raises `Compacted` if the changes are no longer kept, or if
+        the database is younger than the revision, because it was recreated.
         """
 
     @abstractmethod
     async def compact(self, before: int) -> None:
-        """Forget the history before a revision; the rows stay."""
+        """Forget the changes before a revision, but not its own; the rows stay."""
 
     @abstractmethod
     async def grant(self, ttl: float) -> int:

@@ -118,6 +118,7 @@ class EtcdDriver(Driver):
 
     async def commit(self, transaction: Transaction) -> int:
         """Write in one transaction of etcd."""
+        transaction.demand_valid(self.limits)
         conditions = [*transaction.conditions]
         if transaction.require_lease:
             conditions.append(Expect(LEASES, str(transaction.require_lease), -1))

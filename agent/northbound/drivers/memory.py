@@ -1,16 +1,15 @@
-"""A database in memory, for tests and as the reference for others. Its whole history is a list."""
+"""A database in memory, for tests and as the reference for others. Its history is bounded."""
 
 from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.agent.northbound.drivers.base import (
     Batch,
     Change,
-    ConditionFailed,
     Delete,
     Driver,
     Expect,
@@ -20,7 +19,9 @@ from holdfast.agent.northbound.drivers.base import (
     Snapshot,
     Transaction,
     Unchanged,
+    demand_holds,
 )
+from holdfast.agent.northbound.drivers.recent import RecentChanges
 from holdfast.agent.northbound.errors import Compacted
 
 
@@ -34,16 +35,16 @@ class _Lease:
 class Memory:
     """The content, which several drivers can share as several processes share a database."""
 
-    def __init__(self) -> None:
-        self.revision = 0
+    def __init__(self, room: int = 16 << 20) -> None:
+        self.history = RecentChanges(room=room)
         self.rows: dict[tuple[str, str], Row] = {}
-        self.history: list[Batch] = []
-        self.compacted = 0
-        """Changes up to this revision are forgotten."""
         self.leases: dict[int, _Lease] = {}
         self.lease_numbers = itertools.count(1)
-        self.changed: set[Callable[[], None]] = set()
-        """Called after each transaction."""
+
+    @property
+    def revision(self) -> int:
+        """The number of transactions that changed something."""
+        return self.history.revision
 
     def write(self, writes: Sequence[Put | Delete]) -> None:
         """Make the writes of one transaction."""
@@ -63,10 +64,7 @@ class Memory:
             elif before:
                 changes.append(Change(*key, None))
         if changes:
-            self.revision = revision
-            self.history.append(Batch(revision, changes))
-            for changed in list(self.changed):
-                changed()
+            self.history.append([Batch(revision, changes)])
 
 
 class MemoryDriver(Driver):
@@ -74,17 +72,16 @@ class MemoryDriver(Driver):
 
     def __init__(self, memory: Memory | None = None) -> None:
         self.memory = memory or Memory()
-        self._closing = asyncio.Event()
+        self._closed = False
 
     async def open(self) -> None:
         """Do nothing."""
-        self._closing.clear()
+        self._closed = False
 
     async def close(self) -> None:
         """End all watches."""
-        self._closing.set()
-        for changed in list(self.memory.changed):
-            changed()
+        self._closed = True
+        self.memory.history.wake()
 
     async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
         """Return the rows."""
@@ -105,18 +102,13 @@ class MemoryDriver(Driver):
 
     async def commit(self, transaction: Transaction) -> int:
         """Check the conditions, then write."""
+        transaction.demand_valid(self.limits)
         memory = self.memory
         leases = {write.lease for write in transaction.writes if isinstance(write, Put)} | {transaction.require_lease}
         if ended := leases - {0} - memory.leases.keys():
             raise LeaseEnded(f"the lease {min(ended)} has ended")
         for condition in transaction.conditions:
-            current = self._current(condition)
-            if isinstance(condition, Unchanged):
-                holds = current <= condition.since
-            else:
-                holds = current == condition.revision or (condition.revision == -1 and current > 0)
-            if not holds:
-                raise ConditionFailed(condition, current)
+            demand_holds(condition, self._current(condition))
         memory.write(transaction.writes)
         return memory.revision
 
@@ -128,27 +120,24 @@ class MemoryDriver(Driver):
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
         """Yield the history and what follows."""
-        memory, changed = self.memory, asyncio.Event()
-        memory.changed.add(changed.set)
-        try:
-            yield Batch(after, ())
-            while not self._closing.is_set():
-                changed.clear()
-                if after < memory.compacted:
-                    raise Compacted(f"the changes since revision {after} are no longer kept")
-                for batch in [each for each in memory.history if each.revision > after]:
-                    wanted = [each for each in batch.changes if tables is None or each.table in tables]
-                    after = batch.revision
-                    yield Batch(after, wanted)
-                await changed.wait()
-        finally:
-            memory.changed.discard(changed.set)
+        history, armed = self.memory.history, False
+        while not self._closed:
+            grown, batches = history.grown, history.after(after)
+            if batches is None:
+                raise Compacted(f"the changes since revision {after} are no longer kept")
+            if not armed:
+                armed = True
+                yield Batch(after, ())
+            for batch in batches:
+                wanted = [each for each in batch.changes if tables is None or each.table in tables]
+                after = batch.revision
+                yield Batch(after, wanted)
+            if not batches:
+                await grown.wait()
 
     async def compact(self, before: int) -> None:
         """Forget the older part of the history."""
-        memory = self.memory
-        memory.compacted = max(memory.compacted, min(before, memory.revision))
-        memory.history = [each for each in memory.history if each.revision > memory.compacted]
+        self.memory.history.forget(min(before - 1, self.memory.revision))
 
     async def grant(self, ttl: float) -> int:
         """Return a new lease."""

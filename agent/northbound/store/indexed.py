@@ -250,7 +250,7 @@ def _contains(annotation: Any) -> bool:
     return any(
         (issubclass(inner, Model) and inner.table)
         or any(_contains(field.annotation) for field in inner.model_fields.values())
-        for inner, _ in within(Struct, annotation)
+        for inner, _, _ in within(Struct, annotation)
     )
 
 

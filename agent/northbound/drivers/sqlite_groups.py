@@ -1,0 +1,125 @@
+"""Writes to one SQLite file: in order, in groups that share one flush, and tried again while another process writes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+from holdfast.agent.northbound.drivers.base import Batch
+from holdfast.agent.northbound.drivers.sqlite_file import Busy, CallFailed, Damaged
+from holdfast.agent.northbound.drivers.sqlite_tables import Writing
+from holdfast.agent.northbound.errors import Unavailable
+
+T = TypeVar("T")
+
+Call = Callable[[Writing], Any]
+
+PATIENCE = 5.0
+"""Seconds after which a write that was not made counts as failed."""
+REST = 0.005
+"""Seconds between two tries to write while another process writes."""
+GROUP = 1000
+"""Most calls that share a flush."""
+
+
+class _Job(NamedTuple):
+    call: Call
+    done: asyncio.Future[Any]
+
+
+class GroupWriter:
+    """Collects calls while a group is written; they are the next group.
+
+    `write` makes the calls of a group in one transaction. `written` is told the changes before the callers get their
+    results. `renew` is awaited when the file is damaged, and the group is then tried again. `tell` is told why the file
+    cannot be written, or an empty text.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Sequence[Call]], Awaitable[tuple[Writing, list[Any]]]],
+        written: Callable[[Sequence[Batch]], None],
+        renew: Callable[[Damaged], Awaitable[None]],
+        tell: Callable[[str], None],
+    ) -> None:
+        self._write, self._written, self._renew, self._tell = write, written, renew, tell
+        self._jobs: list[_Job] = []
+        self._task: asyncio.Task[None] | None = None
+        self._busy = ""
+        """What the last try said, if another process was writing."""
+
+    async def run(self, call: Callable[[Writing], T]) -> T:
+        """Make a call in the next group, and return its result. Raises `Unavailable`."""
+        job = _Job(call, asyncio.get_running_loop().create_future())
+        self._jobs.append(job)
+        if self._task is None:
+            self._task = asyncio.create_task(self._write_groups(), name="northbound writes")
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await job.done  # type: ignore[no-any-return]
+        except TimeoutError:
+            waits = job in self._jobs
+            if waits:
+                self._jobs.remove(job)
+            text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
+            self._tell(text)
+            raise Unavailable(text, unsure=not (waits or self._busy)) from None
+
+    async def finish(self) -> None:
+        """Wait until all calls are made, but not longer than `PATIENCE`."""
+        if self._task:
+            await asyncio.wait([self._task], timeout=PATIENCE)
+
+    async def _write_groups(self) -> None:
+        while self._jobs:
+            group, self._jobs = self._jobs[:GROUP], self._jobs[GROUP:]
+            if again := await self._write_group([job for job in group if not job.done.done()]):
+                self._jobs[:0] = again
+        self._task = None
+
+    async def _write_group(self, group: list[_Job]) -> Sequence[_Job]:
+        """Write a group, and return the calls that are to be tried again."""
+        try:
+            writing, results = await self._write([job.call for job in group])
+        except CallFailed as error:
+            _settle(group.pop(error.number), error.error)
+            return group
+        except Busy as error:
+            self._busy = str(error)
+            await asyncio.sleep(REST)
+            return group
+        except Damaged as error:
+            return await self._after_renewal(group, error)
+        except Exception as error:  # noqa: BLE001 - callers would otherwise wait forever
+            self._fail(group, error)
+            return ()
+        self._busy = ""
+        self._written(writing.batches)
+        for job, result in zip(group, results, strict=True):
+            _settle(job, result)
+        self._tell("")
+        return ()
+
+    async def _after_renewal(self, group: list[_Job], damage: Damaged) -> Sequence[_Job]:
+        try:
+            await self._renew(damage)
+        except Exception as error:  # noqa: BLE001 - callers would otherwise wait forever
+            self._fail(group, error)
+            return ()
+        return group
+
+    def _fail(self, group: Sequence[_Job], error: Exception) -> None:
+        unavailable = error if isinstance(error, Unavailable) else Unavailable(str(error))
+        for job in group:
+            _settle(job, unavailable)
+        self._tell(str(unavailable))
+
+
+def _settle(job: _Job, result: object) -> None:
+    if job.done.done():
+        return
+    if isinstance(result, Exception):
+        job.done.set_exception(result)
+    else:
+        job.done.set_result(result)

@@ -1,0 +1,263 @@
+"""What the SQLite database contains, and the statements of transactions, watches and leases. Everything blocks.
+
+`changes` is the history that watches read. A lease ends at a time of the clock that counts from the boot, so setting
+the system time does not affect it. After a reboot, its end in Unix time counts, but it never lasts longer than its
+full time from the moment at which the database is opened.
+"""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+import time
+from collections.abc import Sequence
+from itertools import groupby
+from operator import itemgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from holdfast.agent.northbound.drivers.base import (
+    Batch,
+    Change,
+    Delete,
+    Expect,
+    LeaseEnded,
+    Put,
+    Row,
+    Snapshot,
+    Transaction,
+    Unchanged,
+    demand_holds,
+)
+from holdfast.agent.northbound.errors import Compacted
+
+LAYOUT = 1
+"""Number of this layout, in `pragma user_version`."""
+SCHEMA = f"""
+    create table rows (
+        tbl text, id text, data blob not null, revision integer not null, created integer not null,
+        lease integer not null, primary key (tbl, id)
+    ) without rowid;
+    create index leased on rows (lease) where lease > 0;
+    create table changes (
+        revision integer, number integer, tbl text not null, id text not null, data blob, created integer not null,
+        made integer not null, primary key (revision, number)
+    ) without rowid;
+    create table leases (lease integer primary key, ttl real, boot text, ends real, unix real);
+    create table state (revision integer not null, compacted integer not null);
+    pragma user_version = {LAYOUT};
+"""
+PUT = """insert into rows values (?, ?, ?, ?, ?, ?) on conflict do update
+    set data = excluded.data, revision = excluded.revision, lease = excluded.lease"""
+LOG = "insert into changes values (?, ?, ?, ?, ?, ?, ?)"
+KNOWN = "select revision, created from rows where tbl = ? and id = ?"
+CHANGES = """select revision, tbl, id, data, created from changes where revision > ? and revision <= ?
+    order by revision, number"""
+
+
+class Bounds(NamedTuple):
+    """How much of the history is kept; the first bound that is reached counts."""
+
+    changes: int = 20_000
+    bytes: int = 32 << 20
+    seconds: float = 7 * 86_400
+
+
+def boot() -> str:
+    """Return the ID of this boot of the system."""
+    return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+
+
+def clock() -> float:
+    """Return the seconds since the boot, which nobody can set."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+class Writing:
+    """Transactions that SQLite commits together. After an error of SQLite, none of them is made."""
+
+    def __init__(self, db: sqlite3.Connection) -> None:
+        self._db = db
+        self.revision = newest(db)
+        self.batches: list[Batch] = []
+        """Their changes; a transaction that changes nothing has none."""
+
+    def commit(self, transaction: Transaction) -> int:
+        """Make a transaction, and return its revision. Raises `ConditionFailed` and `LeaseEnded`."""
+        needed = {write.lease for write in transaction.writes if isinstance(write, Put)} | {transaction.require_lease}
+        for lease in needed - {0}:
+            self._demand_lease(lease)
+        for condition in transaction.conditions:
+            demand_holds(condition, self._current(condition))
+        self._write(transaction.writes)
+        return self.revision
+
+    def forget(self, last: int) -> None:
+        """Forget the changes up to a revision."""
+        last = min(last, self.revision)
+        self._db.execute("delete from changes where revision <= ?", (last,))
+        self._db.execute("update state set compacted = max(compacted, ?)", (last,))
+
+    def trim(self, bounds: Bounds) -> None:
+        """Forget the changes that exceed the bounds. A step of the system time may make that too early or too late."""
+        count = size = 0
+        now = time.time()
+        for revision, made, length in self._db.execute(
+            "select revision, made, coalesce(length(data), 0) from changes order by revision desc, number desc"
+        ):
+            count, size = count + 1, size + length
+            if count > bounds.changes or size > bounds.bytes or now - made > bounds.seconds:
+                self.forget(revision)
+                return
+
+    def grant(self, ttl: float) -> int:
+        """Return a new lease."""
+        lease = random.getrandbits(62) | 1  # a number of a database that was recreated must not be given again
+        values = (lease, ttl, boot(), clock() + ttl, time.time() + ttl)
+        self._db.execute("insert into leases values (?, ?, ?, ?, ?)", values)
+        return lease
+
+    def keep_alive(self, lease: int) -> None:
+        """Let a lease begin again. Raises `LeaseEnded`."""
+        self._demand_lease(lease)
+        self._db.execute(
+            "update leases set boot = ?, ends = ttl + ?, unix = ttl + ? where lease = ?",
+            (boot(), clock(), time.time(), lease),
+        )
+
+    def revoke(self, lease: int) -> None:
+        """End a lease."""
+        keys = self._db.execute("select tbl, id from rows where lease = ? and lease > 0", (lease,)).fetchall()
+        self._write([Delete(*key) for key in keys])
+        self._db.execute("delete from leases where lease = ?", (lease,))
+
+    def end_leases(self) -> float | None:
+        """End the leases whose time is over; return the seconds until the next one ends, None if there is none."""
+        self._db.execute(
+            "update leases set ends = ? + max(0, min(ttl, unix - ?)), boot = ? where boot <> ?",
+            (clock(), time.time(), boot(), boot()),
+        )
+        for (lease,) in self._db.execute("select lease from leases where ends <= ?", (clock(),)).fetchall():
+            self.revoke(lease)
+        (end,) = self._db.execute("select min(ends) from leases").fetchone()
+        return None if end is None else float(end) - clock()
+
+    def prove(self) -> None:
+        """Write something that changes nothing, to find out whether the file can be written."""
+        self._db.execute("update state set compacted = compacted")
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    def _demand_lease(self, lease: int) -> None:
+        known = self._db.execute("select ends, boot from leases where lease = ?", (lease,)).fetchone()
+        if known is None or (known[1] == boot() and known[0] <= clock()):
+            raise LeaseEnded(f"the lease {lease} has ended")
+
+    def _current(self, condition: Expect | Unchanged) -> int:
+        if isinstance(condition, Unchanged):
+            return self._newest(condition.table, condition.since)
+        known = self._db.execute(KNOWN, (condition.table, condition.id)).fetchone()
+        return known[0] if known else 0
+
+    def _newest(self, table: str, since: int) -> int:
+        """Return the newest revision in a table if it is later than `since`, from the history if that is long enough.
+
+        There is no index by revision: it would slow down each write.
+        """
+        (compacted,) = self._db.execute("select compacted from state").fetchone()
+        if since >= compacted:
+            query = """select max(c.revision) from changes c cross join rows r
+                on r.tbl = c.tbl and r.id = c.id and r.revision = c.revision where c.revision > ? and c.tbl = ?"""
+            (newest,) = self._db.execute(query, (since, table)).fetchone()
+        else:
+            (newest,) = self._db.execute("select max(revision) from rows where tbl = ?", (table,)).fetchone()
+        return newest or 0
+
+    def _write(self, writes: Sequence[Put | Delete]) -> None:
+        revision, made = self.revision + 1, int(time.time())
+        puts, deletes, changes = [], [], []
+        log: list[tuple[object, ...]] = []
+        for write in writes:
+            table, key = write.table, write.id
+            known = self._db.execute(KNOWN, (table, key)).fetchone()
+            if isinstance(write, Put):
+                created = known[1] if known else revision
+                puts.append((table, key, write.data, revision, created, write.lease))
+                log.append((revision, len(log), table, key, write.data, created, made))
+                changes.append(Change(table, key, Row(table, key, write.data, revision, created)))
+            elif known:
+                deletes.append((table, key))
+                log.append((revision, len(log), table, key, None, 0, made))
+                changes.append(Change(table, key, None))
+        if not changes:
+            return
+        self._db.executemany(PUT, puts)
+        self._db.executemany("delete from rows where tbl = ? and id = ?", deletes)
+        self._db.executemany(LOG, log)
+        self._db.execute("update state set revision = ?", (revision,))
+        self.revision = revision
+        self.batches.append(Batch(revision, changes))
+
+
+def newest(db: sqlite3.Connection) -> int:
+    """Return the revision of the database."""
+    (revision,) = db.execute("select revision from state").fetchone()
+    return int(revision)
+
+
+def leases(db: sqlite3.Connection) -> int:
+    """Return the number of leases."""
+    (count,) = db.execute("select count(*) from leases").fetchone()
+    return int(count)
+
+
+def read(db: sqlite3.Connection, tables: Sequence[str] | None) -> Snapshot:
+    """Return all rows of some tables, or of all, at one revision."""
+    query = "select tbl, id, data, revision, created from rows"
+    db.execute("begin")
+    try:
+        (revision,) = db.execute("select revision from state").fetchone()
+        if tables is None:
+            rows = db.execute(query).fetchall()
+        else:
+            rows = [row for table in tables for row in db.execute(f"{query} where tbl = ?", (table,))]
+    finally:
+        db.execute("rollback")
+    return Snapshot(revision, [Row(*row) for row in rows])
+
+
+def scan(db: sqlite3.Connection, table: str, *, after: str, before: str, limit: int, newest: bool) -> list[Row]:
+    """Return at most `limit` rows of a table in the order of their IDs, which SQLite compares by bytes."""
+    order = "desc" if newest else "asc"
+    found = db.execute(
+        "select tbl, id, data, revision, created from rows "  # noqa: S608 - two fixed words
+        f"where tbl = ? and id > ? and (? = '' or id < ?) order by id {order} limit ?",
+        (table, after, before, before, limit),
+    )
+    return [Row(*row) for row in found]
+
+
+def get(db: sqlite3.Connection, table: str, id: str) -> Row | None:
+    """Return a row."""
+    found = db.execute("select tbl, id, data, revision, created from rows where tbl = ? and id = ?", (table, id))
+    row = found.fetchone()
+    return Row(*row) if row else None
+
+
+def changes(db: sqlite3.Connection, after: int, most: int) -> list[Batch]:
+    """Return the next batches after a revision, with about `most` changes. Raises `Compacted`."""
+    db.execute("begin")
+    try:
+        last, compacted = db.execute("select revision, compacted from state").fetchone()
+        if not compacted <= after <= last:
+            raise Compacted(f"the changes since revision {after} are no longer kept")
+        page = "select revision from changes where revision > ? order by revision, number limit 1 offset ?"
+        end = db.execute(page, (after, most)).fetchone() or (last,)
+        rows = db.execute(CHANGES, (after, *end)).fetchall()
+    finally:
+        db.execute("rollback")
+    return [Batch(revision, [_change(*row) for row in group]) for revision, group in groupby(rows, itemgetter(0))]
+
+
+def _change(revision: int, table: str, id: str, data: bytes | None, created: int) -> Change:
+    return Change(table, id, None if data is None else Row(table, id, data, revision, created))
