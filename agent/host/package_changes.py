@@ -106,12 +106,18 @@ class PackageChanges:
             self._health.clear(CONDITION)
 
     def _others(self) -> str:
+        now = asyncio.get_running_loop().time()
+        if now < self._free:
+            return ""
+        who = self._asked()
+        if not who:
+            self._free = now + FRESH
+        return who
+
+    def _asked(self) -> str:
+        """Ask the provider for another process; bind the provider first, if a lock has never been found taken."""
         if self._pkg is None:
-            now = asyncio.get_running_loop().time()
-            if now < self._free:
-                return ""
             if not self._held():
-                self._free = now + FRESH
                 return ""
             try:
                 self._pkg = self._pkg_interface()

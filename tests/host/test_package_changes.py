@@ -42,6 +42,17 @@ class Manager:
         return {}
 
 
+class Counting(Manager):
+    """A package manager that counts the questions for other processes."""
+
+    asked = 0
+
+    def others(self) -> str:
+        """Return the process that uses the package manager."""
+        self.asked += 1
+        return super().others()
+
+
 def conditions(health: Health) -> dict[str, str]:
     """Return the texts of all health conditions by code."""
     return {condition.code: condition.text for condition in health.conditions}
@@ -65,6 +76,7 @@ async def test_a_package_its_files_and_its_units_are_left_alone_until_the_other_
     assert [await package_changes.obstacle(each) for each in mine] == [None, None, None]
 
     pkg.who = "process 7 (apt-get)"
+    await asyncio.sleep(FRESH)
     found = [await package_changes.obstacle(each) for each in mine]
     assert [each and each.text for each in found] == ["process 7 (apt-get) is changing its package"] * 3
     assert [await package_changes.obstacle(each) for each in others] == [None] * 4
@@ -168,3 +180,18 @@ async def test_the_locks_are_checked_once_for_runs_in_quick_succession(virtual_t
     await asyncio.sleep(FRESH)
     assert await package_changes.obstacle(Installed.declare("toy")) is not None
     assert len(looks) == 2
+
+
+async def test_a_provider_is_asked_once_for_runs_in_quick_succession(virtual_time: None) -> None:
+    """After another process has once used the package manager, many runs in a row still need one question."""
+    pkg = Counting()
+    package_changes = PackageChanges(lambda: pkg, Health(), held=lambda: True)
+    assert await package_changes.obstacle(Installed.declare("toy")) is None
+    before = pkg.asked
+    for _ in range(1000):
+        assert await package_changes.obstacle(Installed.declare("toy")) is None
+    assert pkg.asked == before
+
+    pkg.who, pkg.names = "process 7 (apt-get)", {"toy"}
+    await asyncio.sleep(FRESH)
+    assert await package_changes.obstacle(Installed.declare("toy")) is not None
