@@ -44,6 +44,7 @@ SMALL = {
     "engine": Small({"EVENTS": 3, "REPEAT": 1}, ("10", "20"), sized={"100000": "20"}),
     "idle": Small({"RESOURCES": 10, "SETTLE": 0, "WINDOW": 0.1}),
     "loop": Small({"DRIFTS": 1}, ("10", "2")),
+    "store": Small({"RECORDS": 40, "BATCH": 20, "REPEAT": 1}),
     "paths": Small({"COUNT": 3, "SIZES": {"small": [4, 2]}}),
 }
 OTHERS = {

@@ -7,12 +7,12 @@ old view costs only what differs from it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakSet
 
 from holdfast.agent.northbound.errors import Invalid
-from holdfast.agent.northbound.indexing import Key
+from holdfast.agent.northbound.indexing import Key, Query
 from holdfast.agent.northbound.model import Model, Struct
 from holdfast.agent.northbound.ref import within
 from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
@@ -20,6 +20,7 @@ from holdfast.agent.northbound.values import ANY
 
 T = TypeVar("T", bound=Model)
 Record = tuple[type[Model], str]
+NO_KEYS: frozenset[Key] = frozenset()
 Level = dict[Any, Any]
 """Value of one part of an index -> the level of the next part or, for the last part, the IDs."""
 
@@ -37,6 +38,23 @@ class _Table:
         self.indexes = [(index, Level()) for index in model.all_indexes().values()]
         self.levels = {index.name: level for index, level in self.indexes}
         self.contains = any(_contains(field.annotation) for field in model.model_fields.values())
+
+    def part(self) -> None:
+        """Keep what stands by itself apart from what is to be seen, from the first time that others contain records."""
+        if self.own is self.records:
+            self.own = dict(self.records)
+
+
+class _Step(NamedTuple):
+    """How a record is seen before and after a batch."""
+
+    table: _Table
+    model: type[Model]
+    id: str
+    old: Stored | None
+    new: Stored | None
+    moves: list[tuple[Level, frozenset[Key], frozenset[Key]]]
+    """The keys that it loses and gains, for each index in which they differ."""
 
 
 class IndexedView(View):
@@ -57,14 +75,14 @@ class IndexedView(View):
     def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:
         """Return the IDs, in order."""
         table = self._tables.get(model)
-        query: Sequence[Any] = ()
+        query: Query = ()
         if index:
             query = model.index(index).query(values)
         elif values:
             raise Invalid(f"cannot look for {', '.join(values)} in {model.__name__} without an index")
-        present: Iterable[str] = ()
+        present: Collection[str] = ()
         if table:
-            present = set(_found(table.levels[index], query)) if index else table.records
+            present = _found(table.levels[index], query) if index else table.records
         if lost := self.lost.get(model):
             before = (key for key, stored in lost.items() if stored and self._matches(stored, model, index, query))
             present = [*(key for key in present if key not in lost), *before]
@@ -115,23 +133,22 @@ class IndexedStore(DbStore):
         plan = _Plan(self._tables)
         for change in changes:
             plan.add(change)
-        steps = [step for record in plan.touched for step in plan.steps(record)]
+        steps = [step for record in plan.touched if (step := plan.step(record))]
         before, self._view = self._view, IndexedView(revision, self._tables)
         self._views.add(before)
         del before  # unless others hold it, it has nothing to remember
         views = list(self._views)
         plan.place()
-        for table, model, key, old, new, added, removed in steps:
+        for table, model, key, old, new, moves in steps:
             for each in views:
                 each.lost.setdefault(model, {}).setdefault(key, old)
             if new is None:
-                table.records.pop(key, None)
+                del table.records[key]
             else:
                 table.records[key] = new
-            for level, keys in removed:
-                _remove(level, keys, key)
-            for level, keys in added:
-                _add(level, keys, key)
+            for level, gone, come in moves:
+                _remove(level, gone, key)
+                _add(level, come, key)
         return self._view
 
 
@@ -165,46 +182,46 @@ class _Plan:
 
     def place(self) -> None:
         """Change what stands by itself and what is contained. Cannot fail."""
+        for inner_model in {model for inner in self._inner.values() for model, _ in inner}:
+            self._table(inner_model).part()
         for (model, key), stored in self._own.items():
-            own = self._table(model).own
-            old = own.pop(key, None)
-            for inner_model, inner_key in contents(old) if self._table(model).contains else ():
+            table = self._table(model)
+            for inner_model, inner_key in contents(table.own.get(key)) if table.contains else ():
                 holders = self._table(inner_model).containers
-                holders.get(inner_key, {}).pop((model, key), None)
-                if not holders.get(inner_key):
-                    holders.pop(inner_key, None)
+                holders[inner_key].pop((model, key))
+                if not holders[inner_key]:
+                    del holders[inner_key]
+            if table.own is table.records:
+                continue  # its step does the rest
             if stored:
-                own[key] = stored
+                table.own[key] = stored
+            else:
+                table.own.pop(key, None)
         for container, inner in self._inner.items():
             for (model, key), content in inner.items():
-                table = self._table(model)
-                if table.own is table.records:
-                    table.own = dict(table.records)
-                table.containers.setdefault(key, {})[container] = content
+                self._table(model).containers.setdefault(key, {})[container] = content
 
-    def steps(self, record: Record) -> Iterator[Any]:
-        """Yield the change of a record as it is seen, with the keys of its indexes that come and go."""
+    def step(self, record: Record) -> _Step | None:
+        """Return how a record is seen differently afterwards; None if it is not."""
         model, key = record
         table = self._table(model)
-        old, new = table.records.get(key), self._after(record)
+        old, new = table.records.get(key), self._after(table, record)
         if old is new:
-            return
-        added: list[tuple[Level, frozenset[Key]]] = []
-        removed: list[tuple[Level, frozenset[Key]]] = []
+            return None
+        moves = []
         for index, level in table.indexes:
-            before = index.keys(old.record) if old else frozenset()
-            after = index.keys(new.record) if new else frozenset()
-            if before != after:
-                removed.append((level, before - after))
-                added.append((level, after - before))
-        yield table, model, key, old, new, added, removed
+            gone = index.keys(old.record) if old else NO_KEYS
+            come = index.keys(new.record) if new else NO_KEYS
+            if gone != come:
+                moves.append((level, gone - come, come - gone) if gone and come else (level, gone, come))
+        return _Step(table, model, key, old, new, moves)
 
-    def _after(self, record: Record) -> Stored | None:
+    def _after(self, table: _Table, record: Record) -> Stored | None:
         """Return what is to be seen of a record afterwards."""
-        model, key = record
-        table = self._table(model)
-        own = self._own[record] if record in self._own else table.own.get(key)
-        held = {each: stored for each, stored in table.containers.get(key, {}).items() if each not in self._own}
+        own = self._own[record] if record in self._own else table.own.get(record[1])
+        if not self._inner and not table.containers:
+            return own
+        held = {each: stored for each, stored in table.containers.get(record[1], {}).items() if each not in self._own}
         held |= {each: inner[record] for each, inner in self._inner.items() if record in inner}
         return newest(own, held)
 
@@ -254,48 +271,49 @@ def _contains(annotation: Any) -> bool:
     )
 
 
-def _found(level: Level, query: Sequence[Any]) -> Iterator[str]:
-    """Yield the IDs below a level that match the parts of a query."""
-    part, *rest = query
-    followers = level.values() if part is ANY else (level[value] for value in part if value in level)
-    for each in followers:
-        if rest:
-            yield from _found(each, rest)
-        elif isinstance(each, str):
-            yield each
+def _found(level: Level, query: Query) -> Collection[str]:
+    """Return the IDs below a level that match the parts of a query, each once."""
+    places: list[Any] = [level]
+    for part in query:
+        if part is ANY:
+            places = [below for place in places for below in place.values()]
         else:
-            yield from each
+            places = [place[value] for place in places for value in part if value in place]
+    if len(places) == 1:
+        return (places[0],) if isinstance(places[0], str) else places[0]
+    return {key for leaf in places for key in ((leaf,) if isinstance(leaf, str) else leaf)}
 
 
 def _add(level: Level, keys: Iterable[Key], id: str) -> None:
     """Add an ID to the leaves of keys; a leaf with one ID is the ID itself, which saves memory."""
-    for *path, last in keys:
+    for key in keys:
         here = level
-        for value in path:
+        for value in key[:-1]:
             here = here.setdefault(value, {})
+        last = key[-1]
         leaf = here.get(last)
         if leaf is None:
             here[last] = id
-        elif isinstance(leaf, str):
-            if leaf != id:
-                here[last] = {leaf, id}
-        else:
+        elif type(leaf) is set:
             leaf.add(id)
+        else:
+            here[last] = {leaf, id}
 
 
 def _remove(level: Level, keys: Iterable[Key], id: str) -> None:
     """Remove an ID from the leaves of keys, and what is empty then."""
     for key in keys:
-        places = [level]
-        for value in key[:-1]:
-            places.append(places[-1][value])
-        leaf = places[-1][key[-1]]
-        if isinstance(leaf, str):
-            del places[-1][key[-1]]
+        if len(key) > 1:
+            below = level[key[0]]
+            _remove(below, (key[1:],), id)
+            if not below:
+                del level[key[0]]
+            continue
+        leaf = level[key[0]]
+        if type(leaf) is not set:
+            del level[key[0]]
+        elif len(leaf) == 2:
+            leaf.discard(id)
+            level[key[0]] = leaf.pop()
         else:
             leaf.discard(id)
-            if len(leaf) == 1:
-                places[-1][key[-1]] = leaf.pop()
-        for number in range(len(places) - 1, 0, -1):
-            if not places[number]:
-                del places[number - 1][key[number - 1]]
