@@ -49,6 +49,7 @@ SCHEMA = f"""
 """
 PUT = """insert into rows values (?, ?, ?, ?, ?, ?) on conflict do update
     set data = excluded.data, revision = excluded.revision, lease = excluded.lease"""
+DELETE = "delete from rows where tbl = ? and id = ?"
 LOG = "insert into changes values (?, ?, ?, ?, ?, ?, ?)"
 KNOWN = "select revision, created from rows where tbl = ? and id = ?"
 CHANGES = """select revision, tbl, id, data, created from changes where revision > ? and revision <= ?
@@ -81,6 +82,7 @@ class Writing:
         self.revision = newest(db)
         self.batches: list[Batch] = []
         """Their changes; a transaction that changes nothing has none."""
+        self._made = int(time.time())
 
     def commit(self, transaction: Transaction) -> int:
         """Make a transaction, and return its revision. Raises `ConditionFailed` and `LeaseEnded`."""
@@ -92,6 +94,11 @@ class Writing:
         self._write(transaction.writes)
         return self.revision
 
+    def finish(self) -> None:
+        """Write the revision of the last transaction."""
+        if self.batches:
+            self._db.execute("update state set revision = ?", (self.revision,))
+
     def forget(self, last: int) -> None:
         """Forget the changes up to a revision."""
         last = min(last, self.revision)
@@ -101,12 +108,11 @@ class Writing:
     def trim(self, bounds: Bounds) -> None:
         """Forget the changes that exceed the bounds. A step of the system time may make that too early or too late."""
         count = size = 0
-        now = time.time()
         for revision, made, length in self._db.execute(
             "select revision, made, coalesce(length(data), 0) from changes order by revision desc, number desc"
         ):
             count, size = count + 1, size + length
-            if count > bounds.changes or size > bounds.bytes or now - made > bounds.seconds:
+            if count > bounds.changes or size > bounds.bytes or self._made - made > bounds.seconds:
                 self.forget(revision)
                 return
 
@@ -174,7 +180,7 @@ class Writing:
         return newest or 0
 
     def _write(self, writes: Sequence[Put | Delete]) -> None:
-        revision, made = self.revision + 1, int(time.time())
+        revision, made = self.revision + 1, self._made
         puts, deletes, changes = [], [], []
         log: list[tuple[object, ...]] = []
         for write in writes:
@@ -191,10 +197,9 @@ class Writing:
                 changes.append(Change(table, key, None))
         if not changes:
             return
-        self._db.executemany(PUT, puts)
-        self._db.executemany("delete from rows where tbl = ? and id = ?", deletes)
-        self._db.executemany(LOG, log)
-        self._db.execute("update state set revision = ?", (revision,))
+        for statement, values in ((PUT, puts), (DELETE, deletes), (LOG, log)):
+            if values:
+                self._db.executemany(statement, values)
         self.revision = revision
         self.batches.append(Batch(revision, changes))
 
