@@ -185,11 +185,16 @@ def test_a_name_that_is_taken_is_refused() -> None:
 
 
 def test_a_class_statement_with_a_mistake_is_refused() -> None:
-    """An unknown option, a bad table, a required `Field`, an upgrade that is not there."""
+    """An unknown option, a field that hides a method, a bad table, a required `Field`, a missing upgrade."""
     with pytest.raises(TypeError, match="tabel"):
         type(Model)("A1", (Model,), {"__module__": __name__}, tabel="a")
     with pytest.raises(TypeError, match="table"):
         type(Model)("A2", (Struct,), {"__module__": __name__}, table="a")
+    with pytest.raises(Invalid, match="cannot define A0: every model has 'index' already, it can be no field"):
+
+        class A0(Model):
+            index: str
+
     with pytest.raises(Invalid, match=r"the name of a table is \[a-z\]\[a-z0-9_-\]\*, not 'a/b'"):
         type(Model)("A3", (Model,), {"__module__": __name__}, table="a/b")
     with pytest.raises(Invalid, match=r"cannot define A4: write `n: Annotated\[\.\.\., Field\(\.\.\.\)\]`"):
