@@ -120,8 +120,8 @@ class RecordFile:
         return ""
 
     def close(self) -> None:
-        """Close the file and release the lock. The log is emptied first, so that one file has everything."""
-        if self._db is not None and not self._read_only and not self._difference():
+        """Close the file and release the lock. The agent empties the log first, so that one file has everything."""
+        if self._agent and self._db is not None and not self._read_only and not self._difference():
             with suppress(sqlite3.Error):
                 self._db.execute("pragma wal_checkpoint(truncate)")
         self._disconnect()
@@ -154,10 +154,11 @@ class RecordFile:
 
     def moved(self) -> bool:
         """Return whether any process has committed since the last call. Takes a few microseconds."""
-        if self._observer is None or self._read_only:
+        observer = self._observer
+        if observer is None or self._read_only:
             return False
         try:
-            (version,) = self._observer.execute("pragma data_version").fetchone()
+            (version,) = observer.execute("pragma data_version").fetchone()
         except sqlite3.Error:
             return True
         before, self._version = self._version, version

@@ -29,6 +29,7 @@ def _short_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sqlite_groups, "PATIENCE", 0.5)
     monkeypatch.setattr(sqlite_lock, "WAITING", 0.1)
     monkeypatch.setattr(sqlite, "POLL", 0.02)
+    monkeypatch.setattr(sqlite, "AGENT_POLL", 0.02)
     monkeypatch.setattr(sqlite, "RETRY", 0.05)
 
 
@@ -199,8 +200,54 @@ async def test_two_agents_on_one_database_are_refused(opened, path):
     beside = await opened(path, agent=False)
     await put(beside, "a")
     assert await keys(first) == ["a"]
+    await beside.close()
+    await put(first, "b")
+    assert first.renewed == ""
     await first.close()
-    assert await keys(await opened(path)) == ["a"]
+    assert await keys(await opened(path)) == ["a", "b"]
+
+
+async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
+    """It need not poll: an idle agent does nothing. A pipe that is gone, or is no pipe, harms nobody."""
+    monkeypatch.setattr(sqlite, "AGENT_POLL", 1000)
+    agent, beside = await opened(path), await opened(path, agent=False)
+    watch = aiter(agent.watch(0))
+    await anext(watch)
+    async with asyncio.timeout(20):
+        for key in "abc":
+            await put(beside, key)
+            assert [change.id for change in (await anext(watch)).changes] == [key]
+    bell = path.with_name("northbound.db.bell")
+    bell.unlink()
+    await put(beside, "d")
+    bell.write_text("kept")
+    await put(beside, "e")
+    assert bell.read_text() == "kept"
+    assert await keys(agent) == ["a", "b", "c", "d", "e"]
+
+
+async def test_a_process_whose_agent_ends_goes_on(opened, path):
+    """The agent empties the log at its end, which is no damage."""
+    agent, beside = await opened(path), await opened(path, agent=False)
+    await put(agent, "a")
+    await agent.close()
+    await put(beside, "b")
+    assert await keys(beside) == ["a", "b"]
+    assert beside.renewed == ""
+    assert await keys(await opened(path)) == ["a", "b"]
+
+
+async def test_the_rows_of_a_process_that_died_disappear_with_its_lease(opened, path, monkeypatch):
+    """Another process ends a lease that is shorter than its own."""
+    agent, beside = await opened(path), await opened(path, agent=False)
+    await agent.grant(60)
+    lease = await beside.grant(0.1)
+    revision = await put(beside, "a", lease=lease)
+    watch = aiter(agent.watch(revision))
+    await anext(watch)
+    await beside.close()
+    async with asyncio.timeout(20):
+        assert [(change.id, change.row) for change in (await anext(watch)).changes] == [("a", None)]
 
 
 async def test_a_lock_of_another_process_delays_writes_only(opened, path):
