@@ -87,6 +87,13 @@ def test_a_record_may_be_built_from_any_of_its_fields() -> None:
     assert Machine(id="a", note=None).given() == {"id", "note"}
 
 
+def test_unset_is_a_value_that_was_not_given() -> None:
+    """In a new record and in a copy, where the default takes its place."""
+    assert Service(id="a", state=UNSET) == Service(id="a")
+    copied = Machine(id="a", note="x", version=2).replace(note=UNSET)
+    assert (copied.note, copied.given()) == (None, {"id", "version"})
+
+
 def test_a_record_that_lacks_a_required_field_is_not_stored() -> None:
     """The error names all of them, those of embedded models too."""
     record = Service(id="a", ports=[{"protocol": "udp"}])
