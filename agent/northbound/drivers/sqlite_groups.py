@@ -57,18 +57,21 @@ class GroupWriter:
         self._jobs.append(job)
         if self._task is None:
             self._task = asyncio.create_task(self._write_groups(), name="northbound writes")
+        late = asyncio.get_running_loop().call_later(PATIENCE, self._give_up, job)
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await job.done  # type: ignore[no-any-return]
-        except TimeoutError:
-            text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
-            self._tell(text)
-            raise Unavailable(text, unsure=job in self._tried) from None
+            return await job.done  # type: ignore[no-any-return]
+        finally:
+            late.cancel()
 
     async def finish(self) -> None:
         """Wait until all calls are made, but not longer than `PATIENCE`."""
         if self._task:
             await asyncio.wait([self._task], timeout=PATIENCE)
+
+    def _give_up(self, job: _Job) -> None:
+        text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
+        _settle(job, Unavailable(text, unsure=job in self._tried))
+        self._tell(text)
 
     async def _write_groups(self) -> None:
         """Write until nothing waits. Calls whose callers have given up are left out."""

@@ -17,7 +17,17 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.northbound.drivers import sqlite, sqlite_groups, sqlite_lock, sqlite_tables
-from holdfast.agent.northbound.drivers.base import Batch, Delete, Driver, Expect, LeaseEnded, Put, Transaction
+from holdfast.agent.northbound.drivers.base import (
+    Batch,
+    Delete,
+    Driver,
+    Expect,
+    LeaseEnded,
+    Put,
+    Row,
+    Transaction,
+    Unchanged,
+)
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds
 from holdfast.agent.northbound.errors import Compacted, Unavailable
@@ -133,6 +143,28 @@ async def test_transactions_that_wait_together_share_a_flush(opened, path, monke
     create = Transaction([Put("t", "new", b"")], [Expect("t", "new", 0)])
     both = await asyncio.gather(driver.commit(create), driver.commit(create), return_exceptions=True)
     assert [type(each).__name__ for each in both] == ["int", "ConditionFailed"]
+
+
+async def test_a_group_is_as_its_transactions_one_after_the_other(opened, path):
+    """The same row is written, deleted and written again; conditions, leases and compaction see what came before."""
+    driver = await opened(path)
+    first = await put(driver, "a", b"0")
+    lease = await driver.grant(60)
+    await asyncio.gather(
+        put(driver, "a", b"1"),
+        driver.commit(Transaction([Delete("t", "a")], [Expect("t", "a", first + 1)])),
+        driver.commit(Transaction([Put("t", "a", b"2")], [Expect("t", "a", 0)])),
+        put(driver, "b", b"", lease),
+        driver.revoke(lease),
+        driver.commit(Transaction([Put("u", "c", b"")], [Unchanged("t", first + 4)])),
+        driver.compact(first + 2),
+    )
+    rows = [Row("t", "a", b"2", first + 3, first + 3), Row("u", "c", b"", first + 6, first + 6)]
+    assert await driver.read() == (first + 6, rows)
+    watch = aiter(driver.watch(first + 1))
+    await anext(watch)
+    with pytest.raises(Compacted):
+        await anext(aiter(driver.watch(first)))
 
 
 async def test_a_call_with_a_bug_does_not_fail_the_others(opened, path):
