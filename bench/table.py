@@ -91,6 +91,9 @@ ROWS = (
     ("store", "the same: a batch of 1 000 updates", "ms", "batch_ms", 20),
     ("store", "the same: memory per record, without the record", "bytes", "record_bytes", 2048),
     ("store", "import of the cache, after its models", "ms", "import_ms", None),
+    ("sqlite", "SQLite: rows created durably, 100 at a time, per second", "", "create_per_s", None),
+    ("sqlite", "SQLite: 100 rows created at once / by plain sqlite3", "times", "create_to_plain", 3.0),
+    ("sqlite", "SQLite: from the end of a commit to the consumer of a watch", "us", "watch_us", 1000),
     ("idle", "idle agent with 1 000 files: CPU", "%", "idle_cpu_percent", 0.1),
     ("idle", "idle agent with 1 000 files: memory (RSS)", "MiB", "idle_rss_mib", 58.0),
 )

@@ -136,20 +136,32 @@ def scalar(value: Any) -> Any:
 def _rows(node: _Node, value: Any) -> list[Key]:
     """Return the combinations of values of all paths below a node."""
     if isinstance(value, SEQUENCES):
-        rows = [row for element in value for row in _rows(node, element)]
-        return rows or [(MISSING,) * len(node.leaves)]
+        return _rows_of_each(node, value)
     parts: list[Sequence[Key]] = []
     if node.ends:
         parts.append([(each,) * len(node.ends) for each in _ends(value)])
     for name, child in node.children.items():
         if name == EACH and isinstance(value, dict):
-            rows = [row for each in value.values() for row in _rows(child, each)]
-            parts.append(rows or [(MISSING,) * len(child.leaves)])
+            parts.append(_rows_of_each(child, value.values()))
         else:
             parts.append(_rows(child, _step(value, name)))
     if len(parts) == 1:
         return list(parts[0])
     return [tuple(each for row in rows for each in row) for rows in product(*parts)]
+
+
+def _rows_of_each(node: _Node, values: Iterable[Any]) -> list[Key]:
+    """Return the combinations of each value and, in lists, of each element; an empty list in a list has none."""
+    rows = [row for element in _elements(values) for row in _rows(node, element)]
+    return rows or [(MISSING,) * len(node.leaves)]
+
+
+def _elements(values: Iterable[Any]) -> Iterator[Any]:
+    for each in values:
+        if isinstance(each, SEQUENCES):
+            yield from _elements(each)
+        else:
+            yield each
 
 
 def _ends(value: Any) -> Iterable[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Self
 
+from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.values import UNSET
 
@@ -37,6 +38,12 @@ class UniqueKey(Model):
 
     indexes: ClassVar[Mapping[str, str | tuple[str, ...]]] = {"unique_key": "unique_key"}
     unique_key: int = UNSET  # type: ignore[assignment]
+
+    def on_update_pre(self, original: Self) -> Self:
+        """Refuse another number, which may be that of another record. Raises `Invalid`."""
+        if self.unique_key != original.unique_key:
+            raise Invalid(f"cannot change {self.table} {self.id!r}: its unique_key is allocated, it cannot be chosen")
+        return super().on_update_pre(original)
 
 
 class Topic(Model):

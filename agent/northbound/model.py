@@ -82,15 +82,20 @@ class _Meta(ModelMetaclass):
         for field, annotation in namespace.get("__annotations__", {}).items():
             if field.startswith("_") or "ClassVar" in str(annotation):
                 continue
+            if any(hasattr(base, field) and field not in getattr(base, "model_fields", {}) for base in bases):
+                raise Invalid(f"cannot define {name}: every model has {field!r} already, it can be no field")
             given = namespace.setdefault(field, Field(default=UNSET))
             if isinstance(given, FieldInfo) and given.is_required():
                 raise Invalid(f"cannot define {name}: write `{field}: Annotated[..., Field(...)]`, not `= Field(...)`")
         return super().__new__(mcs, name, bases, namespace, **options)  # type: ignore[return-value]
 
     def __call__(cls, *arguments: Any, **values: Any) -> Any:
-        """Build a record from the given fields. Raises `Invalid` that names each field that is wrong."""
+        """Build a record from the given fields, without those that are UNSET.
+
+        Raises `Invalid` that names each field that is wrong.
+        """
         with _telling(cls, values):
-            return super().__call__(*arguments, **values)
+            return super().__call__(*arguments, **{name: value for name, value in values.items() if value is not UNSET})
 
 
 class Struct(BaseModel, metaclass=_Meta):
@@ -117,12 +122,13 @@ class Struct(BaseModel, metaclass=_Meta):
         return frozenset(self.model_fields_set)
 
     def replace(self, **values: Any) -> Self:
-        """Return a copy with other values, validated as a whole. Raises `Invalid`."""
+        """Return a copy with other values, validated as a whole; UNSET takes a value away. Raises `Invalid`."""
         model = type(self)
         if strange := values.keys() - model.model_fields.keys():
             raise Invalid(f"cannot build {model.__name__}: {_unknown_fields(model, sorted(strange))}")
         with _telling(model):
-            return model.model_validate(self._set_fields() | values, context=REBUILDING)
+            given = {name: value for name, value in (self._set_fields() | values).items() if value is not UNSET}
+            return model.model_validate(given, context=REBUILDING)
 
     def merged(self, change: Self) -> Self:
         """Return a copy with the fields that are set in `change`, validated as a whole. Raises `Invalid`."""

@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,7 @@ from holdfast.agent.northbound.drivers.base import Driver, Put, Transaction
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
 from holdfast.agent.northbound.drivers.memory import Memory, MemoryDriver
+from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.errors import (
     AlreadyExists,
     Conflict,
@@ -44,13 +46,15 @@ class World:
         return NbApi(self.driver(), self._store(), **options)
 
 
-@pytest.fixture(params=["memory", "memory-copying", "etcd"])
-def world(request: pytest.FixtureRequest) -> World:
+@pytest.fixture(params=["memory", "memory-copying", "sqlite", "etcd"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
     """An empty database."""
     if request.param == "etcd":
         access = Access(request.getfixturevalue("etcd").endpoints)
         prefix = f"/{uuid.uuid4()}/"
         return World(lambda: EtcdDriver(access, prefix), IndexedStore)
+    if request.param == "sqlite":
+        return World(lambda: SqliteDriver(tmp_path / "northbound.db", durable=False), IndexedStore)
     memory = Memory()
     return World(lambda: MemoryDriver(memory), CopyingStore if request.param == "memory-copying" else IndexedStore)
 

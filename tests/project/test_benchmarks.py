@@ -45,6 +45,7 @@ SMALL = {
     "idle": Small({"RESOURCES": 10, "SETTLE": 0, "WINDOW": 0.1}),
     "loop": Small({"DRIFTS": 1}, ("10", "2")),
     "store": Small({"RECORDS": 40, "BATCH": 20, "REPEAT": 1}),
+    "sqlite": Small({"BATCHES": 2, "EACH": 2, "CHANGES": 2}),
     "paths": Small({"COUNT": 3, "SIZES": {"small": [4, 2]}}),
 }
 OTHERS = {

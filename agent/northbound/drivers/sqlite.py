@@ -1,7 +1,8 @@
 """The database of one machine: one SQLite file, which several processes may use at the same time.
 
 A commit that has returned survives `kill -9` and a loss of power. Transactions that wait together share one flush.
-A watch sees the commits of its own process at once, and those of other processes within `POLL` seconds.
+A watch sees the commits of its own process at once. Other processes wake the agent after their commits; a process that
+is not the agent looks for the commits of others every `POLL` seconds.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any, TypeVar
 from holdfast.agent.northbound.drivers import sqlite_tables
 from holdfast.agent.northbound.drivers.base import Batch, Driver, Row, Snapshot, Transaction
 from holdfast.agent.northbound.drivers.recent import RecentChanges
+from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_file import Busy, Damaged, RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, Writing
@@ -24,8 +26,9 @@ from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
 T = TypeVar("T")
 
-POLL = 0.25
-"""Seconds between two looks for commits of other processes and for changes by other programs."""
+POLL, AGENT_POLL = 0.25, 5.0
+"""Seconds between two looks for commits of other processes and for changes by other programs: an agent is idle most of
+the time, and is woken after commits."""
 RETRY = 5.0
 """Seconds between two tries to write while the file cannot be written."""
 LONGEST = 30.0
@@ -52,6 +55,9 @@ class SqliteDriver(Driver):
         """Called when `trouble` or `renewed` changes."""
         self._bounds = bounds or Bounds()
         self._file = RecordFile(path, agent=agent, durable=durable)
+        self._bell = CommitBell(path)
+        self._rung = asyncio.Event()
+        self._agent = agent
         self._thread = CallThread("northbound")
         self._writer = GroupWriter(self._write_in_thread, self._publish, self._renew, self._tell_trouble)
         self._recent = RecentChanges(room=RECENT)
@@ -72,6 +78,8 @@ class SqliteDriver(Driver):
         with suppress(Unavailable):  # `trouble` says so
             await self._end_leases()
             await self._trim()
+        if self._agent:
+            self._bell.listen(self._rung.set)
         self._poller = asyncio.create_task(self._poll(), name="northbound poll")
 
     async def close(self) -> None:
@@ -80,6 +88,7 @@ class SqliteDriver(Driver):
             return
         await self._writer.finish()
         self._closed = True
+        self._bell.close()
         self._recent.wake()
         if self._lease_timer:
             self._lease_timer.cancel()
@@ -185,6 +194,8 @@ class SqliteDriver(Driver):
         if batches[0].revision != self._recent.revision + 1:
             self._recent.restart(batches[0].revision - 1)
         self._recent.append(batches)
+        if not self._agent:
+            self._bell.ring()
         self._untrimmed += sum(len(batch.changes) for batch in batches)
         if self._untrimmed > self._bounds.changes // 10:
             self._start(self._trim())
@@ -220,7 +231,10 @@ class SqliteDriver(Driver):
         loop = asyncio.get_running_loop()
         tried = loop.time()
         while True:
-            await asyncio.sleep(POLL)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(AGENT_POLL if self._agent else POLL):
+                    await self._rung.wait()
+            self._rung.clear()
             try:
                 if damage := self._file.changed():
                     await self._renew(damage)
@@ -236,7 +250,7 @@ class SqliteDriver(Driver):
         """Read what other processes have committed."""
         leases = await self._read(sqlite_tables.leases)
         self._skip_to(await self._read(sqlite_tables.newest))
-        if leases and self._lease_timer is None:
+        if leases:
             await self._end_leases()
 
     async def _end_leases(self) -> None:

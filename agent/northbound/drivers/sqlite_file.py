@@ -96,6 +96,8 @@ class RecordFile:
         self._seen: Seen = (None, None, None)
         self._read_only = False
         """The file could only be opened for reading; the next write opens it again."""
+        self._reason: sqlite3.Error | None = None
+        """Why it could not be opened for writing, if SQLite has said so."""
         self._revision = 0
         """The last known revision. A database that is recreated empty continues from it."""
 
@@ -103,23 +105,23 @@ class RecordFile:
 
     def open(self) -> str:
         """Open or create the file. Return why it was recreated; empty if it was not."""
-        with self._explained("open"):
-            if self._agent:
-                self._lock.take()
-            try:
+        try:
+            with self._explained("open"):
+                if self._agent:
+                    self._lock.take()
                 if status(self._ready) or not status(self._path):
                     self._complete()
                 self._connect(check=self._agent)
-            except Damaged as error:
-                return self.renew(error)
-            finally:
-                if self._db is None:
-                    self._lock.release()
+        except Damaged as error:
+            return self.renew(error)
+        finally:
+            if self._db is None:
+                self._lock.release()
         return ""
 
     def close(self) -> None:
-        """Close the file and release the lock. The log is emptied first, so that one file has everything."""
-        if self._db is not None and not self._read_only and not self._difference():
+        """Close the file and release the lock. The agent empties the log first, so that one file has everything."""
+        if self._agent and self._db is not None and not self._read_only and not self._difference():
             with suppress(sqlite3.Error):
                 self._db.execute("pragma wal_checkpoint(truncate)")
         self._disconnect()
@@ -128,34 +130,35 @@ class RecordFile:
     def read(self, query: Callable[..., T], *arguments: Any) -> T:
         """Return the result of a query. A file that was removed or replaced is still read."""
         with self._explained("read"):
-            if self._db is None:
-                raise Unavailable(f"{self._path} is not open")
+            db = self._db or self._connect(check=False)
             extend_shared_memory(self._path, self._seen[-1])
-            return query(self._db, *arguments)
+            return query(db, *arguments)
 
     def write(self, calls: Sequence[Callable[[Writing], Any]]) -> tuple[Writing, list[Any]]:
         """Make calls in one transaction, durably; return their results. An error of this package is a result, too."""
         with self._explained("write"):
             if self._read_only:
                 self._disconnect()
-                self._connect(check=False)
+            db = self._db or self._connect(check=False)
+            if self._reason:
+                raise self._reason
             if how := self._difference():
                 raise Damaged(how, self._opened, intact=True)
-            if self._db is None:
-                raise Unavailable(f"{self._path} is not open")
-            with transaction(self._db):
-                writing = Writing(self._db)
+            with transaction(db):
+                writing = Writing(db)
                 results = [_result(number, call, writing) for number, call in enumerate(calls)]
+                writing.finish()
             self._seen = self._probe()
         self._revision = max(self._revision, writing.revision)
         return writing, results
 
     def moved(self) -> bool:
         """Return whether any process has committed since the last call. Takes a few microseconds."""
-        if self._observer is None or self._read_only:
+        observer = self._observer
+        if observer is None or self._read_only:
             return False
         try:
-            (version,) = self._observer.execute("pragma data_version").fetchone()
+            (version,) = observer.execute("pragma data_version").fetchone()
         except sqlite3.Error:
             return True
         before, self._version = self._version, version
@@ -183,12 +186,13 @@ class RecordFile:
                 return ""
             with self._lock.held():
                 kept = error.intact and self._copy()
-                if not kept:
-                    self._draw_up(max(self._revision + 1, time.time_ns() // 1_000_000))
+                if self._db is not None or not status(self._ready):  # otherwise, only the last step is left to do
+                    if not kept:
+                        self._draw_up(max(self._revision + 1, time.time_ns() // 1_000_000))
+                    clear(self._ready)
+                    self._draft.replace(self._ready)
+                    sync(self._path.parent)
                 self._disconnect()
-                clear(self._ready)
-                self._draft.replace(self._ready)
-                sync(self._path.parent)
                 put_in_place(self._ready, self._path)
                 self._connect(check=False)
         end = "its records were kept" if kept else f"its records were lost; see {self._path.with_suffix('.damaged')}"
@@ -196,7 +200,7 @@ class RecordFile:
 
     # -- connections -------------------------------------------------------------------------------------------
 
-    def _connect(self, *, check: bool) -> None:
+    def _connect(self, *, check: bool) -> sqlite3.Connection:
         """Open the file; if it cannot be opened for lack of space or rights, open it for reading."""
         info = status(self._path)
         if info is None or not stat.S_ISREG(info.st_mode) or not info.st_size:
@@ -204,18 +208,19 @@ class RecordFile:
             raise Damaged(f"{self._path} {how}", self._opened)
         try:
             try:
-                self._connect_to_write(check=check)
+                db = self._connect_to_write(check=check)
             except sqlite3.Error as error:
                 if damaged(error) or code(error) in BUSY:
                     raise
-                self._connect_to_read(error)
+                db = self._connect_to_read(error)
             self._seen = self._probe()
         except BaseException:
             self._disconnect()
             raise
         self._opened += 1
+        return db
 
-    def _connect_to_write(self, *, check: bool) -> None:
+    def _connect_to_write(self, *, check: bool) -> sqlite3.Connection:
         self._read_only = bool(os.statvfs(self._path).f_flag & os.ST_RDONLY)
         self._db = db = self._connection("mode=rw")
         if not self._read_only:
@@ -229,8 +234,9 @@ class RecordFile:
         self._observer.execute("pragma busy_timeout = 0")
         self._observer.execute("select revision from state").fetchone()
         (self._version,) = self._observer.execute("pragma data_version").fetchone()
+        return db
 
-    def _connect_to_read(self, reason: sqlite3.Error) -> None:
+    def _connect_to_read(self, reason: sqlite3.Error) -> sqlite3.Connection:
         """Connect without the shared memory of SQLite, for which a full disk has no room; or without its log."""
         self._disconnect()
         log = status(beside(self._path, "-wal"))
@@ -239,8 +245,8 @@ class RecordFile:
             with suppress(sqlite3.OperationalError):
                 db.execute(f"pragma locking_mode = {lock}")
                 self._demand_layout(db)
-                self._read_only = True
-                return
+                self._read_only, self._reason = True, reason
+                return db
             self._disconnect()
         raise reason
 
@@ -269,7 +275,7 @@ class RecordFile:
             if each is not None:
                 each.close()
         self._db = self._observer = None
-        self._seen, self._read_only = (None, None, None), False
+        self._seen, self._read_only, self._reason = (None, None, None), False, None
 
     # -- the state of the file ---------------------------------------------------------------------------------
 
@@ -319,8 +325,8 @@ class RecordFile:
         """Write an empty database that continues after a revision, beside the real one."""
         self._clear_draft()
         with closing(sqlite3.connect(self._draft, isolation_level=None)) as db:
-            db.executescript(SCHEMA)
-            db.execute("insert into state values (?, ?)", (revision, revision))
+            state = f"insert into state values ({revision}, {revision})"  # noqa: S608 - a number
+            db.executescript(f"begin; {SCHEMA} {state}; commit")
 
     def _copy(self) -> bool:
         """Copy the database from the open connection, beside the real one. Return False if it is damaged."""

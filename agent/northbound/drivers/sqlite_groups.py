@@ -46,6 +46,8 @@ class GroupWriter:
         self._write, self._written, self._renew, self._tell = write, written, renew, tell
         self._jobs: list[_Job] = []
         self._task: asyncio.Task[None] | None = None
+        self._tried: Sequence[_Job] = ()
+        """The group that is being written now."""
         self._busy = ""
         """What the last try said, if another process was writing."""
 
@@ -55,33 +57,36 @@ class GroupWriter:
         self._jobs.append(job)
         if self._task is None:
             self._task = asyncio.create_task(self._write_groups(), name="northbound writes")
+        late = asyncio.get_running_loop().call_later(PATIENCE, self._give_up, job)
         try:
-            async with asyncio.timeout(PATIENCE):
-                return await job.done  # type: ignore[no-any-return]
-        except TimeoutError:
-            waits = job in self._jobs
-            if waits:
-                self._jobs.remove(job)
-            text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
-            self._tell(text)
-            raise Unavailable(text, unsure=not (waits or self._busy)) from None
+            return await job.done  # type: ignore[no-any-return]
+        finally:
+            late.cancel()
 
     async def finish(self) -> None:
         """Wait until all calls are made, but not longer than `PATIENCE`."""
         if self._task:
             await asyncio.wait([self._task], timeout=PATIENCE)
 
+    def _give_up(self, job: _Job) -> None:
+        text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
+        _settle(job, Unavailable(text, unsure=job in self._tried))
+        self._tell(text)
+
     async def _write_groups(self) -> None:
-        while self._jobs:
-            group, self._jobs = self._jobs[:GROUP], self._jobs[GROUP:]
-            if again := await self._write_group([job for job in group if not job.done.done()]):
-                self._jobs[:0] = again
-        self._task = None
+        """Write until nothing waits. Calls whose callers have given up are left out."""
+        try:
+            while self._jobs:
+                group, self._jobs = self._jobs[:GROUP], self._jobs[GROUP:]
+                if again := await self._write_group([job for job in group if not job.done.done()]):
+                    self._jobs[:0] = again
+        finally:
+            self._task = None
 
     async def _write_group(self, group: list[_Job]) -> Sequence[_Job]:
         """Write a group, and return the calls that are to be tried again."""
         try:
-            writing, results = await self._write([job.call for job in group])
+            writing, results = await self._try(group)
         except CallFailed as error:
             _settle(group.pop(error.number), error.error)
             return group
@@ -100,6 +105,13 @@ class GroupWriter:
             _settle(job, result)
         self._tell("")
         return ()
+
+    async def _try(self, group: list[_Job]) -> tuple[Writing, list[Any]]:
+        self._tried = group
+        try:
+            return await self._write([job.call for job in group])
+        finally:
+            self._tried = ()
 
     async def _after_renewal(self, group: list[_Job], damage: Damaged) -> Sequence[_Job]:
         try:

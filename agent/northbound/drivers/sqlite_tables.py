@@ -48,7 +48,8 @@ SCHEMA = f"""
     pragma user_version = {LAYOUT};
 """
 PUT = """insert into rows values (?, ?, ?, ?, ?, ?) on conflict do update
-    set data = excluded.data, revision = excluded.revision, lease = excluded.lease"""
+    set data = excluded.data, revision = excluded.revision, created = excluded.created, lease = excluded.lease"""
+DELETE = "delete from rows where tbl = ? and id = ?"
 LOG = "insert into changes values (?, ?, ?, ?, ?, ?, ?)"
 KNOWN = "select revision, created from rows where tbl = ? and id = ?"
 CHANGES = """select revision, tbl, id, data, created from changes where revision > ? and revision <= ?
@@ -73,14 +74,28 @@ def clock() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+Key = tuple[str, str]
+Values = tuple[object, ...]
+
+
 class Writing:
-    """Transactions that SQLite commits together. After an error of SQLite, none of them is made."""
+    """Transactions that SQLite commits together. After an error of SQLite, none of them is made.
+
+    Rows are collected and written together, because a statement for each row takes most of the time.
+    """
 
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.revision = newest(db)
         self.batches: list[Batch] = []
         """Their changes; a transaction that changes nothing has none."""
+        self._made = int(time.time())
+        self._known: dict[Key, tuple[int, int] | None] = {}
+        """Revision and first revision of the rows that were read or written here; None: there is no such row."""
+        self._rows: dict[Key, Values | None] = {}
+        """Rows to be written; None: to be deleted."""
+        self._log: list[Values] = []
+        """Changes to be written."""
 
     def commit(self, transaction: Transaction) -> int:
         """Make a transaction, and return its revision. Raises `ConditionFailed` and `LeaseEnded`."""
@@ -92,21 +107,28 @@ class Writing:
         self._write(transaction.writes)
         return self.revision
 
+    def finish(self) -> None:
+        """Write the collected rows, and the revision of the last transaction."""
+        self._flush()
+        if self.batches:
+            self._db.execute("update state set revision = ?", (self.revision,))
+
     def forget(self, last: int) -> None:
         """Forget the changes up to a revision."""
+        self._flush()
         last = min(last, self.revision)
         self._db.execute("delete from changes where revision <= ?", (last,))
         self._db.execute("update state set compacted = max(compacted, ?)", (last,))
 
     def trim(self, bounds: Bounds) -> None:
         """Forget the changes that exceed the bounds. A step of the system time may make that too early or too late."""
+        self._flush()
         count = size = 0
-        now = time.time()
         for revision, made, length in self._db.execute(
             "select revision, made, coalesce(length(data), 0) from changes order by revision desc, number desc"
         ):
             count, size = count + 1, size + length
-            if count > bounds.changes or size > bounds.bytes or now - made > bounds.seconds:
+            if count > bounds.changes or size > bounds.bytes or self._made - made > bounds.seconds:
                 self.forget(revision)
                 return
 
@@ -127,6 +149,7 @@ class Writing:
 
     def revoke(self, lease: int) -> None:
         """End a lease."""
+        self._flush()
         keys = self._db.execute("select tbl, id from rows where lease = ? and lease > 0", (lease,)).fetchall()
         self._write([Delete(*key) for key in keys])
         self._db.execute("delete from leases where lease = ?", (lease,))
@@ -156,14 +179,21 @@ class Writing:
     def _current(self, condition: Expect | Unchanged) -> int:
         if isinstance(condition, Unchanged):
             return self._newest(condition.table, condition.since)
-        known = self._db.execute(KNOWN, (condition.table, condition.id)).fetchone()
+        known = self._look_up((condition.table, condition.id))
         return known[0] if known else 0
+
+    def _look_up(self, key: Key) -> tuple[int, int] | None:
+        """Return the revision and the first revision of a row."""
+        if key not in self._known:
+            self._known[key] = self._db.execute(KNOWN, key).fetchone()
+        return self._known[key]
 
     def _newest(self, table: str, since: int) -> int:
         """Return the newest revision in a table if it is later than `since`, from the history if that is long enough.
 
         There is no index by revision: it would slow down each write.
         """
+        self._flush()
         (compacted,) = self._db.execute("select compacted from state").fetchone()
         if since >= compacted:
             query = """select max(c.revision) from changes c cross join rows r
@@ -174,29 +204,32 @@ class Writing:
         return newest or 0
 
     def _write(self, writes: Sequence[Put | Delete]) -> None:
-        revision, made = self.revision + 1, int(time.time())
-        puts, deletes, changes = [], [], []
-        log: list[tuple[object, ...]] = []
+        revision = self.revision + 1
+        changes: list[Change] = []
         for write in writes:
-            table, key = write.table, write.id
-            known = self._db.execute(KNOWN, (table, key)).fetchone()
+            key = (write.table, write.id)
+            known = self._look_up(key)
             if isinstance(write, Put):
                 created = known[1] if known else revision
-                puts.append((table, key, write.data, revision, created, write.lease))
-                log.append((revision, len(log), table, key, write.data, created, made))
-                changes.append(Change(table, key, Row(table, key, write.data, revision, created)))
+                self._known[key] = (revision, created)
+                self._rows[key] = (*key, write.data, revision, created, write.lease)
+                self._log.append((revision, len(changes), *key, write.data, created, self._made))
+                changes.append(Change(*key, Row(*key, write.data, revision, created)))
             elif known:
-                deletes.append((table, key))
-                log.append((revision, len(log), table, key, None, 0, made))
-                changes.append(Change(table, key, None))
-        if not changes:
-            return
-        self._db.executemany(PUT, puts)
-        self._db.executemany("delete from rows where tbl = ? and id = ?", deletes)
-        self._db.executemany(LOG, log)
-        self._db.execute("update state set revision = ?", (revision,))
-        self.revision = revision
-        self.batches.append(Batch(revision, changes))
+                self._known[key] = self._rows[key] = None
+                self._log.append((revision, len(changes), *key, None, 0, self._made))
+                changes.append(Change(*key, None))
+        if changes:
+            self.revision = revision
+            self.batches.append(Batch(revision, changes))
+
+    def _flush(self) -> None:
+        """Write the collected rows and changes."""
+        if self._log:
+            self._db.executemany(PUT, [row for row in self._rows.values() if row])
+            self._db.executemany(DELETE, [key for key, row in self._rows.items() if not row])
+            self._db.executemany(LOG, self._log)
+            self._rows, self._log = {}, []
 
 
 def newest(db: sqlite3.Connection) -> int:
