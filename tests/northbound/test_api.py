@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.agent.northbound.api import NbApi
+from holdfast.agent.northbound.drivers import sqlite
 from holdfast.agent.northbound.drivers.base import Driver, Put, Transaction
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
@@ -47,13 +48,14 @@ class World:
 
 
 @pytest.fixture(params=["memory", "memory-copying", "sqlite", "etcd"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> World:
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
     """An empty database."""
     if request.param == "etcd":
         access = Access(request.getfixturevalue("etcd").endpoints)
         prefix = f"/{uuid.uuid4()}/"
         return World(lambda: EtcdDriver(access, prefix), IndexedStore)
     if request.param == "sqlite":
+        monkeypatch.setattr(sqlite, "POLL", 0.01)
         return World(lambda: SqliteDriver(tmp_path / "northbound.db", durable=False), IndexedStore)
     memory = Memory()
     return World(lambda: MemoryDriver(memory), CopyingStore if request.param == "memory-copying" else IndexedStore)

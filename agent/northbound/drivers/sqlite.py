@@ -26,7 +26,7 @@ from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
 T = TypeVar("T")
 
-POLL, AGENT_POLL = 0.25, 5.0
+POLL, AGENT_POLL = 0.1, 5.0
 """Seconds between two looks for commits of other processes and for changes by other programs: an agent is idle most of
 the time, and is woken after commits."""
 RETRY = 5.0
@@ -205,8 +205,11 @@ class SqliteDriver(Driver):
         await self._write(lambda writing: writing.trim(self._bounds))
 
     async def _renew(self, damage: Damaged) -> None:
-        renewed = await self._in_thread(self._file.renew, damage)
-        self._skip_to(await self._in_thread(self._file.read, sqlite_tables.newest))
+        try:
+            renewed = await self._in_thread(self._file.renew, damage)
+            self._skip_to(await self._in_thread(self._file.read, sqlite_tables.newest))
+        except Damaged as error:  # the new file, too
+            raise Unavailable(str(error)) from error
         if renewed:
             self._tell_renewed(renewed)
 

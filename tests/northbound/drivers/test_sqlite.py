@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.northbound.drivers import sqlite, sqlite_groups, sqlite_lock, sqlite_tables
+from holdfast.agent.northbound.drivers import sqlite, sqlite_file, sqlite_groups, sqlite_lock, sqlite_tables
 from holdfast.agent.northbound.drivers.base import (
     Batch,
     Delete,
@@ -549,6 +549,20 @@ async def test_a_directory_that_was_removed(opened, tmp_path):
     assert await keys(driver) == ["a"]
     directory.mkdir()
     await until(lambda: driver.renewed)
+    await put(driver, "c")
+    assert await keys(driver) == ["a", "c"]
+
+
+async def test_a_new_file_that_is_damaged_as_well(opened, path, monkeypatch):
+    """The error is that of a database that does not answer; the next try may succeed."""
+    driver = await opened(path)
+    await put(driver, "a")
+    with monkeypatch.context() as patch:
+        patch.setattr(sqlite_file, "LAYOUT", 5)
+        remove(path)
+        with pytest.raises(Unavailable, match="is not a database of this program"):
+            await put(driver, "b")
+    await until(lambda: driver.trouble == "")
     await put(driver, "c")
     assert await keys(driver) == ["a", "c"]
 
