@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast.agent.engine.model.events import Event, Notice, PassEnded
 from holdfast.agent.facts import Grains
-from holdfast.agent.host.system_events import SystemEvents, Topic
+from holdfast.agent.host.system_events import EventTopic, SystemEvents
 from holdfast.agent.loggers import LazyLogger
 from holdfast.states.errors import CompileError
 from holdfast.states.view.grains import ALL, CALLS, seen
@@ -17,14 +17,15 @@ log = LazyLogger("holdfast")
 
 _TOPICS = {
     **dict.fromkeys(
-        ("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"), (Topic.ADDRESSES,)
+        ("ipv4", "ipv6", "ip4_interfaces", "ip6_interfaces", "ip_interfaces", "hwaddr_interfaces"),
+        (EventTopic.ADDRESSES,),
     ),
-    **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (Topic.ROUTES,)),
-    **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (Topic.NAME,)),
-    **dict.fromkeys(("disks", "ssds"), (Topic.DEVICES,)),
-    ALL: (Topic.ADDRESSES, Topic.ROUTES, Topic.NAME, Topic.DEVICES),
-    **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (Topic.ADDRESSES, Topic.ROUTES)),
-    **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (Topic.MOUNTS,)),
+    **dict.fromkeys(("ip_gw", "ip4_gw", "ip6_gw"), (EventTopic.ROUTES,)),
+    **dict.fromkeys(("nodename", "host", "localhost", "fqdn", "domain", "id"), (EventTopic.NAME,)),
+    **dict.fromkeys(("disks", "ssds"), (EventTopic.DEVICES,)),
+    ALL: (EventTopic.ADDRESSES, EventTopic.ROUTES, EventTopic.NAME, EventTopic.DEVICES),
+    **dict.fromkeys((f"{CALLS}network", f"{CALLS}dnsutil"), (EventTopic.ADDRESSES, EventTopic.ROUTES)),
+    **dict.fromkeys((f"{CALLS}mount", f"{CALLS}disk", f"{CALLS}status"), (EventTopic.MOUNTS,)),
 }
 """Grain, or module of calls, that templates may read -> topics that may change its value."""
 
@@ -84,7 +85,7 @@ class GrainWatch:
             self._looking.cancel()
             await asyncio.gather(self._looking, return_exceptions=True)
 
-    def _heard(self, news: frozenset[Topic]) -> None:
+    def _heard(self, news: frozenset[EventTopic]) -> None:
         if any(topics([name]) & news for name in self._read() if name.startswith(CALLS)):
             self._changed()  # results of calls may differ: render everything again
         else:
@@ -114,6 +115,6 @@ class GrainWatch:
             self._looking = None
 
 
-def topics(read: Iterable[str]) -> frozenset[Topic]:
+def topics(read: Iterable[str]) -> frozenset[EventTopic]:
     """Return the topics to follow for these grains and modules."""
     return frozenset(topic for name in read for topic in _TOPICS.get(name, ()))

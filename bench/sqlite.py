@@ -17,7 +17,7 @@ from typing import Any
 
 from harness import median, private_directory
 
-from holdfast.agent.northbound.drivers.base import Expect, Put, Transaction
+from holdfast.agent.northbound.drivers.base import DbTransaction, Expect, Put
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.drivers.sqlite_tables import LOG, PUT, SCHEMA
 
@@ -45,7 +45,7 @@ class Plain:
 async def create(driver: SqliteDriver, ids: Sequence[str]) -> None:
     """Create rows at the same time, each in a transaction of its own."""
     await asyncio.gather(
-        *(driver.commit(Transaction([Put("rows", key, DATA)], [Expect("rows", key, 0)])) for key in ids)
+        *(driver.commit(DbTransaction([Put("rows", key, DATA)], [Expect("rows", key, 0)])) for key in ids)
     )
 
 
@@ -82,7 +82,7 @@ async def notice(driver: SqliteDriver) -> float:
     watch = aiter(driver.watch((await driver.read()).revision))
     await anext(watch)
     for number in range(CHANGES):
-        writing = asyncio.create_task(driver.commit(Transaction([Put("rows", "watched", b"%d" % number)])))
+        writing = asyncio.create_task(driver.commit(DbTransaction([Put("rows", "watched", b"%d" % number)])))
         await anext(watch)
         times.append(time.perf_counter() - committed)
         await writing

@@ -20,7 +20,7 @@ from typing import Any
 from harness import median
 
 from holdfast.agent.northbound.model import Model
-from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 from holdfast.agent.northbound.store.indexed import IndexedStore
 
 RECORDS, BATCH, REPEAT = 100_000, 1_000, 9
@@ -100,7 +100,7 @@ def filled(writer: Writer) -> int:
     return used // RECORDS
 
 
-def reads(view: View, numbers: list[int]) -> dict[str, float]:
+def reads(view: StoreView, numbers: list[int]) -> dict[str, float]:
     """Return the figures of reads."""
     names = [f"name-{each}-0" for each in numbers]
     pairs = [(f"owner-{each % OWNERS}", f"name-{each}-0") for each in numbers]

@@ -14,7 +14,7 @@ from holdfast.agent.widths import flow
 
 if TYPE_CHECKING:
     from holdfast.agent.model.docstrings import Docs
-    from holdfast.agent.model.model import Field, KindModel, Model
+    from holdfast.agent.model.model import Field, KindModel, SystemModel
     from holdfast.agent.settings import Settings
 
 ALL = "all"
@@ -54,7 +54,7 @@ def _named(kind: str | None) -> list[str]:
     return names
 
 
-def _model(names: Iterable[str], interfaces: Iterable[str] = (), settings: type[Settings] | None = None) -> Model:
+def _model(names: Iterable[str], interfaces: Iterable[str] = (), settings: type[Settings] | None = None) -> SystemModel:
     from holdfast.agent.model.build import build
     from holdfast.resources import registry
 
@@ -107,7 +107,7 @@ def describe(kind: KindModel, paper: Paper) -> str:
     return "\n".join([*lines, "", *flow(more, paper.width)])
 
 
-def _meta(model: Model, paper: Paper) -> Iterator[str]:
+def _meta(model: SystemModel, paper: Paper) -> Iterator[str]:
     """Yield the reference page of the arguments that every state takes."""
     about = (
         "Arguments that every state takes, whatever its kind. "

@@ -15,7 +15,7 @@ from holdfast.agent.generators.calls_page import calls_page
 from holdfast.agent.generators.interface_page import interface_page
 from holdfast.agent.generators.markdown import abilities, example, fields_table, listed, table
 from holdfast.agent.model.build import build
-from holdfast.agent.model.model import KindModel, Model
+from holdfast.agent.model.model import KindModel, SystemModel
 from holdfast.resources import registry
 from holdfast.resources.builtin import INTERFACES, KIND_MODULES
 
@@ -66,7 +66,7 @@ def _kind(kind: KindModel) -> Iterator[str]:
     yield from listed("Behaviour", abilities(kind), code=False)
 
 
-def _every_state(model: Model) -> str:
+def _every_state(model: SystemModel) -> str:
     requisites: list[Mapping[str, str]] = [
         {
             "requisite": f"`{each.name}`",

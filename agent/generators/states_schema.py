@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from holdfast.agent.generators.json_types import DRAFT, Schema, definitions, field_schema
-from holdfast.agent.model.model import KindModel, Model
+from holdfast.agent.model.model import KindModel, SystemModel
 from holdfast.states.compile.check import IGNORED
 from holdfast.states.declare.high import USE, USE_IN
 from holdfast.states.requisite_kinds import RECV
@@ -47,7 +47,7 @@ ORDER: Schema = {
 }
 
 
-def states_schema(model: Model) -> Schema:
+def states_schema(model: SystemModel) -> Schema:
     """Return the schema of state files with the kinds of a model."""
     common = _common(model)
     found = {**definitions(model.records), **{f"argument {name}": schema for name, schema in common.items()}}
@@ -82,7 +82,7 @@ def _references(text: str, key: str, keys: tuple[str, ...] = ()) -> Schema:
     return {"description": f"{text}.", "type": "array", "items": {"anyOf": [{"type": "string"}, {**pair, **names}]}}
 
 
-def _common(model: Model) -> dict[str, Schema]:
+def _common(model: SystemModel) -> dict[str, Schema]:
     """Return the arguments that every state accepts."""
     found = {field.name: field_schema(field) for field in model.meta}
     for requisite in model.requisites:

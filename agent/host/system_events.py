@@ -29,7 +29,7 @@ _KOBJECT_UEVENT = 15
 """The netlink protocol of device events (`linux/netlink.h`); group 1 is the kernel's."""
 
 
-class Topic(Enum):
+class EventTopic(Enum):
     """What can change. The values of the first two are groups of rtnetlink(7)."""
 
     ADDRESSES = 0x1 | 0x10 | 0x100
@@ -119,12 +119,12 @@ class _Mounts(Mounts):
         return bool(self.changed())
 
 
-SOURCES: dict[Topic, Callable[[], ChangeSource]] = {
-    Topic.ADDRESSES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ADDRESSES.value),
-    Topic.ROUTES: lambda: _Netlink(socket.NETLINK_ROUTE, Topic.ROUTES.value),
-    Topic.NAME: _Name,
-    Topic.DEVICES: lambda: _Netlink(_KOBJECT_UEVENT, 1, b"\0SUBSYSTEM=block\0"),
-    Topic.MOUNTS: _Mounts,
+SOURCES: dict[EventTopic, Callable[[], ChangeSource]] = {
+    EventTopic.ADDRESSES: lambda: _Netlink(socket.NETLINK_ROUTE, EventTopic.ADDRESSES.value),
+    EventTopic.ROUTES: lambda: _Netlink(socket.NETLINK_ROUTE, EventTopic.ROUTES.value),
+    EventTopic.NAME: _Name,
+    EventTopic.DEVICES: lambda: _Netlink(_KOBJECT_UEVENT, 1, b"\0SUBSYSTEM=block\0"),
+    EventTopic.MOUNTS: _Mounts,
 }
 NAMES = ("/etc/hosts", "/etc/hostname")
 """Other files that determine a host's names."""
@@ -137,17 +137,19 @@ class SystemEvents:
     and every minute.
     """
 
-    def __init__(self, changed: Callable[[frozenset[Topic]], None], watch: Callable[..., AsyncIterator[None]]) -> None:
+    def __init__(
+        self, changed: Callable[[frozenset[EventTopic]], None], watch: Callable[..., AsyncIterator[None]]
+    ) -> None:
         self._changed = changed
         self._watch = watch
-        self._sources: dict[Topic, ChangeSource] = {}
-        self._wanted: frozenset[Topic] = frozenset()
-        self._news: set[Topic] = set()
+        self._sources: dict[EventTopic, ChangeSource] = {}
+        self._wanted: frozenset[EventTopic] = frozenset()
+        self._news: set[EventTopic] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._files: asyncio.Task[None] | None = None
 
-    def follow(self, wanted: frozenset[Topic]) -> None:
+    def follow(self, wanted: frozenset[EventTopic]) -> None:
         """Follow these topics and no others."""
         self._wanted = wanted
         for topic in self._sources.keys() - wanted:
@@ -159,9 +161,9 @@ class SystemEvents:
                 source = SOURCES[topic]()
                 self._sources[topic] = source
                 asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)
-        if Topic.NAME in wanted and self._files is None:
+        if EventTopic.NAME in wanted and self._files is None:
             self._files = asyncio.create_task(self._follow_files(), name="names of the host")
-        elif Topic.NAME not in wanted and self._files is not None:
+        elif EventTopic.NAME not in wanted and self._files is not None:
             self._files.cancel()
             self._files = None
         if self._retry:
@@ -178,7 +180,7 @@ class SystemEvents:
         if files:
             await asyncio.gather(files, return_exceptions=True)
 
-    def _leave(self, topic: Topic) -> None:
+    def _leave(self, topic: EventTopic) -> None:
         source = self._sources.pop(topic)
         asyncio.get_running_loop().remove_reader(source.fileno())
         source.close()
@@ -187,15 +189,15 @@ class SystemEvents:
         armed = False
         async for _ in self._watch(*NAMES):
             if armed:
-                self._note(Topic.NAME)
+                self._note(EventTopic.NAME)
             armed = True
 
-    def _heard(self, topic: Topic) -> None:
+    def _heard(self, topic: EventTopic) -> None:
         """Handle a readable source. The data is read when `changed` is called; until then a flood costs nothing."""
         asyncio.get_running_loop().remove_reader(self._sources[topic].fileno())
         self._note(topic)
 
-    def _note(self, topic: Topic) -> None:
+    def _note(self, topic: EventTopic) -> None:
         self._news.add(topic)
         if self._timer is None:
             self._timer = asyncio.get_running_loop().call_later(CALM, self._tell)
@@ -207,7 +209,7 @@ class SystemEvents:
         real = set()
         for topic in news & self._sources.keys():
             source = self._sources[topic]
-            if source.take() or topic is Topic.NAME:
+            if source.take() or topic is EventTopic.NAME:
                 real.add(topic)
             asyncio.get_running_loop().add_reader(source.fileno(), self._heard, topic)
         if real:

@@ -19,11 +19,11 @@ from holdfast.agent.model.model import (
     Function,
     InterfaceModel,
     KindModel,
-    Model,
     ProviderFunction,
     ProviderModel,
     Record,
     Requisite,
+    SystemModel,
 )
 from holdfast.agent.model.types import Type
 from holdfast.resources import traits
@@ -53,7 +53,7 @@ QUANTIFIERS = {
 
 def build(
     kinds: Iterable[type[Resource]] = (), names: Iterable[str] = (), settings: type[BaseModel] | None = None
-) -> Model:
+) -> SystemModel:
     """Return the model of these kinds, of the interfaces with these names, and of these settings."""
     return _ModelBuilder().model(kinds, names, settings)
 
@@ -62,15 +62,17 @@ class _ModelBuilder:
     def __init__(self) -> None:
         self.types = AnnotationReader()
 
-    def model(self, kinds: Iterable[type[Resource]], names: Iterable[str], settings: type[BaseModel] | None) -> Model:
-        made = Model(
+    def model(
+        self, kinds: Iterable[type[Resource]], names: Iterable[str], settings: type[BaseModel] | None
+    ) -> SystemModel:
+        made = SystemModel(
             kinds=tuple(map(self.kind, kinds)),
             meta=self.fields(Meta),
             requisites=tuple(_requisite(row) for row in TABLE if row.written),
             interfaces=tuple(map(self.interface, names)),
             settings=() if settings is None else self.fields(settings),
         )
-        return Model(**{**vars(made), "records": self.records()})
+        return SystemModel(**{**vars(made), "records": self.records()})
 
     def records(self) -> Mapping[str, Record]:
         """Return the records that types name, and those that these name."""

@@ -164,7 +164,7 @@ class InterfaceModel:
 
 
 @dataclass(frozen=True)
-class Model:
+class SystemModel:
     """Everything that users can declare to the agent, or call through it."""
 
     kinds: tuple[KindModel, ...] = ()

@@ -16,16 +16,16 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from holdfast.agent.northbound.drivers.base import ConditionFailed, Driver, Expect, LeaseEnded, Transaction
+from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransaction, Driver, Expect, LeaseEnded
 from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, RefMissing, Unavailable
-from holdfast.agent.northbound.events import Event, Filter, Subscription, event
-from holdfast.agent.northbound.feed import Feed
+from holdfast.agent.northbound.events import Event, EventQueue, Filter, event
+from holdfast.agent.northbound.feed import CacheFeed
 from holdfast.agent.northbound.mixins import Topic
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import Ref
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.northbound.store.base import DbStore, Stored, View
-from holdfast.agent.northbound.transactions import Result, Writing, ref_model, size
+from holdfast.agent.northbound.store.base import DbStore, Stored, StoreView
+from holdfast.agent.northbound.transactions import Computed, Writing, ref_model, size
 
 T = TypeVar("T", bound=Model)
 
@@ -81,7 +81,7 @@ class NbApi:
         self._handlers: set[asyncio.Task[None]] = set()
         self._failing: dict[str, str] = {}
         """Handler -> why it has raised."""
-        self._feed = Feed(driver, store, self, self._wanted, self._uncached)
+        self._feed = CacheFeed(driver, store, self, self._wanted, self._uncached)
 
     async def __aenter__(self) -> Self:
         """Open the database and fill the cache. Raises `Invalid` for models, and the errors of the driver."""
@@ -100,7 +100,7 @@ class NbApi:
         await self._driver.close()
 
     @property
-    def view(self) -> View:
+    def view(self) -> StoreView:
         """The cache as it is now; it does not change."""
         return self._store.view
 
@@ -223,7 +223,7 @@ class NbApi:
         self,
         model: type[T],
         *,
-        since: View | None = None,
+        since: StoreView | None = None,
         where: Callable[[T], bool] | None = None,
         subclasses: bool = False,
         **values: Any,
@@ -235,7 +235,7 @@ class NbApi:
         """
         if unknown := values.keys() - model.model_fields.keys():
             raise Invalid(f"{model.__name__} has no field {', '.join(sorted(unknown))}")
-        subscription = Subscription(Filter(model, values, where, subclasses=subclasses))
+        subscription = EventQueue(Filter(model, values, where, subclasses=subclasses))
         for each in self._differences(since):
             subscription.offer(each)
         self._feed.subscriptions.add(subscription)
@@ -309,7 +309,7 @@ class NbApi:
     def _wanted(self, record: Model) -> bool:
         return self._topics is None or not isinstance(record, Topic) or record.topic in self._topics
 
-    def _differences(self, since: View | None) -> list[Event[Any]]:
+    def _differences(self, since: StoreView | None) -> list[Event[Any]]:
         """Return the events that lead from a view to the present one."""
         now = self.view
         if since is None or since is now:
@@ -322,7 +322,7 @@ class NbApi:
                     found.append(each)
         return found
 
-    async def _commit(self, writing: Writing) -> Result:
+    async def _commit(self, writing: Writing) -> Computed:
         """Write a transaction; compute it again as long as others have changed what it read."""
         for number in range(TRIES):
             view = self.view
@@ -353,7 +353,7 @@ class NbApi:
                 fetched[model, key] = Stored(record, row.revision, row.created) if row and record else None
         return fetched
 
-    def _demand_fits(self, transaction: Transaction) -> None:
+    def _demand_fits(self, transaction: DbTransaction) -> None:
         limits, data = self._driver.limits, size(transaction.writes)
         operations = len(transaction.writes) + len(transaction.conditions)
         if operations > limits.operations or data > limits.bytes:
@@ -362,7 +362,7 @@ class NbApi:
                 f"the database takes {limits.operations} with {limits.bytes}"
             )
 
-    async def _caught_up(self, view: View, error: ConditionFailed) -> None:
+    async def _caught_up(self, view: StoreView, error: ConditionFailed) -> None:
         """Wait until the cache has seen what made a condition fail."""
         condition = error.condition
         if self.view is not view or registry.find(condition.table) in self._uncached:

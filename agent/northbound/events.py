@@ -90,7 +90,7 @@ class Filter(Generic[T]):
         return wanted if wanted and wanted.kind in found.model.events else None
 
 
-class Subscription(Generic[T]):
+class EventQueue(Generic[T]):
     """The events that wait for one subscriber. Iteration ends when the subscription is closed."""
 
     def __init__(self, wanted: Filter[T], limit: int = QUEUE) -> None:

@@ -10,13 +10,13 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from holdfast.agent.northbound.drivers.base import Batch, Change, Driver, Row
+from holdfast.agent.northbound.drivers.base import Driver, RowChange, TableRow, WatchBatch
 from holdfast.agent.northbound.errors import Compacted, Invalid, NorthboundError
-from holdfast.agent.northbound.events import Event, Subscription, event
+from holdfast.agent.northbound.events import Event, EventQueue, event
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import OnDelete, Source
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 
 RETRIES = (0.1, 0.5, 1.0, 2.0, 5.0)
 """Seconds between tries to reach the database; the last value repeats."""
@@ -25,7 +25,7 @@ Record = tuple[type[Model], str]
 Models = Collection[type[Model]]
 
 
-class Feed:
+class CacheFeed:
     """Keeps a store equal to a database. `wanted` says which records the cache holds."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Feed:
         self._driver, self._source, self._wanted, self._uncached = driver, source, wanted, uncached
         self._models: dict[str, type[Model]] = {}
         self._order: dict[type[Model], int] = {}
-        self.subscriptions: set[Subscription[Any]] = set()
+        self.subscriptions: set[EventQueue[Any]] = set()
         self.unreadable: dict[Record, str] = {}
         """Records of the database that cannot be read, and why. The cache does not have them."""
         self.newer: dict[type[Model], int] = {}
@@ -79,7 +79,7 @@ class Feed:
                 return False
         return True
 
-    def decode(self, row: Row) -> Model | None:
+    def decode(self, row: TableRow) -> Model | None:
         """Return the record of a row. None, with an entry in `unreadable`, if that is not possible."""
         model = registry.find(row.table)
         try:
@@ -148,10 +148,10 @@ class Feed:
             changes += [StoreChange(model, key, None) for key in view.keys(model) if (model, key) not in present]
         self._apply(max(snapshot.revision, view.revision), changes)
 
-    def _take(self, batch: Batch) -> None:
+    def _take(self, batch: WatchBatch) -> None:
         """Apply a batch of the driver's watch. What a newer listing has brought already is left alone."""
         view = self.store.view
-        latest: dict[Record, Change] = {}
+        latest: dict[Record, RowChange] = {}
         for change in batch.changes:
             if change.table in self._models:
                 model = self._models[change.table]
@@ -162,7 +162,7 @@ class Feed:
             changes = [self._change(*record, change.row) for record, change in latest.items()]
             self._apply(max(batch.revision, view.revision), changes)
 
-    def _change(self, model: type[Model], id: str, row: Row | None) -> StoreChange:
+    def _change(self, model: type[Model], id: str, row: TableRow | None) -> StoreChange:
         record = self.decode(row) if row else None
         if row is None:
             self.unreadable.pop((model, id), None)
@@ -176,7 +176,7 @@ class Feed:
         self._publish(before, after, [(each.model, each.id) for each in changes])
         self._move()
 
-    def _publish(self, before: View, after: View, records: Iterable[Record]) -> None:
+    def _publish(self, before: StoreView, after: StoreView, records: Iterable[Record]) -> None:
         """Offer the differences of two views: what is referred to first, and deletions last, in reverse."""
         found = []
         for record in records:
@@ -190,7 +190,7 @@ class Feed:
         for each in (*there, *gone):
             self._deliver(each, after)
 
-    def _deliver(self, found: Event[Any], view: View) -> None:
+    def _deliver(self, found: Event[Any], view: StoreView) -> None:
         if found.new is not None and missing_target(found.new, view):
             self.pending[found.model, found.id] = found
             return
@@ -219,7 +219,7 @@ def demand_cached(model: type[Model], uncached: Models) -> None:
             )
 
 
-def missing_target(record: Model, view: View) -> tuple[type[Model], str] | None:
+def missing_target(record: Model, view: StoreView) -> tuple[type[Model], str] | None:
     """Return the first target of a record that must exist and is not in the view."""
     needed = ((model, key) for model, keys in targets(record).items() for key in keys)
     return next((target for target in needed if not view.has(*target)), None)

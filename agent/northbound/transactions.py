@@ -10,14 +10,14 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.agent.northbound.drivers.base import Delete, Expect, Put, Transaction, Unchanged
+from holdfast.agent.northbound.drivers.base import DbTransaction, Delete, Expect, Put, Unchanged
 from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, NotFound, Referenced, RefMissing
 from holdfast.agent.northbound.feed import targets
 from holdfast.agent.northbound.mixins import Counter, UniqueKey
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import OnDelete, Ref
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.northbound.store.base import Stored, View
+from holdfast.agent.northbound.store.base import Stored, StoreView
 
 T = TypeVar("T", bound=Model)
 Record = tuple[type[Model], str]
@@ -27,7 +27,7 @@ NAMED = 3
 ABSENT = Stored(None, 0, 0)
 
 
-class Step(NamedTuple):
+class WriteStep(NamedTuple):
     """One write as it was asked for."""
 
     model: type[Model]
@@ -39,10 +39,10 @@ class Step(NamedTuple):
 
 
 @dataclass
-class Result:
+class Computed:
     """A computed transaction."""
 
-    transaction: Transaction
+    transaction: DbTransaction
     records: dict[Record, Model | None] = field(default_factory=dict)
     """What is written; None: deleted."""
     changed: frozenset[str] = frozenset()
@@ -57,7 +57,7 @@ class Writing:
 
     def __init__(self, *, lease: int = 0, require: int = 0) -> None:
         self._lease, self._require = lease, require
-        self._steps: list[Step] = []
+        self._steps: list[WriteStep] = []
         self._expected: list[tuple[Record, int]] = []
 
     def create(self, record: Model) -> None:
@@ -69,7 +69,7 @@ class Writing:
                 raise AlreadyExists(f"cannot create {name_of(record)}: it exists")
             return record.on_create_pre()
 
-        self._steps.append(Step(type(record), record.id, compute))
+        self._steps.append(WriteStep(type(record), record.id, compute))
 
     def update(self, change: Model, *, expected: int | None = None) -> None:
         """Change the fields that are set in `change`; the commit raises `NotFound` or `Conflict`.
@@ -83,7 +83,7 @@ class Writing:
                 raise NotFound(f"cannot update {name_of(change)}: it does not exist")
             return updated(present, present.merged(change))
 
-        self._steps.append(Step(type(change), change.id, compute, expected))
+        self._steps.append(WriteStep(type(change), change.id, compute, expected))
 
     def delete(self, record: Model, *, expected: int | None = None) -> None:
         """Delete the record with this ID; the commit raises `NotFound`, `Conflict` or `Referenced`."""
@@ -94,7 +94,7 @@ class Writing:
                 raise NotFound(f"cannot delete {name_of(record)}: it does not exist")
             present.on_delete_pre()
 
-        self._steps.append(Step(type(record), record.id, compute, expected))
+        self._steps.append(WriteStep(type(record), record.id, compute, expected))
 
     def mutate(self, model: type[T], id: str, change: Callable[[T], T]) -> None:
         """Replace a record by what `change` returns for it. `change` may run several times, so it must be pure."""
@@ -104,7 +104,7 @@ class Writing:
                 raise NotFound(f"cannot change {model.table} {id!r}: it does not exist")
             return updated(present, change(present))
 
-        self._steps.append(Step(model, id, compute))
+        self._steps.append(WriteStep(model, id, compute))
 
     def expect(self, model: type[Model], id: str, revision: int) -> None:
         """Write only if a record, which need not be written, has this revision; 0: does not exist; -1: exists."""
@@ -124,7 +124,7 @@ class Writing:
         """The records that the steps name."""
         yield from ((step.model, step.id) for step in self._steps)
 
-    def compute(self, view: View, fetched: Mapping[Record, Stored | None] = MappingProxyType({})) -> Result:
+    def compute(self, view: StoreView, fetched: Mapping[Record, Stored | None] = MappingProxyType({})) -> Computed:
         """Return the writes and their conditions. Raises the errors of the steps, of hooks and of references.
 
         `fetched`: the records of the database that the view does not hold.
@@ -134,8 +134,8 @@ class Writing:
         for step in self._steps:
             changed = state.make(step)
         conditions = [Expect(model.table, key, revision) for (model, key), revision in self._expected]
-        return Result(
-            Transaction(
+        return Computed(
+            DbTransaction(
                 [_write(record, value, self._lease) for record, value in state.written.items()],
                 [*state.conditions(), *conditions],
                 self._require,
@@ -148,7 +148,7 @@ class Writing:
 class _State:
     """A view with the writes of a transaction so far."""
 
-    def __init__(self, view: View, fetched: Mapping[Record, Stored | None]) -> None:
+    def __init__(self, view: StoreView, fetched: Mapping[Record, Stored | None]) -> None:
         self._view, self._fetched = view, fetched
         self.written: dict[Record, Model | None] = {}
         self._read: dict[Record, int] = {}
@@ -158,7 +158,7 @@ class _State:
         self._unchanged: set[type[Model]] = set()
         """Models whose tables must not have changed, because others of their records would have to be deleted, too."""
 
-    def make(self, step: Step) -> frozenset[str]:
+    def make(self, step: WriteStep) -> frozenset[str]:
         """Make a step; returns the names of the changed fields."""
         record = (step.model, step.id)
         stored = self._stored(record)

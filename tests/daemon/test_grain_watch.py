@@ -11,7 +11,7 @@ from holdfast.agent import facts
 from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.facts import GrainParts
 from holdfast.agent.grain_watch import GrainWatch, topics
-from holdfast.agent.host.system_events import Topic
+from holdfast.agent.host.system_events import EventTopic
 from holdfast.states.view.grains import ALL
 
 GRAINS = {"id": "web1", "os": "Debian", "ipv4": ["10.0.0.1"]}
@@ -96,7 +96,7 @@ async def test_a_request_during_a_read_causes_another_read(host):
 async def test_an_event_of_a_topic_that_a_helper_uses_is_a_change(host):
     """The result of `salt['mount.active']()` is outdated then, so the templates are rendered again."""
     host.watch.use(GRAINS, lambda: {"salt.mount"})
-    host.watch._heard(frozenset({Topic.MOUNTS}))
+    host.watch._heard(frozenset({EventTopic.MOUNTS}))
 
     assert (host.looks, host.changes) == (0, 1)
 
@@ -105,12 +105,12 @@ async def test_an_event_of_a_topic_that_a_helper_uses_is_a_change(host):
     ("read", "wanted"),
     [
         ({"os", "osfinger"}, set()),
-        ({"ipv4"}, {Topic.ADDRESSES}),
-        ({"ip4_gw", "fqdn"}, {Topic.ROUTES, Topic.NAME}),
-        ({"disks"}, {Topic.DEVICES}),
-        ({"salt.network"}, {Topic.ADDRESSES, Topic.ROUTES}),
-        ({"salt.mount"}, {Topic.MOUNTS}),
-        ({ALL}, {*Topic} - {Topic.MOUNTS}),
+        ({"ipv4"}, {EventTopic.ADDRESSES}),
+        ({"ip4_gw", "fqdn"}, {EventTopic.ROUTES, EventTopic.NAME}),
+        ({"disks"}, {EventTopic.DEVICES}),
+        ({"salt.network"}, {EventTopic.ADDRESSES, EventTopic.ROUTES}),
+        ({"salt.mount"}, {EventTopic.MOUNTS}),
+        ({ALL}, {*EventTopic} - {EventTopic.MOUNTS}),
     ],
 )
 def test_only_topics_of_used_grains_are_followed(read, wanted):

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.agent.host import system_events as module
-from holdfast.agent.host.system_events import SystemEvents, Topic
+from holdfast.agent.host.system_events import EventTopic, SystemEvents
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: addresses, mounts and names are changed")
 
@@ -19,7 +19,7 @@ UNSHARED = ("unshare", "--net", "--uts", "--mount", "--propagation", "private")
 PROGRAM = """
 import asyncio, subprocess, sys
 from holdfast.agent.host import system_events
-from holdfast.agent.host.system_events import SystemEvents, Topic
+from holdfast.agent.host.system_events import SystemEvents, EventTopic
 
 system_events.CALM = 0.05
 
@@ -33,7 +33,7 @@ async def main(wanted, commands):
         told.extend(topic.name for topic in topics)
         heard.set()
     followed = SystemEvents(changed, idle)
-    followed.follow(frozenset(Topic[name] for name in wanted.split(",") if name))
+    followed.follow(frozenset(EventTopic[name] for name in wanted.split(",") if name))
     for command in commands:
         subprocess.run(command, shell=True, check=True)
     try:
@@ -90,7 +90,7 @@ def test_devices_are_reported_by_the_kernel(tmp_path):
     """Setting up a loop device causes an event of its subsystem."""
     if not Path("/dev/loop-control").exists():
         pytest.skip("this machine has no loop devices")
-    source = module.SOURCES[Topic.DEVICES]()
+    source = module.SOURCES[EventTopic.DEVICES]()
     try:
         file = tmp_path / "disk"
         subprocess.run(["truncate", "-s", "1M", file], check=True)
@@ -131,14 +131,14 @@ async def idle(*_):
 
 async def test_a_topic_that_is_no_longer_wanted_is_closed(monkeypatch):
     """Its descriptor is closed; other topics keep theirs."""
-    made = {topic: Lost() for topic in (Topic.ADDRESSES, Topic.ROUTES)}
+    made = {topic: Lost() for topic in (EventTopic.ADDRESSES, EventTopic.ROUTES)}
     monkeypatch.setattr(module, "SOURCES", {topic: lambda topic=topic: made[topic] for topic in made})
     followed = SystemEvents(lambda _: None, idle)
     followed.follow(frozenset(made))
-    followed.follow(frozenset({Topic.ROUTES}))
-    assert (made[Topic.ADDRESSES].closed, made[Topic.ROUTES].closed) == (True, False)
+    followed.follow(frozenset({EventTopic.ROUTES}))
+    assert (made[EventTopic.ADDRESSES].closed, made[EventTopic.ROUTES].closed) == (True, False)
     await followed.close()
-    assert made[Topic.ROUTES].closed
+    assert made[EventTopic.ROUTES].closed
 
 
 async def test_a_topic_that_cannot_be_followed_is_tried_again(monkeypatch):
@@ -151,12 +151,12 @@ async def test_a_topic_that_cannot_be_followed_is_tried_again(monkeypatch):
             raise OSError(24, "Too many open files")
         return source
 
-    monkeypatch.setattr(module, "SOURCES", {Topic.ADDRESSES: make})
+    monkeypatch.setattr(module, "SOURCES", {EventTopic.ADDRESSES: make})
     monkeypatch.setattr(module, "AGAIN", 0.001)
     monkeypatch.setattr(module, "CALM", 0.001)
     told = asyncio.Event()
     followed = SystemEvents(lambda _: told.set(), idle)
-    followed.follow(frozenset({Topic.ADDRESSES}))
+    followed.follow(frozenset({EventTopic.ADDRESSES}))
     os.write(source.writer, b"x")
     async with asyncio.timeout(10):
         await told.wait()
@@ -178,10 +178,10 @@ async def test_files_with_names_are_followed(monkeypatch):
         await asyncio.Event().wait()
 
     followed = SystemEvents(told.set_result, watch)
-    followed.follow(frozenset({Topic.NAME}))
+    followed.follow(frozenset({EventTopic.NAME}))
     edited.set()
     async with asyncio.timeout(10):
-        assert await told == {Topic.NAME}
+        assert await told == {EventTopic.NAME}
     await followed.close()
 
     assert asked == ["/etc/hosts", "/etc/hostname"]

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from holdfast.agent.model import docstrings
 from holdfast.agent.model.annotations import AnnotationReader
 from holdfast.agent.model.build import build
-from holdfast.agent.model.model import ABSENT, VERSION, Field, Model, plain
+from holdfast.agent.model.model import ABSENT, VERSION, Field, SystemModel, plain
 from holdfast.agent.model.types import INTEGER, NUMBER, TEXT, Type, members, union, words
 from holdfast.agent.settings import Settings
 from holdfast.resources import registry
@@ -45,7 +45,7 @@ ANYTHING = {
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model() -> SystemModel:
     """The model of all built-in kinds and interfaces."""
     own = [cls for cls in registry.kinds() if cls.__module__.startswith("holdfast.")]
     return build(own, interfaces.INTERFACES, Settings)
@@ -57,7 +57,7 @@ def anything(type_: Type) -> bool:
     return type_.type == "any" or any(map(anything, parts))
 
 
-def all_fields(model: Model) -> Iterable[tuple[str, Field]]:
+def all_fields(model: SystemModel) -> Iterable[tuple[str, Field]]:
     """Yield (owner, field) of all fields and parameters in the model."""
     owners = [(kind.name, kind.fields) for kind in model.kinds]
     owners += [("every state", model.meta), ("agent.yaml", model.settings)]
@@ -68,7 +68,7 @@ def all_fields(model: Model) -> Iterable[tuple[str, Field]]:
             yield owner, each
 
 
-def test_every_field_has_a_type_and_only_listed_ones_can_be_anything(model: Model) -> None:
+def test_every_field_has_a_type_and_only_listed_ones_can_be_anything(model: SystemModel) -> None:
     """A type with a part that can be anything has a reason in ANYTHING, and each of these is still needed."""
     loose = {(owner, each.name) for owner, each in all_fields(model) if anything(each.type)}
 
@@ -76,7 +76,7 @@ def test_every_field_has_a_type_and_only_listed_ones_can_be_anything(model: Mode
     assert all(words(each.type) for _, each in all_fields(model))
 
 
-def test_every_argument_and_setting_is_documented(model: Model) -> None:
+def test_every_argument_and_setting_is_documented(model: SystemModel) -> None:
     """All kinds, arguments, meta parameters, settings, interfaces and functions have a description."""
     owners = [(kind.name, kind.fields) for kind in model.kinds]
     missing = [
@@ -94,12 +94,12 @@ def test_every_argument_and_setting_is_documented(model: Model) -> None:
     assert missing == []
 
 
-def test_every_kind_has_an_example(model: Model) -> None:
+def test_every_kind_has_an_example(model: SystemModel) -> None:
     """The documentation of a kind shows at least one state."""
     assert [kind.name for kind in model.kinds if not any(kind.name in text for text in kind.docs.examples)] == []
 
 
-def test_a_number_of_seconds_or_days_has_its_unit(model: Model) -> None:
+def test_a_number_of_seconds_or_days_has_its_unit(model: SystemModel) -> None:
     """A number whose description names a unit of time has that unit in the model."""
     missing = [
         f"{owner}: {each.name}"
@@ -112,7 +112,7 @@ def test_a_number_of_seconds_or_days_has_its_unit(model: Model) -> None:
     assert missing == []
 
 
-def test_the_model_is_data_for_json_with_its_version(model: Model) -> None:
+def test_the_model_is_data_for_json_with_its_version(model: SystemModel) -> None:
     """The data has the version, and no default values; the names of all records exist."""
     data = plain(model)
 
@@ -136,7 +136,7 @@ def test_the_model_is_data_for_json_with_its_version(model: Model) -> None:
     }
 
 
-def test_a_kind_says_what_it_can_do(model: Model) -> None:
+def test_a_kind_says_what_it_can_do(model: SystemModel) -> None:
     """Capabilities follow from the mix-ins of a kind, the rest from its declarations and docstrings."""
     kinds = {kind.name: kind for kind in model.kinds}
     run, managed, running = kinds["cmd.run"], kinds["file.managed"], kinds["service.running"]
@@ -154,7 +154,7 @@ def test_a_kind_says_what_it_can_do(model: Model) -> None:
     assert kinds["systemd_unit.running"].composite
 
 
-def test_requisites_say_when_the_state_runs(model: Model) -> None:
+def test_requisites_say_when_the_state_runs(model: SystemModel) -> None:
     """Each requisite has a sentence, and the name by which a target declares it."""
     found = {each.name: each for each in model.requisites}
 
@@ -163,7 +163,7 @@ def test_requisites_say_when_the_state_runs(model: Model) -> None:
     assert (found["watch"].reversed_form, found["onfail_any"].reversed_form) == ("watch_in", "")
 
 
-def test_an_interface_says_what_is_promised_and_who_provides_it(model: Model) -> None:
+def test_an_interface_says_what_is_promised_and_who_provides_it(model: SystemModel) -> None:
     """Functions have parameters with defaults, and results with fields; providers have their requirements."""
     pkg = next(each for each in model.interfaces if each.name == "pkg")
     hold = next(each for each in pkg.functions if each.name == "hold")
@@ -282,7 +282,7 @@ def test_examples_and_lists_are_parts_of_a_docstring() -> None:
     )
 
 
-def test_a_default_that_depends_on_the_host_is_not_in_the_model(model: Model) -> None:
+def test_a_default_that_depends_on_the_host_is_not_in_the_model(model: SystemModel) -> None:
     """The number of workers has none; an empty mapping is one."""
     workers = next(each for each in model.records["EngineOptions"].fields if each.name == "workers")
     grains = next(each for each in model.settings if each.name == "grains")

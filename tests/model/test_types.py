@@ -12,7 +12,7 @@ from pydantic.fields import FieldInfo
 
 from holdfast.agent.generators.json_types import definitions, schema_of
 from holdfast.agent.model.build import build
-from holdfast.agent.model.model import Field, Model
+from holdfast.agent.model.model import Field, SystemModel
 from holdfast.agent.model.types import members
 from holdfast.agent.settings import Settings
 from holdfast.resources import registry
@@ -29,12 +29,12 @@ VALUES = (
 
 
 @pytest.fixture(scope="module")
-def model() -> Model:
+def model() -> SystemModel:
     """The model of all built-in kinds and of the settings."""
     return build(filter(None, map(registry.find, sorted(KIND_MODULES))), settings=Settings)
 
 
-def fields(model: Model) -> Iterator[tuple[str, Field, FieldInfo]]:
+def fields(model: SystemModel) -> Iterator[tuple[str, Field, FieldInfo]]:
     """Yield (name, field of the model, field of pydantic), once for each type."""
     owners: list[tuple[str, tuple[Field, ...], type[BaseModel] | None]] = [("every state", model.meta, Meta)]
     owners += [("agent.yaml", model.settings, Settings)]
@@ -51,7 +51,7 @@ def fields(model: Model) -> Iterator[tuple[str, Field, FieldInfo]]:
                 yield f"{owner}: {field.name}", field, info
 
 
-def parts(model: Model) -> Iterator[tuple[str, Field, TypeAdapter[Any], Draft7Validator]]:
+def parts(model: SystemModel) -> Iterator[tuple[str, Field, TypeAdapter[Any], Draft7Validator]]:
     """Yield (name, field, the kind's code, schema) for each type."""
     records = definitions(model.records)
     for name, field, info in fields(model):
@@ -83,7 +83,7 @@ def confused(field: Field, value: Any) -> bool:
     return (boolean and value in (0, 1)) or bool({"integer", "number"} & words and isinstance(value, bool))
 
 
-def test_schemas_refuse_nothing_that_a_kind_accepts(model: Model) -> None:
+def test_schemas_refuse_nothing_that_a_kind_accepts(model: SystemModel) -> None:
     """A value of any form that passes the validators of an argument passes its schema."""
     refused = [
         (name, value)
@@ -95,7 +95,7 @@ def test_schemas_refuse_nothing_that_a_kind_accepts(model: Model) -> None:
     assert refused == []
 
 
-def test_schemas_refuse_most_of_what_a_kind_refuses(model: Model) -> None:
+def test_schemas_refuse_most_of_what_a_kind_refuses(model: SystemModel) -> None:
     """A schema that accepts everything would show in the share of wrong values that are accepted."""
     wrong = [
         schema.is_valid(value)

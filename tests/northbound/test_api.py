@@ -13,7 +13,7 @@ import pytest
 
 from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite
-from holdfast.agent.northbound.drivers.base import Driver, Put, Transaction
+from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Put
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access
 from holdfast.agent.northbound.drivers.memory import Memory, MemoryDriver
@@ -470,7 +470,7 @@ async def test_a_record_that_cannot_be_read_is_told_and_harms_nothing(world: Wor
     await api.create(Machine(id="a"))
     driver = world.driver()
     await driver.open()
-    await driver.commit(Transaction([Put("test-machines", "b", b'{"id": "b", "labels": 7}')]))
+    await driver.commit(DbTransaction([Put("test-machines", "b", b'{"id": "b", "labels": 7}')]))
     await driver.close()
     await caught_up(world, api)
     assert api.view.keys(Machine) == ["a"]

@@ -17,7 +17,7 @@ import pytest
 import etcd_server
 from certificates import make_certificates
 from holdfast.agent.northbound.api import NbApi
-from holdfast.agent.northbound.drivers.base import Batch, ConditionFailed, Expect, Put, Transaction
+from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransaction, Expect, Put, WatchBatch
 from holdfast.agent.northbound.drivers.etcd import EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access, Tls
 from holdfast.agent.northbound.errors import Compacted, Invalid, NorthboundError, Unavailable
@@ -59,7 +59,7 @@ async def count_up(driver: EtcdDriver, key: str, stop: asyncio.Event) -> tuple[i
             row = await driver.get("counters", key)
             value, revision = (int(row.data), row.revision) if row else (0, 0)
             await driver.commit(
-                Transaction([Put("counters", key, str(value + 1).encode())], [Expect("counters", key, revision)])
+                DbTransaction([Put("counters", key, str(value + 1).encode())], [Expect("counters", key, revision)])
             )
             sure += 1
         except ConditionFailed:
@@ -88,7 +88,7 @@ async def test_members_that_die_one_after_the_other_lose_and_repeat_nothing(clus
     drivers = [EtcdDriver(access(cluster, number % 3), prefix) for number in range(4)]
     for each in drivers:
         await each.open()
-    seen: list[Batch] = []
+    seen: list[WatchBatch] = []
 
     async def follow() -> None:
         async for batch in drivers[3].watch(start):
@@ -131,11 +131,11 @@ async def test_a_member_that_hangs_is_left_for_another(cluster: etcd_server.Clus
     await driver.open()
     cluster.members[0].signal(signal.SIGSTOP)
     with suppress(Unavailable):
-        await driver.commit(Transaction([Put("t", "a", b"1")]))
+        await driver.commit(DbTransaction([Put("t", "a", b"1")]))
     async with asyncio.timeout(60):
         while True:
             with suppress(Unavailable):
-                await driver.commit(Transaction([Put("t", "b", b"2")]))
+                await driver.commit(DbTransaction([Put("t", "b", b"2")]))
                 break
     assert (await driver.get("t", "b")).data == b"2"
     await driver.close()
@@ -170,8 +170,8 @@ async def test_a_watch_whose_history_is_gone_says_so_and_the_cache_lists_again(c
     prefix = f"/{uuid.uuid4()}/"
     driver = EtcdDriver(access(cluster), prefix)
     await driver.open()
-    first = await driver.commit(Transaction([Put("t", "a", b"1")]))
-    last = await driver.commit(Transaction([Put("t", "a", b"2")]))
+    first = await driver.commit(DbTransaction([Put("t", "a", b"1")]))
+    last = await driver.commit(DbTransaction([Put("t", "a", b"2")]))
     await driver.compact(last)
     await driver.compact(last)
     with pytest.raises(Compacted):
@@ -231,9 +231,9 @@ async def test_users_and_tokens() -> None:
         await nobody.close()
         known = EtcdDriver(Access(cluster.endpoints, user="root", password="secret"))
         await known.open()
-        await known.commit(Transaction([Put("t", "a", b"1")]))
+        await known.commit(DbTransaction([Put("t", "a", b"1")]))
         known._connection._token = "gone.1"
-        await known.commit(Transaction([Put("t", "a", b"2")]))
+        await known.commit(DbTransaction([Put("t", "a", b"2")]))
         assert (await known.get("t", "a")).data == b"2"
         await known.close()
 
@@ -247,7 +247,7 @@ async def test_certificates(tmp_path: Path) -> None:
     with etcd_server.Cluster(options=options, scheme="https") as cluster:
         driver = EtcdDriver(Access(cluster.endpoints, tls=Tls((at / "ca.pem").read_bytes(), **own)))
         await driver.open()
-        await driver.commit(Transaction([Put("t", "a", b"1")]))
+        await driver.commit(DbTransaction([Put("t", "a", b"1")]))
         await driver.close()
         for tls in (Tls((at / "other.pem").read_bytes(), **own), Tls((at / "ca.pem").read_bytes()), None):
             stranger = EtcdDriver(Access(cluster.endpoints, tls=tls, connect=0.5, answer=0.5))

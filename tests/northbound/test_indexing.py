@@ -30,7 +30,7 @@ def scratch() -> Iterator[None]:
         yield
 
 
-class Result(Enum):
+class Computed(Enum):
     """An enum that is no text."""
 
     OK = "ok"
@@ -56,7 +56,7 @@ class Card(Struct):
 class Server(Model, table="test-servers"):
     """Has a value of each shape."""
 
-    result: Result | None = None
+    result: Computed | None = None
     since: datetime | None = None
     ip: IPv4Address | None = None
     card: Card | None = None
@@ -132,10 +132,10 @@ def test_what_only_looks_like_a_field_is_no_value() -> None:
 def test_values_have_their_stored_form() -> None:
     """A query may have the value or what is stored of it."""
     at = datetime(2026, 11, 23, 12, tzinfo=UTC)
-    record = Server(id="s", result=Result.OK, ip="10.0.0.1", since=at)
+    record = Server(id="s", result=Computed.OK, ip="10.0.0.1", since=at)
     assert keys(record, "result", "ip", "since") == {("ok", "10.0.0.1", "2026-11-23T12:00:00Z")}
     index = Index(Server, "tested", ("result", "ip"))
-    assert index.query({"result": Result.OK, "ip": IPv4Address("10.0.0.1")}) == [("ok",), ("10.0.0.1",)]
+    assert index.query({"result": Computed.OK, "ip": IPv4Address("10.0.0.1")}) == [("ok",), ("10.0.0.1",)]
 
 
 def test_different_values_are_different_keys() -> None:
@@ -211,7 +211,7 @@ ADDRESSES = st.lists(
 CARDS = st.builds(Card, mac=st.sampled_from("xy"), network=st.sampled_from("ab"), addresses=ADDRESSES)
 SERVERS = st.builds(
     lambda **values: Server(id="s", **values),
-    result=st.none() | st.sampled_from(Result),
+    result=st.none() | st.sampled_from(Computed),
     card=st.none() | CARDS,
     cards=st.lists(CARDS, max_size=3),
     named=st.dictionaries(st.sampled_from("lr"), CARDS, max_size=2),

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.model import Model
-from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 from holdfast.agent.northbound.store.copying import CopyingStore
 from holdfast.agent.northbound.store.indexed import IndexedStore
 from holdfast.agent.northbound.values import ANY, MISSING
@@ -27,13 +27,13 @@ def store(request: pytest.FixtureRequest) -> DbStore:
     return request.param()
 
 
-def put(store: DbStore, *records: Model) -> View:
+def put(store: DbStore, *records: Model) -> StoreView:
     """Write records with the next revision."""
     revision = store.view.revision + 1
     return store.apply(revision, [StoreChange(type(each), each.id, Stored(each, revision, 1)) for each in records])
 
 
-def drop(store: DbStore, *records: Model) -> View:
+def drop(store: DbStore, *records: Model) -> StoreView:
     """Delete records."""
     return store.apply(store.view.revision + 1, [StoreChange(type(each), each.id, None) for each in records])
 
@@ -164,7 +164,7 @@ QUERIES: dict[type[Model], list[tuple[str, dict[str, Any]]]] = {
 }  # fmt: skip
 
 
-def answers(view: View) -> list[Any]:
+def answers(view: StoreView) -> list[Any]:
     """Return the answers of a view to all questions."""
     said: list[Any] = []
     for model in MODELS:
@@ -180,7 +180,7 @@ class Stores(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.stores: list[DbStore] = [make() for make in STORES]
-        self.held: list[tuple[View, list[Any]]] = []
+        self.held: list[tuple[StoreView, list[Any]]] = []
         self.revision = 0
 
     @rule(

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from holdfast.agent.northbound.errors import Invalid, NorthboundError
 
 
-class Row(NamedTuple):
+class TableRow(NamedTuple):
     """One stored record."""
 
     table: str
@@ -68,7 +68,7 @@ class Limits(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Transaction:
+class DbTransaction:
     """Writes that are made together, or not at all if a condition does not hold.
 
     A row is written at most once. Operations and conditions count towards the limit of the driver.
@@ -101,28 +101,28 @@ class Transaction:
             raise Invalid(f"cannot store {table!r} {id!r}: this is not Unicode text") from None
 
 
-class Change(NamedTuple):
+class RowChange(NamedTuple):
     """A write as a watch reports it."""
 
     table: str
     id: str
-    row: Row | None
+    row: TableRow | None
     """The row after the write; None if it was deleted."""
 
 
-class Batch(NamedTuple):
+class WatchBatch(NamedTuple):
     """The changes of one or more transactions, in order."""
 
     revision: int
     """The database's revision after them. A batch without changes only says that nothing else happened until then."""
-    changes: Sequence[Change]
+    changes: Sequence[RowChange]
 
 
 class Snapshot(NamedTuple):
     """All rows at one revision."""
 
     revision: int
-    rows: Sequence[Row]
+    rows: Sequence[TableRow]
 
 
 class ConditionFailed(NorthboundError):
@@ -168,18 +168,18 @@ class Driver(ABC):
     @abstractmethod
     async def scan(
         self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
-    ) -> Sequence[Row]:
+    ) -> Sequence[TableRow]:
         """Return at most `limit` rows of a table in the order of their IDs, by bytes.
 
         `after`, `before`: only rows with greater or smaller IDs; `newest`: from the greatest ID downwards.
         """
 
     @abstractmethod
-    async def get(self, table: str, id: str) -> Row | None:
+    async def get(self, table: str, id: str) -> TableRow | None:
         """Return a row as it is now, past all caches; None if there is none."""
 
     @abstractmethod
-    async def commit(self, transaction: Transaction) -> int:
+    async def commit(self, transaction: DbTransaction) -> int:
         """Write durably, and return the revision; that of the database if there is nothing to write.
 
         Raises `Invalid` before anything is sent, `ConditionFailed`, `LeaseEnded`, or `Unavailable` with `unsure` if the
@@ -187,7 +187,7 @@ class Driver(ABC):
         """
 
     @abstractmethod
-    def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+    def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield every change after a revision, each once and in order, until the driver is closed.
 
         The first batch, which may be empty, comes when the watch is armed. A transaction is never divided between two

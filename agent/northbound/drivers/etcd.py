@@ -14,18 +14,18 @@ from typing import Any
 import grpc
 
 from holdfast.agent.northbound.drivers.base import (
-    Batch,
-    Change,
     ConditionFailed,
+    DbTransaction,
     Driver,
     Expect,
     LeaseEnded,
     Limits,
     Put,
-    Row,
+    RowChange,
     Snapshot,
-    Transaction,
+    TableRow,
     Unchanged,
+    WatchBatch,
 )
 from holdfast.agent.northbound.drivers.etcd_connection import Access, Connection, Rejected
 from holdfast.agent.northbound.drivers.etcd_messages import (
@@ -99,7 +99,7 @@ class EtcdDriver(Driver):
 
     async def scan(
         self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
-    ) -> Sequence[Row]:
+    ) -> Sequence[TableRow]:
         """Return rows in the order of their IDs."""
         start, end = self._range(table)
         request = message["RangeRequest"](
@@ -111,12 +111,12 @@ class EtcdDriver(Driver):
         )
         return [self._row(each) for each in (await self._ask(RANGE, request)).kvs]
 
-    async def get(self, table: str, id: str) -> Row | None:
+    async def get(self, table: str, id: str) -> TableRow | None:
         """Return a row, as the majority of the members has it."""
         answer = await self._ask(RANGE, message["RangeRequest"](key=self._key(table, id)))
         return self._row(answer.kvs[0]) if answer.kvs else None
 
-    async def commit(self, transaction: Transaction) -> int:
+    async def commit(self, transaction: DbTransaction) -> int:
         """Write in one transaction of etcd."""
         transaction.demand_valid(self.limits)
         conditions = [*transaction.conditions]
@@ -139,7 +139,7 @@ class EtcdDriver(Driver):
             return int(answer.header.revision)
         raise self._failure(conditions, answer.responses)
 
-    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes; the stream is resumed at another member as often as necessary."""
         tries, armed = 0, False
         while not self._closing.is_set():
@@ -149,7 +149,7 @@ class EtcdDriver(Driver):
                     if batch.changes or batch.revision > after or not armed:
                         armed, after = True, max(after, batch.revision)
                         wanted = [each for each in batch.changes if _wanted(each.table, tables)]
-                        yield Batch(after, wanted)
+                        yield WatchBatch(after, wanted)
             except (Unavailable, Rejected) as error:
                 if isinstance(error, Rejected) and error.code is not grpc.StatusCode.OUT_OF_RANGE:
                     raise Unavailable(f"etcd refuses the watch: {error.text}") from None
@@ -168,7 +168,7 @@ class EtcdDriver(Driver):
         """Return a new lease; etcd counts in whole seconds."""
         answer = await self._ask(GRANT, message["LeaseGrantRequest"](TTL=max(1, math.ceil(ttl))))
         lease = int(answer.ID)
-        await self.commit(Transaction([Put(LEASES, str(lease), b"", lease)]))
+        await self.commit(DbTransaction([Put(LEASES, str(lease), b"", lease)]))
         return lease
 
     async def keep_alive(self, lease: int) -> None:
@@ -198,7 +198,7 @@ class EtcdDriver(Driver):
         except Rejected as error:
             raise Unavailable(f"etcd refuses: {error.text}") from None
 
-    async def _stream(self, after: int) -> AsyncIterator[Batch]:
+    async def _stream(self, after: int) -> AsyncIterator[WatchBatch]:
         """Yield the batches of one stream of etcd. Raises `Compacted`, `Rejected` and `Unavailable`."""
         start, end = self._range(None)
         create = message["WatchCreateRequest"](
@@ -211,16 +211,16 @@ class EtcdDriver(Driver):
                     raise Compacted(f"the changes since revision {after} are no longer kept")
                 raise Unavailable(f"etcd has ended the watch: {answer.cancel_reason}")
             if answer.created:
-                yield Batch(after, ())
+                yield WatchBatch(after, ())
                 continue
             parts += answer.events
             if answer.fragment:
                 continue
             events, parts = parts, []
             if events:
-                yield Batch(max(each.kv.mod_revision for each in events), [self._change(each) for each in events])
+                yield WatchBatch(max(each.kv.mod_revision for each in events), [self._change(each) for each in events])
             else:
-                yield Batch(answer.header.revision, ())
+                yield WatchBatch(answer.header.revision, ())
 
     async def _rest(self, seconds: float) -> None:
         try:
@@ -240,12 +240,12 @@ class EtcdDriver(Driver):
         table, _, id = key[len(self._prefix) :].decode().partition("/")  # noqa: A001 - the field's own name
         return table, id
 
-    def _row(self, found: Any) -> Row:
-        return Row(*self._name(found.key), found.value, found.mod_revision, found.create_revision)
+    def _row(self, found: Any) -> TableRow:
+        return TableRow(*self._name(found.key), found.value, found.mod_revision, found.create_revision)
 
-    def _change(self, found: Any) -> Change:
+    def _change(self, found: Any) -> RowChange:
         row = None if found.type == DELETED else self._row(found.kv)
-        return Change(*self._name(found.kv.key), row)
+        return RowChange(*self._name(found.kv.key), row)
 
     def _write(self, write: Any) -> Any:
         key = self._key(write.table, write.id)

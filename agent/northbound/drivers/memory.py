@@ -8,17 +8,17 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 
 from holdfast.agent.northbound.drivers.base import (
-    Batch,
-    Change,
+    DbTransaction,
     Delete,
     Driver,
     Expect,
     LeaseEnded,
     Put,
-    Row,
+    RowChange,
     Snapshot,
-    Transaction,
+    TableRow,
     Unchanged,
+    WatchBatch,
     demand_holds,
 )
 from holdfast.agent.northbound.drivers.recent import RecentChanges
@@ -37,7 +37,7 @@ class Memory:
 
     def __init__(self, room: int = 16 << 20) -> None:
         self.history = RecentChanges(room=room)
-        self.rows: dict[tuple[str, str], Row] = {}
+        self.rows: dict[tuple[str, str], TableRow] = {}
         self.leases: dict[int, _Lease] = {}
         self.lease_numbers = itertools.count(1)
 
@@ -57,14 +57,14 @@ class Memory:
                 lease.rows.discard(key)
             if isinstance(write, Put):
                 created = before.created if before else revision
-                self.rows[key] = Row(write.table, write.id, write.data, revision, created)
+                self.rows[key] = TableRow(write.table, write.id, write.data, revision, created)
                 if write.lease:
                     self.leases[write.lease].rows.add(key)
-                changes.append(Change(*key, self.rows[key]))
+                changes.append(RowChange(*key, self.rows[key]))
             elif before:
-                changes.append(Change(*key, None))
+                changes.append(RowChange(*key, None))
         if changes:
-            self.history.append([Batch(revision, changes)])
+            self.history.append([WatchBatch(revision, changes)])
 
 
 class MemoryDriver(Driver):
@@ -90,17 +90,17 @@ class MemoryDriver(Driver):
 
     async def scan(
         self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
-    ) -> Sequence[Row]:
+    ) -> Sequence[TableRow]:
         """Return rows in the order of their IDs."""
         found = [row for row in self.memory.rows.values() if row.table == table and row.id > after]
         found = [row for row in found if not before or row.id < before]
         return sorted(found, key=lambda row: row.id.encode(), reverse=newest)[:limit]
 
-    async def get(self, table: str, id: str) -> Row | None:
+    async def get(self, table: str, id: str) -> TableRow | None:
         """Return a row."""
         return self.memory.rows.get((table, id))
 
-    async def commit(self, transaction: Transaction) -> int:
+    async def commit(self, transaction: DbTransaction) -> int:
         """Check the conditions, then write."""
         transaction.demand_valid(self.limits)
         memory = self.memory
@@ -118,7 +118,7 @@ class MemoryDriver(Driver):
             return row.revision if row else 0
         return max((row.revision for row in self.memory.rows.values() if row.table == condition.table), default=0)
 
-    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield the history and what follows."""
         history, armed = self.memory.history, False
         while not self._closed:
@@ -127,11 +127,11 @@ class MemoryDriver(Driver):
                 raise Compacted(f"the changes since revision {after} are no longer kept")
             if not armed:
                 armed = True
-                yield Batch(after, ())
+                yield WatchBatch(after, ())
             for batch in batches:
                 wanted = [each for each in batch.changes if tables is None or each.table in tables]
                 after = batch.revision
-                yield Batch(after, wanted)
+                yield WatchBatch(after, wanted)
             if not batches:
                 await grown.wait()
 

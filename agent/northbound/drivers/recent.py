@@ -7,7 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from operator import attrgetter
 
-from holdfast.agent.northbound.drivers.base import Batch
+from holdfast.agent.northbound.drivers.base import WatchBatch
 
 CHANGE = 200
 """Bytes that a change takes, besides its data."""
@@ -27,9 +27,9 @@ class RecentChanges:
         self.grown = asyncio.Event()
         """Set, and replaced by a new event, when there are more changes or when `wake` is called."""
         self._room, self._size = room, 0
-        self._batches: list[Batch] = []
+        self._batches: list[WatchBatch] = []
 
-    def append(self, batches: Sequence[Batch]) -> None:
+    def append(self, batches: Sequence[WatchBatch]) -> None:
         """Add batches that follow the last one."""
         self._batches += batches
         self._size += sum(map(_size, batches))
@@ -50,7 +50,7 @@ class RecentChanges:
         self.start = self.revision = revision
         self.wake()
 
-    def after(self, revision: int) -> Sequence[Batch] | None:
+    def after(self, revision: int) -> Sequence[WatchBatch] | None:
         """Return the batches after a revision; None if not all of them are here."""
         if not self.start <= revision <= self.revision:
             return None
@@ -70,5 +70,5 @@ class RecentChanges:
         self.forget(self._batches[kept - 1].revision)
 
 
-def _size(batch: Batch) -> int:
+def _size(batch: WatchBatch) -> int:
     return sum(CHANGE + len(change.row.data if change.row else b"") for change in batch.changes)

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.agent.northbound.drivers import sqlite_tables
-from holdfast.agent.northbound.drivers.base import Batch, Driver, Row, Snapshot, Transaction
+from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Snapshot, TableRow, WatchBatch
 from holdfast.agent.northbound.drivers.recent import RecentChanges
 from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_file import Busy, Damaged, RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
-from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, Writing
+from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, FileWriting
 from holdfast.agent.northbound.drivers.sqlite_thread import CallThread
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
@@ -107,21 +107,21 @@ class SqliteDriver(Driver):
 
     async def scan(
         self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
-    ) -> Sequence[Row]:
+    ) -> Sequence[TableRow]:
         """Return rows in the order of their IDs."""
         query = partial(sqlite_tables.scan, after=after, before=before, limit=limit, newest=newest)
         return await self._read(query, table)
 
-    async def get(self, table: str, id: str) -> Row | None:
+    async def get(self, table: str, id: str) -> TableRow | None:
         """Return a row."""
         return await self._read(sqlite_tables.get, table, id)
 
-    async def commit(self, transaction: Transaction) -> int:
+    async def commit(self, transaction: DbTransaction) -> int:
         """Write durably."""
         transaction.demand_valid(self.limits)
         return await self._write(lambda writing: writing.commit(transaction))
 
-    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[Batch]:
+    async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes: from memory if they are there, otherwise from the file."""
         armed = False
         while not self._closed:
@@ -130,12 +130,12 @@ class SqliteDriver(Driver):
                 batches = await self._read(sqlite_tables.changes, after, READ)
             if not armed:
                 armed = True
-                yield Batch(after, ())
+                yield WatchBatch(after, ())
             for batch in batches:
                 if self._closed:
                     return
                 after = batch.revision
-                yield Batch(after, [each for each in batch.changes if tables is None or each.table in tables])
+                yield WatchBatch(after, [each for each in batch.changes if tables is None or each.table in tables])
             if not batches:
                 await grown.wait()
 
@@ -179,15 +179,15 @@ class SqliteDriver(Driver):
                 await self._renew(error)
         raise Unavailable("the database is closed")
 
-    async def _write(self, call: Callable[[Writing], T]) -> T:
+    async def _write(self, call: Callable[[FileWriting], T]) -> T:
         if self._closed:
             raise Unavailable("the database is closed")
         return await self._writer.run(call)
 
-    async def _write_in_thread(self, calls: Sequence[Call]) -> tuple[Writing, list[Any]]:
+    async def _write_in_thread(self, calls: Sequence[Call]) -> tuple[FileWriting, list[Any]]:
         return await self._thread.run(self._file.write, calls)
 
-    def _publish(self, batches: Sequence[Batch]) -> None:
+    def _publish(self, batches: Sequence[WatchBatch]) -> None:
         """Give new changes to the watches. The commits of other processes before them are read from the file."""
         if not batches:
             return

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from holdfast.agent.northbound.drivers.sqlite_lock import OwnerLock
-from holdfast.agent.northbound.drivers.sqlite_tables import LAYOUT, SCHEMA, Writing
+from holdfast.agent.northbound.drivers.sqlite_tables import LAYOUT, SCHEMA, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 from holdfast.agent.sqlite_files import (
     BESIDE,
@@ -134,7 +134,7 @@ class RecordFile:
             extend_shared_memory(self._path, self._seen[-1])
             return query(db, *arguments)
 
-    def write(self, calls: Sequence[Callable[[Writing], Any]]) -> tuple[Writing, list[Any]]:
+    def write(self, calls: Sequence[Callable[[FileWriting], Any]]) -> tuple[FileWriting, list[Any]]:
         """Make calls in one transaction, durably; return their results. An error of this package is a result, too."""
         with self._explained("write"):
             if self._read_only:
@@ -145,7 +145,7 @@ class RecordFile:
             if how := self._difference():
                 raise Damaged(how, self._opened, intact=True)
             with transaction(db):
-                writing = Writing(db)
+                writing = FileWriting(db)
                 results = [_result(number, call, writing) for number, call in enumerate(calls)]
                 writing.finish()
             self._seen = self._probe()
@@ -349,7 +349,7 @@ class RecordFile:
         create(self._draft)
 
 
-def _result(number: int, call: Callable[[Writing], Any], writing: Writing) -> Any:
+def _result(number: int, call: Callable[[FileWriting], Any], writing: FileWriting) -> Any:
     try:
         return call(writing)
     except NorthboundError as error:

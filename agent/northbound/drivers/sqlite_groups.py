@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from holdfast.agent.northbound.drivers.base import Batch
+from holdfast.agent.northbound.drivers.base import WatchBatch
 from holdfast.agent.northbound.drivers.sqlite_file import Busy, CallFailed, Damaged
-from holdfast.agent.northbound.drivers.sqlite_tables import Writing
+from holdfast.agent.northbound.drivers.sqlite_tables import FileWriting
 from holdfast.agent.northbound.errors import Unavailable
 
 T = TypeVar("T")
 
-Call = Callable[[Writing], Any]
+Call = Callable[[FileWriting], Any]
 
 PATIENCE = 5.0
 """Seconds after which a write that was not made counts as failed."""
@@ -38,8 +38,8 @@ class GroupWriter:
 
     def __init__(
         self,
-        write: Callable[[Sequence[Call]], Awaitable[tuple[Writing, list[Any]]]],
-        written: Callable[[Sequence[Batch]], None],
+        write: Callable[[Sequence[Call]], Awaitable[tuple[FileWriting, list[Any]]]],
+        written: Callable[[Sequence[WatchBatch]], None],
         renew: Callable[[Damaged], Awaitable[None]],
         tell: Callable[[str], None],
     ) -> None:
@@ -51,7 +51,7 @@ class GroupWriter:
         self._busy = ""
         """What the last try said, if another process was writing."""
 
-    async def run(self, call: Callable[[Writing], T]) -> T:
+    async def run(self, call: Callable[[FileWriting], T]) -> T:
         """Make a call in the next group, and return its result. Raises `Unavailable`."""
         job = _Job(call, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
@@ -106,7 +106,7 @@ class GroupWriter:
         self._tell("")
         return ()
 
-    async def _try(self, group: list[_Job]) -> tuple[Writing, list[Any]]:
+    async def _try(self, group: list[_Job]) -> tuple[FileWriting, list[Any]]:
         self._tried = group
         try:
             return await self._write([job.call for job in group])

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import NamedTuple
 
 from holdfast.agent.northbound.drivers.base import (
-    Batch,
-    Change,
+    DbTransaction,
     Delete,
     Expect,
     LeaseEnded,
     Put,
-    Row,
+    RowChange,
     Snapshot,
-    Transaction,
+    TableRow,
     Unchanged,
+    WatchBatch,
     demand_holds,
 )
 from holdfast.agent.northbound.errors import Compacted
@@ -78,7 +78,7 @@ Key = tuple[str, str]
 Values = tuple[object, ...]
 
 
-class Writing:
+class FileWriting:
     """Transactions that SQLite commits together. After an error of SQLite, none of them is made.
 
     Rows are collected and written together, because a statement for each row takes most of the time.
@@ -87,7 +87,7 @@ class Writing:
     def __init__(self, db: sqlite3.Connection) -> None:
         self._db = db
         self.revision = newest(db)
-        self.batches: list[Batch] = []
+        self.batches: list[WatchBatch] = []
         """Their changes; a transaction that changes nothing has none."""
         self._made = int(time.time())
         self._known: dict[Key, tuple[int, int] | None] = {}
@@ -97,7 +97,7 @@ class Writing:
         self._log: list[Values] = []
         """Changes to be written."""
 
-    def commit(self, transaction: Transaction) -> int:
+    def commit(self, transaction: DbTransaction) -> int:
         """Make a transaction, and return its revision. Raises `ConditionFailed` and `LeaseEnded`."""
         needed = {write.lease for write in transaction.writes if isinstance(write, Put)} | {transaction.require_lease}
         for lease in needed - {0}:
@@ -205,7 +205,7 @@ class Writing:
 
     def _write(self, writes: Sequence[Put | Delete]) -> None:
         revision = self.revision + 1
-        changes: list[Change] = []
+        changes: list[RowChange] = []
         for write in writes:
             key = (write.table, write.id)
             known = self._look_up(key)
@@ -214,14 +214,14 @@ class Writing:
                 self._known[key] = (revision, created)
                 self._rows[key] = (*key, write.data, revision, created, write.lease)
                 self._log.append((revision, len(changes), *key, write.data, created, self._made))
-                changes.append(Change(*key, Row(*key, write.data, revision, created)))
+                changes.append(RowChange(*key, TableRow(*key, write.data, revision, created)))
             elif known:
                 self._known[key] = self._rows[key] = None
                 self._log.append((revision, len(changes), *key, None, 0, self._made))
-                changes.append(Change(*key, None))
+                changes.append(RowChange(*key, None))
         if changes:
             self.revision = revision
-            self.batches.append(Batch(revision, changes))
+            self.batches.append(WatchBatch(revision, changes))
 
     def _flush(self) -> None:
         """Write the collected rows and changes."""
@@ -256,10 +256,10 @@ def read(db: sqlite3.Connection, tables: Sequence[str] | None) -> Snapshot:
             rows = [row for table in tables for row in db.execute(f"{query} where tbl = ?", (table,))]
     finally:
         db.execute("rollback")
-    return Snapshot(revision, [Row(*row) for row in rows])
+    return Snapshot(revision, [TableRow(*row) for row in rows])
 
 
-def scan(db: sqlite3.Connection, table: str, *, after: str, before: str, limit: int, newest: bool) -> list[Row]:
+def scan(db: sqlite3.Connection, table: str, *, after: str, before: str, limit: int, newest: bool) -> list[TableRow]:
     """Return at most `limit` rows of a table in the order of their IDs, which SQLite compares by bytes."""
     order = "desc" if newest else "asc"
     found = db.execute(
@@ -267,17 +267,17 @@ def scan(db: sqlite3.Connection, table: str, *, after: str, before: str, limit: 
         f"where tbl = ? and id > ? and (? = '' or id < ?) order by id {order} limit ?",
         (table, after, before, before, limit),
     )
-    return [Row(*row) for row in found]
+    return [TableRow(*row) for row in found]
 
 
-def get(db: sqlite3.Connection, table: str, id: str) -> Row | None:
+def get(db: sqlite3.Connection, table: str, id: str) -> TableRow | None:
     """Return a row."""
     found = db.execute("select tbl, id, data, revision, created from rows where tbl = ? and id = ?", (table, id))
     row = found.fetchone()
-    return Row(*row) if row else None
+    return TableRow(*row) if row else None
 
 
-def changes(db: sqlite3.Connection, after: int, most: int) -> list[Batch]:
+def changes(db: sqlite3.Connection, after: int, most: int) -> list[WatchBatch]:
     """Return the next batches after a revision, with about `most` changes. Raises `Compacted`."""
     db.execute("begin")
     try:
@@ -289,8 +289,8 @@ def changes(db: sqlite3.Connection, after: int, most: int) -> list[Batch]:
         rows = db.execute(CHANGES, (after, *end)).fetchall()
     finally:
         db.execute("rollback")
-    return [Batch(revision, [_change(*row) for row in group]) for revision, group in groupby(rows, itemgetter(0))]
+    return [WatchBatch(revision, [_change(*row) for row in group]) for revision, group in groupby(rows, itemgetter(0))]
 
 
-def _change(revision: int, table: str, id: str, data: bytes | None, created: int) -> Change:
-    return Change(table, id, None if data is None else Row(table, id, data, revision, created))
+def _change(revision: int, table: str, id: str, data: bytes | None, created: int) -> RowChange:
+    return RowChange(table, id, None if data is None else TableRow(table, id, data, revision, created))

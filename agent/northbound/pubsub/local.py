@@ -14,7 +14,7 @@ BACKLOG = 1000
 """Messages that wait for one subscriber; then the oldest are dropped."""
 
 
-class Listeners:
+class MessageListeners:
     """Subscriptions by pattern."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class LocalPubSub(PubSub):
 
     def __init__(self) -> None:
         super().__init__()
-        self._listeners = Listeners()
+        self._listeners = MessageListeners()
         self._retained: dict[str, Message] = {}
 
     async def __aenter__(self) -> Self:

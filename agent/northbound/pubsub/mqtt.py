@@ -14,7 +14,7 @@ import aiomqtt
 
 from holdfast.agent.northbound.errors import Unavailable
 from holdfast.agent.northbound.pubsub.base import Message, PubSub, demand_topic
-from holdfast.agent.northbound.pubsub.local import Listeners
+from holdfast.agent.northbound.pubsub.local import MessageListeners
 
 RETRIES = (0.2, 1.0, 2.0, 5.0, 15.0, 30.0)
 """Seconds between tries to connect; the last value repeats."""
@@ -52,7 +52,7 @@ class MqttPubSub(PubSub):
                 demand_topic(each.topic)
         self._broker, self._birth, self._will = broker, birth, will
         self._client: aiomqtt.Client | None = None
-        self._listeners = Listeners()
+        self._listeners = MessageListeners()
         self._task: asyncio.Task[None] | None = None
 
     async def __aenter__(self) -> Self:

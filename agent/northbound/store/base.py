@@ -33,7 +33,7 @@ class StoreChange(NamedTuple):
     """None: it was deleted."""
 
 
-class View(ABC):
+class StoreView(ABC):
     """All records at one revision. In queries, `values` are parts of an index (see `Index.query`)."""
 
     revision: int
@@ -71,8 +71,8 @@ class View(ABC):
 class DbStore(ABC):
     """The present view, and the only way to the next one."""
 
-    view: View
+    view: StoreView
 
     @abstractmethod
-    def apply(self, revision: int, changes: Sequence[StoreChange]) -> View:
+    def apply(self, revision: int, changes: Sequence[StoreChange]) -> StoreView:
         """Make the view at a revision: all changes appear, or none if an error is raised."""

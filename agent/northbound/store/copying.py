@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.model import Model
-from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 from holdfast.agent.northbound.store.indexed import contents, inside, newest
 from holdfast.agent.northbound.values import ANY
 
@@ -15,7 +15,7 @@ T = TypeVar("T", bound=Model)
 Table = dict[str, Stored]
 
 
-class CopyingView(View):
+class CopyingView(StoreView):
     """One copy of everything."""
 
     def __init__(self, revision: int, tables: dict[type[Model], Table]) -> None:
@@ -78,7 +78,7 @@ class CopyingStore(DbStore):
     def __init__(self) -> None:
         self.view = CopyingView(0, {})
 
-    def apply(self, revision: int, changes: Sequence[StoreChange]) -> View:
+    def apply(self, revision: int, changes: Sequence[StoreChange]) -> StoreView:
         """Copy, change, and compute all keys once so that a wrong record changes nothing."""
         tables = {model: dict(table) for model, table in self.view.tables.items()}
         for model, key, stored in changes:

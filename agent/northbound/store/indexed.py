@@ -15,7 +15,7 @@ from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.indexing import Key, Query
 from holdfast.agent.northbound.model import Model, Struct
 from holdfast.agent.northbound.ref import within
-from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, View
+from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 from holdfast.agent.northbound.values import ANY
 
 T = TypeVar("T", bound=Model)
@@ -57,7 +57,7 @@ class _Step(NamedTuple):
     """The keys that it loses and gains, for each index in which they differ."""
 
 
-class IndexedView(View):
+class IndexedView(StoreView):
     """All records at one revision."""
 
     def __init__(self, revision: int, tables: Mapping[type[Model], _Table]) -> None:
@@ -128,7 +128,7 @@ class IndexedStore(DbStore):
         """The present view."""
         return self._view
 
-    def apply(self, revision: int, changes: Sequence[StoreChange]) -> View:
+    def apply(self, revision: int, changes: Sequence[StoreChange]) -> StoreView:
         """Compute everything that may fail, then change the dictionaries."""
         plan = _Plan(self._tables)
         for change in changes:

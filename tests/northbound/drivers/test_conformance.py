@@ -11,17 +11,17 @@ from typing import Any
 import pytest
 
 from holdfast.agent.northbound.drivers.base import (
-    Batch,
-    Change,
     ConditionFailed,
+    DbTransaction,
     Delete,
     Driver,
     Expect,
     LeaseEnded,
     Put,
-    Row,
-    Transaction,
+    RowChange,
+    TableRow,
     Unchanged,
+    WatchBatch,
 )
 from holdfast.agent.northbound.errors import Compacted, Invalid
 from northbound_databases import TestedDatabase
@@ -29,7 +29,7 @@ from northbound_databases import TestedDatabase
 
 async def write(driver: Driver, *writes: Put | Delete, conditions: Sequence[Expect | Unchanged] = ()) -> int:
     """Commit a transaction."""
-    return await driver.commit(Transaction(writes, conditions))
+    return await driver.commit(DbTransaction(writes, conditions))
 
 
 async def put(driver: Driver, key: str, data: bytes = b"", *, table: str = "t", lease: int = 0) -> int:
@@ -45,12 +45,12 @@ async def content(driver: Driver, *tables: str) -> dict[tuple[str, str], bytes]:
 class Watcher:
     """Collects the batches of a watch."""
 
-    def __init__(self, watch: AsyncIterator[Batch]) -> None:
-        self.batches: list[Batch] = []
+    def __init__(self, watch: AsyncIterator[WatchBatch]) -> None:
+        self.batches: list[WatchBatch] = []
         self._got = asyncio.Event()
         self.task = asyncio.create_task(self._collect(watch))
 
-    async def _collect(self, watch: AsyncIterator[Batch]) -> None:
+    async def _collect(self, watch: AsyncIterator[WatchBatch]) -> None:
         try:
             async for batch in watch:
                 self.batches.append(batch)
@@ -59,7 +59,7 @@ class Watcher:
             self._got.set()
 
     @property
-    def changes(self) -> list[Change]:
+    def changes(self) -> list[RowChange]:
         """All changes."""
         return [change for batch in self.batches for change in batch.changes]
 
@@ -111,11 +111,11 @@ async def test_a_row_has_the_revisions_of_its_first_and_last_write(driver: Drive
     other = await put(driver, "b")
     second = await put(driver, "a", b"two")
     assert first < other < second
-    assert await driver.get("t", "a") == Row("t", "a", b"two", second, first)
+    assert await driver.get("t", "a") == TableRow("t", "a", b"two", second, first)
     await write(driver, Delete("t", "a"))
     assert await driver.get("t", "a") is None
     third = await put(driver, "a", b"")
-    assert await driver.get("t", "a") == Row("t", "a", b"", third, third)
+    assert await driver.get("t", "a") == TableRow("t", "a", b"", third, third)
 
 
 async def test_all_writes_of_a_transaction_have_one_revision(driver: Driver) -> None:
@@ -124,7 +124,10 @@ async def test_all_writes_of_a_transaction_have_one_revision(driver: Driver) -> 
     revision = await write(driver, Put("t", "a", b"1"), Put("u", "a", b"2"), Delete("t", "gone"))
     snapshot = await driver.read()
     assert snapshot.revision == revision
-    assert sorted(snapshot.rows) == [Row("t", "a", b"1", revision, revision), Row("u", "a", b"2", revision, revision)]
+    assert sorted(snapshot.rows) == [
+        TableRow("t", "a", b"1", revision, revision),
+        TableRow("u", "a", b"2", revision, revision),
+    ]
 
 
 async def test_reading_some_tables_leaves_the_others_out(driver: Driver) -> None:
@@ -284,7 +287,7 @@ async def test_a_watch_says_that_it_is_armed_and_then_tells_each_change_once(dri
         end = await put(driver, "b", b"2")
         await watcher.reached(end)
         assert watcher.told == [("a", b"1"), ("a", None), ("b", b"2")]
-        assert watcher.changes[-1].row == Row("t", "b", b"2", end, end)
+        assert watcher.changes[-1].row == TableRow("t", "b", b"2", end, end)
         assert [batch.revision for batch in watcher.batches] == sorted({batch.revision for batch in watcher.batches})
 
 
@@ -434,7 +437,7 @@ async def test_the_changes_of_a_watch_lead_to_the_content(database: TestedDataba
         end = await put(drivers[0], "end")
         for watcher, tables in ((one, ()), (other, ("t",))):
             await watcher.reached(end)
-            replayed: dict[tuple[str, str], Row] = {}
+            replayed: dict[tuple[str, str], TableRow] = {}
             for change in watcher.changes:
                 replayed.pop((change.table, change.id), None)
                 if change.row:
@@ -508,11 +511,11 @@ async def test_a_row_that_is_written_anew_leaves_its_lease(driver: Driver) -> No
 async def test_a_transaction_can_require_a_lease(driver: Driver) -> None:
     """It writes nothing if the lease has ended or never was."""
     lease = await driver.grant(60)
-    await driver.commit(Transaction([Put("t", "a", b"")], require_lease=lease))
+    await driver.commit(DbTransaction([Put("t", "a", b"")], require_lease=lease))
     await driver.revoke(lease)
     for ended in (lease, 12345):
         with pytest.raises(LeaseEnded):
-            await driver.commit(Transaction([Put("t", "b", b"")], require_lease=ended))
+            await driver.commit(DbTransaction([Put("t", "b", b"")], require_lease=ended))
     assert await content(driver) == {("t", "a"): b""}
 
 

@@ -18,15 +18,15 @@ import pytest
 
 from holdfast.agent.northbound.drivers import sqlite, sqlite_file, sqlite_groups, sqlite_lock, sqlite_tables
 from holdfast.agent.northbound.drivers.base import (
-    Batch,
+    DbTransaction,
     Delete,
     Driver,
     Expect,
     LeaseEnded,
     Put,
-    Row,
-    Transaction,
+    TableRow,
     Unchanged,
+    WatchBatch,
 )
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds
@@ -67,7 +67,7 @@ async def opened() -> AsyncIterator[Callable[..., object]]:
 
 async def put(driver: Driver, key: str, data: bytes = b"", lease: int = 0) -> int:
     """Write a row."""
-    return await driver.commit(Transaction([Put("t", key, data, lease)]))
+    return await driver.commit(DbTransaction([Put("t", key, data, lease)]))
 
 
 async def keys(driver: Driver) -> list[str]:
@@ -82,7 +82,7 @@ async def until(holds: Callable[[], object]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def read_on(watch: AsyncIterator[Batch]) -> None:
+async def read_on(watch: AsyncIterator[WatchBatch]) -> None:
     """Read a watch to its end."""
     async for _ in watch:
         pass
@@ -140,7 +140,7 @@ async def test_transactions_that_wait_together_share_a_flush(opened, path, monke
     revisions = await asyncio.gather(*(put(driver, str(number)) for number in range(100)))
     assert groups == [100]
     assert len(set(revisions)) == 100
-    create = Transaction([Put("t", "new", b"")], [Expect("t", "new", 0)])
+    create = DbTransaction([Put("t", "new", b"")], [Expect("t", "new", 0)])
     both = await asyncio.gather(driver.commit(create), driver.commit(create), return_exceptions=True)
     assert [type(each).__name__ for each in both] == ["int", "ConditionFailed"]
 
@@ -152,14 +152,14 @@ async def test_a_group_is_as_its_transactions_one_after_the_other(opened, path):
     lease = await driver.grant(60)
     await asyncio.gather(
         put(driver, "a", b"1"),
-        driver.commit(Transaction([Delete("t", "a")], [Expect("t", "a", first + 1)])),
-        driver.commit(Transaction([Put("t", "a", b"2")], [Expect("t", "a", 0)])),
+        driver.commit(DbTransaction([Delete("t", "a")], [Expect("t", "a", first + 1)])),
+        driver.commit(DbTransaction([Put("t", "a", b"2")], [Expect("t", "a", 0)])),
         put(driver, "b", b"", lease),
         driver.revoke(lease),
-        driver.commit(Transaction([Put("u", "c", b"")], [Unchanged("t", first + 4)])),
+        driver.commit(DbTransaction([Put("u", "c", b"")], [Unchanged("t", first + 4)])),
         driver.compact(first + 2),
     )
-    rows = [Row("t", "a", b"2", first + 3, first + 3), Row("u", "c", b"", first + 6, first + 6)]
+    rows = [TableRow("t", "a", b"2", first + 3, first + 3), TableRow("u", "c", b"", first + 6, first + 6)]
     assert await driver.read() == (first + 6, rows)
     watch = aiter(driver.watch(first + 1))
     await anext(watch)
@@ -468,7 +468,7 @@ def overwrite_all(path):
 async def filled(opened, path):
     """Return a driver of a database of many pages, which are not in a log."""
     driver = await opened(path)
-    await driver.commit(Transaction([Put("t", f"k{number}", bytes(1000)) for number in range(200)]))
+    await driver.commit(DbTransaction([Put("t", f"k{number}", bytes(1000)) for number in range(200)]))
     await driver.close()
     return SqliteDriver(path, agent=True, durable=False)
 
@@ -499,7 +499,7 @@ async def test_a_file_that_is_damaged_while_it_is_open_is_set_aside(opened, path
     watch = aiter(driver.watch(revision))
     await anext(watch)
     harm(path)
-    later = await driver.commit(Transaction([Put("t", f"k{number}", bytes(1100)) for number in range(200)]))
+    later = await driver.commit(DbTransaction([Put("t", f"k{number}", bytes(1100)) for number in range(200)]))
     await driver.read()
     await until(lambda: driver.renewed)
     assert "its records were lost" in driver.renewed
@@ -660,7 +660,7 @@ async def test_deleted_rows_leave_the_history(opened, path):
     """Compaction forgets the data of rows that are gone; the file holds no copy in its tables."""
     driver = await opened(path)
     await put(driver, "secret", b"to be forgotten")
-    await driver.commit(Transaction([Delete("t", "secret")]))
+    await driver.commit(DbTransaction([Delete("t", "secret")]))
     await driver.compact(await put(driver, "end"))
     await driver.close()
     with closing(sqlite3.connect(path)) as db:
