@@ -140,6 +140,8 @@ class FunctionCall:
                     result = await self._made(bound, call, given)
         except CallRefused:
             raise
+        except ArgumentError as error:
+            raise CallRefused("usage", str(error)) from error
         except TimeoutError as error:
             if limit.expired():
                 text = f"{request.function} did not end within {request.timeout:g} s{self._left()}"
@@ -202,7 +204,7 @@ class FunctionCall:
             raise CallRefused("missing", str(error)) from error
         self._demand(bound, name)
         try:
-            call = bound.function(name)
+            call = bound.function(name, caller="holdfast call")
             declared = bound.declaration(name)
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)

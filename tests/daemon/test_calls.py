@@ -140,6 +140,12 @@ class Spare(Provider):
 class Named(Interface, name="znamed", chosen_by_name=True):
     """Things that each caller asks a tool for."""
 
+    words = frozenset({"names"})
+
+    async def bad(self) -> int:
+        """Return a number."""
+        return 0
+
     async def all(self, names: Sequence[str] = ()) -> list[str]:
         """Return the names."""
         return []
@@ -153,6 +159,9 @@ class Named1(Provider):
 
     async def all(self, names: Sequence[str] = ()) -> list[str]:
         return list(names)
+
+    async def bad(self) -> int:
+        return "text"
 
 
 class Thing(Resource, kind="zthing.present"):
@@ -257,8 +266,14 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
         ("shadow.set_password", 64, "only states and templates use this name of Salt's; call user.set_password"),
         ("test.ping", 64, "cannot bind test: no provider serves such an interface; available: gem, group, "),
         ("zthings.read", 64, "it needs 'name'"),
+        ("ztool1.all names=-x", 64, "cannot call ztool1.all: '-x' begins with '-', so that ztool1 would read it as"),
+        ("ztool1.bad", 1, "cannot use ztool1.bad: its result is not what the interface promises"),
+        ("user.add no-such-user colour=red", 64, "there is no field colour; the fields are "),
+        ("user.add no-such-user uid=one", 64, "cannot add user no-such-user: the uid must be a number, not 'one'"),
+        ("user.add no-such-user groups=a,b", 64, "the groups must be a list of names, not 'a,b'"),
+        ("user.add no:user", 64, "cannot add user no:user: invalid user name"),
     ):
-        done = either("call", function, check=code)
+        done = either("call", *function.split(), check=code)
         assert said in done.stderr
         assert done.stdout == ""
     assert either("call", "zthings.idle", check=0).stdout == "nothing was changed\n"
@@ -567,6 +582,14 @@ async def test_only_root_calls_whatever_the_socket() -> None:
         await calls.serve(CallRequest("zthings.read"), stranger)
 
     assert refused.value.code == "not-permitted"
+
+
+def test_the_caller_of_a_deprecated_call_is_the_command_line(tree: Tree) -> None:
+    """Not the place in the source where it is made."""
+    (tree.host / "go").touch()
+    done = holdfast("call", "zthings.put", "a", "x", "--config", tree.config, check=0)
+    assert "deprecated call" in done.stderr
+    assert "caller=holdfast call\n" in done.stderr
 
 
 def test_deprecated_calls_are_counted(tree: Tree) -> None:
