@@ -29,6 +29,7 @@ class Npm(LanguageProvider):
 
     confine = Confine(commands=("npm",))
     environment = QUIET
+    parts = ("package.json", "package-lock.json", ".npmrc", "node_modules")
 
     async def _installed(self, where: Where) -> Versions:
         done = await self._npm("ls", "--depth=0", where=where)  # the status is 1 if a package lacks a dependency

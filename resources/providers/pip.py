@@ -39,6 +39,7 @@ class Pip(LanguageProvider):
 
     confine = Confine(commands=("python3",))
     environment = QUIET
+    parts = ("pyvenv.cfg", "bin", "bin/python", "lib", "lib/python3*/site-packages")
 
     async def _installed(self, where: Where) -> Versions:
         scope = ("--user",) if where.target == USER else ()
