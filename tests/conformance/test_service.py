@@ -216,3 +216,52 @@ def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
         assert site.status("plain")["pid"] not in (None, first)
         assert site.call("stop", "plain") == {"plain": {"old": "active", "new": "inactive"}}
         assert site.state("plain") == (False, "inactive", True)
+
+
+SUPERVISED = """#!/sbin/openrc-run
+supervisor=supervise-daemon
+command={daemon}
+command_args=runs
+pidfile=/run/watched.pid
+"""
+
+
+def test_openrc_also_runs_services_below_its_supervisor(run: lab.Run):
+    """supervise-daemon replaces a daemon that has crashed; its own crash is reported and repaired."""
+    with booted(run, "openrc") as site:
+        site.add()
+        site.host.write("/etc/init.d/watched", SUPERVISED.format(daemon=DAEMON), 0o755)
+
+        assert site.call("start", "watched") == {"watched": {"old": "inactive", "new": "active"}}
+        assert site.state("watched") == (True, "active", False)
+        first = site.status("watched")["pid"]
+        assert "supervise-daemon" in site.host.read(f"/proc/{first}/cmdline")
+        site.host.sh(f"pkill -KILL --parent {first}")
+        lab.wait_for("another daemon", lambda: site.host.run("pgrep", "--parent", str(first), check=False).stdout, 5)
+        assert site.status("watched")["pid"] == first
+
+        watch = site.driver.watch("service.running", "watched")
+        watch.quiet()
+        site.kill("watched")
+        watch.wait(2.0)
+        assert site.state("watched")[:2] == (False, "failed")
+        assert site.driver.apply("service.running", "watched").comment == "started watched"
+        assert site.state("watched")[:2] == (True, "active")
+        daemon = site.host.run("pgrep", "--parent", str(site.status("watched")["pid"])).stdout.strip()
+        assert site.call("stop", "watched") == {"watched": {"old": "active", "new": "inactive"}}
+        assert site.host.run("test", "-e", f"/proc/{daemon}", check=False).returncode
+
+
+def test_without_update_rc_d_only_the_boot_cannot_be_changed(run: lab.Run):
+    """Services are still started and stopped; one is neither enabled nor disabled."""
+    with booted(run, "sysv") as site:
+        site.add()
+        site.call("enable", "toy")
+        site.driver.__exit__(None, None, None)
+        site.host.sh("rm /usr/sbin/update-rc.d")
+        site.driver.__enter__()
+
+        assert site.call("start", "toy") == {"toy": {"old": "inactive", "new": "active"}}
+        assert site.state() == (True, "active", None)
+        assert site.call("enable", "toy") == site.call("disable", "toy") == {}
+        assert site.call("stop", "toy") == {"toy": {"old": "active", "new": "inactive"}}
