@@ -146,3 +146,45 @@ def test_200_callers_at_once_are_all_served(agent: lab.Host) -> None:
     agent.run("holdfast", "call", "pkg.install", "toy")
 
     assert agent.sh(MANY, timeout=110).strip() == "200", agent.read("/tmp/many.txt")
+
+
+OPERATION = """
+record:
+  module.run:
+    - pkg.install:
+      - other
+    - cmd.run:
+      - |
+        echo begun >>/srv/begun
+        while [ -e /srv/slow ]; do sleep 0.05; done
+        echo ended >>/srv/ended
+
+echo told >>/srv/told:
+  cmd.wait:
+    - watch:
+      - module: record
+"""
+
+
+@pytest.mark.parametrize("moment", ["/srv/begun-other", "/srv/begun"])
+def test_calls_of_states_that_a_kill_interrupts_run_again(agent: lab.Host, moment: str) -> None:
+    """All calls of the state, also those that had ended; subscribers are told, and a later restart repeats nothing."""
+    if moment == "/srv/begun-other":
+        agent.write("/srv/slow", "")
+    else:
+        agent.run("holdfast", "call", "pkg.install", "other")
+        agent.write("/srv/slow", "")
+    agent.write("/etc/holdfast/states/record.sls", OPERATION)
+    lab.wait_for("the interrupted call", lambda: exists(agent, moment), 40)
+    agent.run("systemctl", "kill", "--signal=KILL", "holdfast")
+    agent.run("rm", "/srv/slow")
+    lab.wait_for("the end of the calls", lambda: exists(agent, "/srv/told"), 60)
+
+    begun = 1 if moment == "/srv/begun-other" else 2
+    assert agent.read("/srv/begun").count("begun") == begun
+    assert agent.read("/srv/ended").count("ended") == 1
+    assert installed(agent, "other")
+    lab.wait_for("the record", lambda: "converged" in agent.run("holdfast", "status", check=False).stdout, 20)
+    agent.run("systemctl", "restart", "holdfast")
+    lab.wait_for("the restart", lambda: "converged" in agent.run("holdfast", "status", check=False).stdout, 30)
+    assert agent.read("/srv/begun").count("begun") == begun
