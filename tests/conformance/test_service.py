@@ -68,7 +68,7 @@ def test_a_reload_keeps_the_process(site: ServiceSite):
     site.call("reload", "toy", test=True)
     assert site.host.run("test", "-e", "/run/reloads", check=False).returncode
     site.call("reload", "toy")
-    lab.wait_for("the reload", lambda: site.host.run("test", "-e", "/run/reloads", check=False).returncode == 0, 5)
+    lab.wait_for("the reload", lambda: site.host.run("test", "-e", "/run/reloads", check=False).returncode == 0)
     with pytest.raises(Failed, match=r"cannot reload deaf: "):
         site.call("reload", "deaf")
 
@@ -142,10 +142,10 @@ def test_a_watch_reports_each_change(site: ServiceSite):
     for change in ("stop", "start", "disable", "enable"):
         watch.quiet()
         site.by_hand(change)
-        watch.wait(2.0)
+        watch.wait()
     watch.quiet()
     site.kill()
-    watch.wait(2.0)
+    watch.wait()
 
 
 def test_the_kinds_repair_a_service(site: ServiceSite):
@@ -179,13 +179,13 @@ def test_the_running_agent_repairs_drift(site: ServiceSite):
     site.host.write("/etc/holdfast/states/toy.sls", "toy:\n  service.running:\n    - enable: true\n")
     right = (True, "active", True)
     with site.host.spawn("holdfast", "run", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as agent:
-        lab.wait_for("the first start", lambda: site.state() == right, 30)
+        lab.wait_for("the first start", lambda: site.state() == right)
         for drift in ("stop", "disable", "kill"):
             if drift == "kill":
                 site.kill()
             else:
                 site.by_hand(drift)
-            lab.wait_for(f"the repair after {drift}", lambda: site.state() == right, 20)
+            lab.wait_for(f"the repair after {drift}", lambda: site.state() == right)
         agent.terminate()
 
 

@@ -36,7 +36,7 @@ def agent(host: lab.Host) -> lab.Host:
     offer(host, "other", scripts={"postinst": SLOW})
     host.write("/etc/holdfast/states/none.sls", "{}\n")
     host.run("holdfast", "install")
-    lab.wait_for("the agent answers", lambda: host.run("holdfast", "status", check=False).returncode == 0, 30)
+    lab.wait_for("the agent answers", lambda: host.run("holdfast", "status", check=False).returncode == 0)
     return host
 
 
@@ -59,15 +59,15 @@ def test_a_call_waits_for_the_run_that_changes_its_package(agent: lab.Host) -> N
     """The agent installs a package; a call that removes it waits for the end, and the agent installs it again."""
     agent.write("/srv/slow", "")
     agent.write("/etc/holdfast/states/toy.sls", STATES)
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-toy"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-toy"))
     call = agent.spawn("holdfast", "call", "pkg.remove", "toy")
     assert agent.run("holdfast", "call", "pkg.compare", "1", "2").stdout == "-1\n"
     assert call.poll() is None
     agent.run("rm", "/srv/slow")
     assert call.wait(60) == 0
 
-    lab.wait_for("the second installation", lambda: log(agent).count("pkg.installed[toy]") >= 2, 40)
-    lab.wait_for("the package", lambda: installed(agent, "toy"), 40)
+    lab.wait_for("the second installation", lambda: log(agent).count("pkg.installed[toy]") >= 2)
+    lab.wait_for("the package", lambda: installed(agent, "toy"))
     lines = [line for line in log(agent).splitlines() if "pkg.installed[toy]" in line or "called pkg.remove" in line]
     assert ["called" in line for line in lines[:3]] == [False, True, False]
     assert "called pkg.remove names=toy (by uid 0 (root), process " in lines[1]
@@ -77,13 +77,13 @@ def test_a_change_is_completed_when_its_caller_is_killed(agent: lab.Host) -> Non
     """`kill -9` in the middle of an installation leaves no half-installed package; the log names the caller."""
     agent.write("/srv/slow", "")
     call = agent.spawn("sh", "-c", "echo $$ >/srv/caller; exec holdfast call pkg.install other")
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"))
     agent.sh("kill -9 $(cat /srv/caller)")
     call.wait(20)
     agent.run("rm", "/srv/slow")
 
-    lab.wait_for("the package", lambda: installed(agent, "other"), 40)
-    lab.wait_for("the record", lambda: "called pkg.install pkgs=other (by uid 0 (root), process " in log(agent), 20)
+    lab.wait_for("the package", lambda: installed(agent, "other"))
+    lab.wait_for("the record", lambda: "called pkg.install pkgs=other (by uid 0 (root), process " in log(agent))
     assert "changed other" in log(agent)
 
 
@@ -91,7 +91,7 @@ def test_an_interrupted_call_leaves_packages_usable(agent: lab.Host) -> None:
     """Ctrl-C ends the installation and all its processes; the next call repairs it."""
     agent.write("/srv/slow", "")
     call = agent.spawn("sh", "-c", "echo $$ >/srv/caller; exec holdfast call pkg.install other")
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"))
     agent.sh("kill -INT $(cat /srv/caller)")
     assert call.wait(60) == 130
     agent.run("rm", "/srv/slow")

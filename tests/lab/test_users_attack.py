@@ -574,5 +574,5 @@ def repaired(host: lab.Host, number: int) -> float:
     """Damage a file unrelated to the user, wait for its repair, and return the seconds that it took."""
     host.sh(f"echo damaged >/srv/kept{number}")
     start = time.monotonic()
-    lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n", 30)
+    lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n")
     return time.monotonic() - start
