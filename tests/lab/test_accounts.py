@@ -228,9 +228,7 @@ def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
         "  file.directory: [{user: app}, {require: [{user: app}]}]\n",
     )
     host.run("holdfast", "install")
-    wait_for(
-        "the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n", 20
-    )
+    wait_for("the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n")
 
     host.sh("systemctl kill -s STOP holdfast; userdel app; useradd other; systemctl kill -s CONT holdfast")
 

@@ -87,7 +87,7 @@ def test_a_removal_is_left_alone_while_it_runs(agent: lab.Host) -> None:
     agent.write("/srv/slow", "")
     with agent.spawn("apt-get", "-qq", "-y", "purge", "toy", stdout=-1, stderr=-1) as apt:
         lab.wait_for(
-            "the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20
+            "the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0
         )
         agent.sh("echo drift >/etc/toy.conf")
         lab.wait_for(
@@ -131,7 +131,7 @@ def test_a_lock_alone_delays_nothing(agent: lab.Host, locks: list[str]) -> None:
             "tiny:\n  pkg.installed: []\n/srv/behind:\n  file.managed:\n    - contents: x\n",
         )
         lab.wait_for(
-            "what stands behind it", lambda: agent.run("test", "-e", "/srv/behind", check=False).returncode == 0, 10
+            "what stands behind it", lambda: agent.run("test", "-e", "/srv/behind", check=False).returncode == 0
         )
         assert "uses the package manager" in why(agent, "pkg.installed[tiny]")
         agent.sh("systemctl stop toyd; echo drift >/etc/toy.conf")
@@ -154,9 +154,7 @@ def test_the_agents_own_apt_delays_none_of_its_resources(agent: lab.Host) -> Non
         "apt-get -qq -y purge toy; touch /srv/purged:\n  cmd.run:\n    - creates: /srv/purged\n",
     )
     agent.write("/srv/slow", "")
-    lab.wait_for(
-        "the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0, 20
-    )
+    lab.wait_for("the removal is under way", lambda: agent.run("test", "-e", "/srv/begun", check=False).returncode == 0)
     lab.wait_for("the service is fought for", lambda: active(agent))
     agent.run("rm", "/srv/slow")
 

@@ -50,5 +50,4 @@ def test_a_file_hidden_by_a_mount_is_created_in_it_and_left_alone_after_the_unmo
     lab.wait_for(
         "the page that could not be written",
         lambda: host.run("test", "-s", "/srv/a b/page", check=False).returncode == 0,
-        10,
     )

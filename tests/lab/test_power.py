@@ -108,7 +108,9 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
         holder.stdout.readline()
         agent.run("systemctl", "reboot", check=False)
         lab.wait_for(
-            "the agent has paused", lambda: text(agent) == "the system is shutting down: nothing is repaired", 5, 0.01
+            "the agent has paused",
+            lambda: text(agent) == "the system is shutting down: nothing is repaired",
+            interval=0.01,
         )
         agent.sh("systemctl stop toy0")
         why = agent.run("holdfast", "why", "service.running[toy0]").stdout
@@ -116,7 +118,7 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
         holder.communicate("go on\n")
 
     lab.wait_for(
-        "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10
+        "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0
     )
     assert "the system is shutting down, so nothing is repaired" in why
 

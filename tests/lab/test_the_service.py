@@ -103,7 +103,7 @@ def test_a_hung_loop_is_restarted_by_the_watchdog(agent: lab.Host) -> None:
     """A kind blocks the event loop for ever."""
     agent.sh("mkdir -p /etc/systemd/system/holdfast.service.d")
     agent.write("/etc/systemd/system/holdfast.service.d/quick.conf", "[Service]\nWatchdogSec=2\n")
-    agent.sh("systemctl daemon-reload; systemctl restart holdfast")
+    agent.sh("systemctl daemon-reload; systemctl stop holdfast")
     agent.write(
         "/etc/holdfast/resources/hang.py",
         "import os, time\nfrom holdfast import Resource\n\n\nclass Hang(Resource, kind='hang.once'):\n"
@@ -112,7 +112,7 @@ def test_a_hung_loop_is_restarted_by_the_watchdog(agent: lab.Host) -> None:
         "            time.sleep(1000)\n        return True\n",
     )
     drop(agent, "hang", "x:\n  hang.once\n")
-    agent.run("systemctl", "restart", "holdfast", check=False, timeout=30)
+    agent.run("systemctl", "start", "holdfast", check=False)
     lab.wait_for("the watchdog has fired", lambda: int(shown(agent, "NRestarts") or 0) >= 1, 120)
 
     lab.wait_for("the agent is back", lambda: "converged" in shown(agent, "StatusText"))
@@ -151,15 +151,12 @@ def test_d_bus_may_restart(agent: lab.Host) -> None:
     drop(agent, "cron", "cron:\n  service.running: []\n")
     agent.wait_journal(lambda entry: "service.running[cron]" in str(entry.get("RESOURCE")), unit="holdfast")
     agent.sh("systemctl restart dbus")
-    lab.wait_for(
-        "the agent is calm", lambda: "dbus-gone" not in agent.run("holdfast", "status", check=False).stdout, 30
-    )
+    lab.wait_for("the agent is calm", lambda: "dbus-gone" not in agent.run("holdfast", "status", check=False).stdout)
     agent.sh("systemctl stop cron")
 
     lab.wait_for(
         "cron runs again",
         lambda: agent.run("systemctl", "is-active", "cron", check=False).stdout.strip() == "active",
-        30,
     )
 
 
@@ -237,7 +234,7 @@ def test_a_command_that_is_ended_leaves_nothing_behind(agent: lab.Host) -> None:
     agent.sh("rm /etc/holdfast/states/bad.sls; : >/run/left")
     drop(agent, "good", "/srv/escape:\n  cmd.run\n")
     lab.wait_for(
-        "the command has run", lambda: "converged" in shown(agent, "StatusText") and len(left_running(agent)) == 2, 20
+        "the command has run", lambda: "converged" in shown(agent, "StatusText") and len(left_running(agent)) == 2
     )
     assert "agent/" in groups(agent)
 

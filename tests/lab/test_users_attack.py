@@ -518,9 +518,7 @@ def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
         KEPT.replace("/dev/shm/u/many-cleaned:", "cleaned:").replace("FILES", str(FILES)),
     )
     host.run("holdfast", "install")
-    lab.wait_for(
-        "the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0, 20
-    )
+    lab.wait_for("the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0)
     pid = host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip()
     small = resident(host, pid)
     repaired(host, 0)

@@ -155,7 +155,6 @@ def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
     lab.wait_for(
         "it is enabled",
         lambda: web.host.run("systemctl", "is-enabled", "nginx", check=False).stdout.strip() == "enabled",
-        20,
     )
 
 
@@ -170,9 +169,7 @@ def test_mode_and_owner_are_restored(web: Web) -> None:
     """Metadata is repaired, too."""
     web.damage(f"chmod 600 {PAGE}; chown daemon {PAGE}")
     wanted = "644 root"
-    lab.wait_for(
-        "mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted, 10
-    )
+    lab.wait_for("mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted)
 
 
 def test_a_moved_parent_directory_is_created_again(web: Web) -> None:
