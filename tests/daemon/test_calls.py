@@ -117,6 +117,17 @@ class Tool(Provider):
     async def wrong(self) -> int:
         return "text"
 
+    def leave(self) -> None:
+        raise SystemExit(3)
+
+    def endless(self) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        found["found"] = found
+        return found
+
+    def strange(self, name: "Unknown") -> None:
+        """Have an annotation that does not exist."""
+
     @looks
     def own(self) -> str:
         """Return what only this tool has."""
@@ -266,6 +277,9 @@ def test_what_the_table_says_decides_the_answer(either: Tree) -> None:
         ("shadow.set_password", 64, "only states and templates use this name of Salt's; call user.set_password"),
         ("test.ping", 64, "cannot bind test: no provider serves such an interface; available: gem, group, "),
         ("zthings.read", 64, "it needs 'name'"),
+        ("zthings.leave", 1, "internal error in zthings.leave: SystemExit: 3"),
+        ("zthings.endless", 1, "internal error in zthings.endless: RecursionError: "),
+        ("zthings.strange x", 1, "internal error in zthings.strange: NameError: name 'Unknown' is not defined"),
         ("ztool1.all names=-x", 64, "cannot call ztool1.all: '-x' begins with '-', so that ztool1 would read it as"),
         ("ztool1.bad", 1, "cannot use ztool1.bad: its result is not what the interface promises"),
         ("user.add no-such-user colour=red", 64, "there is no field colour; the fields are "),
