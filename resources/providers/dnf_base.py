@@ -11,12 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from holdfast.resources import paths
 from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.results import ChangeSet, Repo
 from holdfast.resources.providers import _dnf, _rpm
 from holdfast.resources.providers._pkg_database import Changes
 from holdfast.resources.providers.pkg_base import Transaction
 from holdfast.resources.providers.rpm_base import RpmProvider
 
+ARMOR = b"-----BEGIN PGP PUBLIC KEY BLOCK-----"
 ASSENT = ("--assumeyes", "--setopt=*.skip_if_unavailable=1")
 STALE = "--setopt=*.metadata_expire=never"
 """Accepts lists of packages of any age."""
@@ -85,7 +89,25 @@ class DnfProvider(RpmProvider, abstract=True):
         text = await self._query_lists("%{name} %{location}", *names, to=to, only=("--latest-limit=1",))
         return {name: str(self.downloads / Path(file).name) for name, file in map(str.split, text.splitlines())}
 
+    async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
+        """Change the section of the repository, or write a new file; extra as in `repos`. There are no options.
+
+        Raises `Permanent` if a key in a file of this host is not in ASCII armor: rpm imports no other ones.
+        """
+        for key in str(repo.extra.get("gpgkey") or "").replace(",", " ").split():
+            path = key.removeprefix("file://")
+            if path.startswith("/") and await self.host.blocking(self._is_binary, path):
+                raise Permanent(f"cannot set repository {repo.id}: its key {path} is not in ASCII armor, as rpm needs")
+        return await super().repo_set(repo, test=test, options=options)
+
     # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _is_binary(self, path: str) -> bool:
+        """Return whether a key is there and not in ASCII armor."""
+        try:
+            return ARMOR not in paths.read(str(self.host.system_path(Path(path))))
+        except FileNotFoundError:
+            return False
 
     async def _act(self, *arguments: str, to: str) -> None:
         """Make a change with the lists that are there."""
