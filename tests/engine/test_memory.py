@@ -52,6 +52,17 @@ async def test_the_scheduler_does_not_grow_with_past_drift(bench: Bench, machine
     assert sum(len(heap) for heap in objects if isinstance(heap, Heap)) < 200
 
 
+async def test_a_graph_that_starts_has_one_item_for_each_resource_in_all_heaps(bench: Bench, machine: Machine) -> None:
+    """White box: at the start every resource is in all heaps of unsettled resources, so there are as many items."""
+    machine.broken["a"] = Permanent("no")
+    async with bench.starting(*(state(name, meta={"retry": {"attempts": 9}}) for name in "abc")) as engine:
+        scheduler = engine._scheduler
+        heaps = [scheduler._bound, scheduler._order._unsettled, scheduler._blockers._lowest]
+        items = {id(item) for heap in heaps for item in heap}
+        assert [len(heap) for heap in heaps] == [3, 3, 3]
+        assert len(items) == 3
+
+
 async def test_resources_without_prereq_or_receivers_share_an_empty_collection(bench: Bench) -> None:
     """An empty set takes 216 bytes, and most of thousands of resources would have two."""
     async with bench.running(state("a"), state("b")) as engine:
