@@ -7,6 +7,7 @@ import pytest
 from engine_bench import Bench, state
 from fake_machine import Machine
 from holdfast import Permanent
+from holdfast.agent.engine.model.events import LastChange, Outcome
 from holdfast.agent.engine.schedule.definition_order import Heap
 from holdfast.agent.engine.schedule.passes import KEPT
 
@@ -28,6 +29,27 @@ async def test_an_agent_reports_changes_in_full_and_keeps_only_their_existence(b
         assert [("x" * 1000 in str(outcome)) for outcome in kept] == [not watch] * 2
         assert vertex.last.change is not None
         assert "x" * 1000 not in str(vertex.last.change)
+        assert engine.status()[0]["last_change"]["comment"] == told.comment != ""
+
+
+def test_last_changes_that_differ_only_in_the_id_share_one_text() -> None:
+    """The comment is given back as it was."""
+    outcomes = [
+        Outcome(f"file.managed[/{name}]", 1, result=True, comment=f"created /{name}, /{name}~ is the old one")
+        for name in ("a", "b[0]")
+    ]
+    a, b = (LastChange.of(outcome) for outcome in outcomes)
+    assert a.pattern is b.pattern
+    assert [LastChange.of(outcome).comment(outcome.identity) for outcome in outcomes] == [
+        outcome.comment for outcome in outcomes
+    ]
+
+
+@pytest.mark.parametrize("identity", ["cmd.run[]", "cmd.run[x]"])
+def test_the_comment_of_a_last_change_has_no_nul_character(identity: str) -> None:
+    r"""`\0` stands for the ID in the stored text."""
+    change = LastChange.of(Outcome(identity, 1, result=True, comment="has \0run"))
+    assert change.comment(identity) == "has run"
 
 
 @pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
