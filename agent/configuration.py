@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,14 +15,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from holdfast.agent import facts
 from holdfast.agent.needs import FunctionCheck
-from holdfast.agent.settings import Settings
+from holdfast.agent.settings import Settings, ToolName
 from holdfast.resources import paths, registry
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
+from holdfast.resources.spelling import nearest
 from holdfast.states.compile.compiler import Compiler
 from holdfast.states.data import Call, Compilation, CompilerInputs
 from holdfast.states.declare.pillar import Pillar, PillarCompiler, compile_pillar
 from holdfast.states.errors import CompileError, Location, Problem
+from holdfast.states.parse.marks import Document, Spot
 from holdfast.states.source.files import Text, Tree
 from holdfast.states.source.hostfiles import absolute
 from holdfast.states.source.refusals import refuse
@@ -73,7 +75,7 @@ class ConfigurationCompiler:
         self, settings: Settings, *, sls: tuple[str, ...] = (), grains: Mapping[str, Any] | None = None
     ) -> Compiled:
         """Compile everything; `grains` replace this host's. Raises `CompileError`."""
-        self.load_kinds(settings.resources)
+        self.load(settings)
         inputs = self._inputs(settings, grains)
         noting = Grains(inputs.grains)
         inputs = inputs._replace(grains=noting)
@@ -101,7 +103,7 @@ class ConfigurationCompiler:
         """Return all findings about the states. Raises `CompileError` if the kinds or the pillar cannot be loaded."""
         from holdfast.states.lint.inspect import inspect  # noqa: PLC0415 - only `holdfast check` needs it
 
-        self.load_kinds(settings.resources)
+        self.load(settings)
         inputs = self._inputs(settings, grains)
         pillar = _pillar(settings, inputs)
         report, redactor = (
@@ -167,6 +169,15 @@ class ConfigurationCompiler:
             lenient=settings.lenient,
         )
 
+    def load(self, settings: Settings) -> None:
+        """Load the operator's kinds and providers that are new or changed, and check the chosen providers.
+
+        Raises `CompileError` with all problems.
+        """
+        self.load_kinds(settings.resources)
+        if problems := list(_unknown_tools(settings.providers)):
+            raise CompileError(problems)
+
     def load_kinds(self, directory: Path) -> None:
         """Load the operator's kinds that are new or changed. Raises `CompileError` with all problems."""
         tree = Tree(directory, trusted_uids())
@@ -182,6 +193,29 @@ class ConfigurationCompiler:
                 problems += error.problems
         if problems:
             raise CompileError(problems)
+
+
+def _unknown_tools(chosen: Mapping[str, str]) -> Iterator[Problem]:
+    """Yield a problem for each choice of a provider that no interface has."""
+    if not chosen:
+        return
+    from holdfast.resources.interfaces import registry as interfaces  # noqa: PLC0415 - few settings choose one
+
+    for name, tool in chosen.items():
+        interface = interfaces.find(name)
+        if interface is None:
+            known, why = interfaces.names(), f"there is no interface {name!r}"
+        elif interface.chosen_by_name:
+            known, why = [], f"callers of {name} name the tool"
+        else:
+            known, why = sorted(interfaces.offers(interface)), f"{name} has no provider {tool!r}"
+            if tool in known:
+                continue
+        meant = nearest(tool if interface else name, known)
+        hint = f"did you mean {meant!r}?" if meant else f"available: {', '.join(known)}" if known else "leave it out"
+        spot = tool.spot if isinstance(tool, ToolName) else Spot(Document("agent.yaml", ""))
+        message = f"the setting 'providers.{name}' is wrong: {why}"
+        yield spot.document.problem(spot.mark, "wrong-setting", message, hint)
 
 
 def _pillar(settings: Settings, inputs: CompilerInputs) -> Pillar:

@@ -119,6 +119,9 @@ class FunctionCall:
             answer = {"result": await self._result()}
         except CallRefused as refused:
             answer = self._redactor(refused.answer)
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of a provider may raise anything
+            text = f"internal error in {self._request.function}: {type(error).__name__}: {error}"
+            answer = self._redactor({"error": text, "code": "failed"})
         return answer, self._record(answer, time.monotonic() - began)
 
     def interrupted(self, duration: float) -> tuple[dict[str, Any], CallRecord]:
@@ -140,6 +143,8 @@ class FunctionCall:
                     result = await self._made(bound, call, given)
         except CallRefused:
             raise
+        except ArgumentError as error:
+            raise CallRefused("usage", str(error)) from error
         except TimeoutError as error:
             if limit.expired():
                 text = f"{request.function} did not end within {request.timeout:g} s{self._left()}"
@@ -150,9 +155,6 @@ class FunctionCall:
             raise CallRefused("failed", f"{error}{made}") from error
         except OSError as error:
             raise CallRefused("failed", str(error)) from error
-        except Exception as error:  # the code of a provider may raise anything
-            text = f"internal error in {bound.tool}: {type(error).__name__}: {error}"
-            raise CallRefused("failed", text) from error
         return self._redactor.masked(arguments.shown(result))
 
     @asynccontextmanager
@@ -202,7 +204,7 @@ class FunctionCall:
             raise CallRefused("missing", str(error)) from error
         self._demand(bound, name)
         try:
-            call = bound.function(name)
+            call = bound.function(name, caller="holdfast call")
             declared = bound.declaration(name)
             signature = arguments.Signature(request.function, declared)
             given = signature.bind(request.words, request.given)

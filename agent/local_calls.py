@@ -25,10 +25,10 @@ REMAINS = "its change was broken off"
 def call_here(settings: Settings, request: CallRequest) -> dict[str, Any]:
     """Make a call and return its answer; `busy` while another process holds the lock that a change needs.
 
-    Raises `CompileError` if the operator's kinds cannot be loaded, and `KeyboardInterrupt` after an interrupted call
-    has ended.
+    Raises `CompileError` if the operator's kinds or the chosen providers cannot be used, and `KeyboardInterrupt` after
+    an interrupted call has ended.
     """
-    ConfigurationCompiler().load_kinds(settings.resources)
+    ConfigurationCompiler().load(settings)
     with quiet(settings, "warning"):
         return asyncio.run(_call(settings, request))
 

@@ -24,7 +24,7 @@ from holdfast.resources.secrets import Redactor
 from holdfast.resources.spelling import nearest
 from holdfast.states.codes import demand_warning
 from holdfast.states.errors import CompileError, Problem
-from holdfast.states.parse.marks import Document, Map, descend, plain
+from holdfast.states.parse.marks import Document, Map, Spot, descend, plain
 from holdfast.states.source.files import exists
 
 
@@ -119,6 +119,21 @@ class Directories(_Strict):
     """Directory of its state files."""
     pillar: Location | None = None
     """Directory of its pillar. Default: that of the agent."""
+
+
+class ToolName(str):
+    """A tool that `providers` names, with its place. Providers are known only after the operator's own are loaded."""
+
+    __slots__ = ("spot",)
+    spot: Spot
+    """Its place in agent.yaml."""
+
+    @classmethod
+    def at(cls, tool: str, spot: Spot) -> ToolName:
+        """Return the name with its place."""
+        name = cls(tool)
+        name.spot = spot
+        return name
 
 
 class Settings(_Strict):
@@ -216,6 +231,11 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
         raise SettingsError(
             _problem(document, values, detail).redacted(redactor) for detail in error.errors()
         ) from None
+    tools = {
+        name: ToolName.at(tool, Spot(document, descend(values, ("providers", name))))
+        for name, tool in settings.providers.items()
+    }
+    settings = settings.model_copy(update={"providers": tools})
     return _in_environment(_anchored(settings, file.parent), document, given)
 
 

@@ -47,6 +47,8 @@ class Triggers:
 
     def tell(self, event: Event) -> None:
         """Answer callers whose resource has run, or has left the graph."""
+        if not self._waiting:
+            return
         if isinstance(event, Ran):
             for waiting in self._waiting.pop(event.outcome.identity, ()):
                 if not waiting.done():

@@ -49,7 +49,7 @@ INTERFACES: Mapping[str, str] = {
 PROVIDERS: Mapping[str, tuple[str, ...]] = {
     "group": ("shadow", "busybox"),
     "language": ("pip", "npm", "gem"),
-    "pkg": ("apt", "dnf", "zypper", "pacman", "apk"),
+    "pkg": ("apt", "dnf", "dnf5", "zypper", "pacman", "apk"),
     "service": ("systemd", "openrc", "runit", "sysv"),
     "user": ("shadow", "busybox"),
 }

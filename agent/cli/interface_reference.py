@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -20,36 +20,59 @@ from holdfast.agent.settings import Settings
 from holdfast.resources.errors import HoldfastError
 from holdfast.resources.interfaces import registry, signatures
 from holdfast.resources.interfaces.base import Interface, changes
+from holdfast.resources.interfaces.binding import Bound
+from holdfast.resources.interfaces.rows import Described
+from holdfast.resources.spelling import nearest
 
 Facts = dict[str, Any]
+Choice = tuple[str | None, str, Mapping[str, Sequence[str]]]
+"""Chosen provider, reason of the choice, and tool -> reasons against it."""
 COMMON = re.compile(r"(, )?(\*, )?test: bool = False, options: Options = None")
 """Parameters of all functions that change something."""
 UNKNOWN = "unknown"
 """State of functions while no provider is bound."""
 
 
-def show(module: str | None, source: ConfigurationSource, form: str) -> None:
-    """Print one interface, or all; exit with code 1 if no provider of that one works here.
+def show(name: str | None, source: ConfigurationSource, form: str) -> None:
+    """Print one interface, one function, or all interfaces; exit with code 1 if no provider works here for that one.
 
-    Raises `CompileError` for settings that cannot be used, and `UsageError` if there is no such interface.
+    Raises `CompileError` for settings that cannot be used, and `UsageError` if there is no such interface or function.
     """
     settings = source.settings()
-    ConfigurationCompiler().load_kinds(settings.resources)
-    if module and "." in module:
-        whole = module.partition(".")[0]
-        raise click.UsageError(f"{module!r} names a function: `holdfast describe {whole}` describes those of {whole}")
+    ConfigurationCompiler().load(settings)
+    module, _, function = (name or "").partition(".")
     try:
-        served = {name: registry.serving(name) for name in ([module] if module else registry.modules())}
+        served = {each: registry.serving(each) for each in ([module] if name else registry.modules())}
     except HoldfastError as error:
         raise click.UsageError(str(error)) from None
     with quiet(settings, "error"):
         found = asyncio.run(_described(served, settings, source.facts(settings)))
-    if form == "json":
-        print_json(found[0] if module else found)
+    paper, shown = Paper.stdout(), found[0]
+    if function:
+        shown = _one(function, found[0])
+        lines = _function_page(shown, paper)
+    elif name:
+        lines = _page(shown, paper)
     else:
-        click.echo("\n".join(_page(found[0], Paper.stdout()) if module else _list(found, Paper.stdout())))
-    if module and found[0]["error"]:
+        lines = _list(found, paper)
+    if form == "json":
+        print_json(shown if name else found)
+    else:
+        click.echo("\n".join(lines))
+    if name and found[0]["error"]:
         raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _one(name: str, facts: Facts) -> Facts:
+    """Return what is known about one function, also by a former name. Raises `UsageError` if there is none."""
+    functions = {each["function"]: each for each in facts["functions"]}
+    former = {old: each for each in facts["functions"] for old in each["replaces"]}
+    found = functions.get(name) or former.get(name)
+    if found is None:
+        near = nearest(name, functions)
+        hint = f", did you mean {near}?" if near else f"; `holdfast describe {facts['module']}` lists them"
+        raise click.UsageError(f"there is no function {facts['module']}.{name}{hint}")
+    return {"module": facts["module"], "provider": facts["provider"], "error": facts["error"], **found}
 
 
 async def _described(
@@ -61,23 +84,15 @@ async def _described(
 
 def _facts(name: str, interface: type[Interface], tool: str | None, host: LocalHost, settings: Settings) -> Facts:
     """Return all that is known about one module, ready for JSON."""
-    refused: Mapping[str, Sequence[str]] = {}
-    provider, why, error, states = tool, "callers choose it by its name", "", {}
+    found: Choice = (tool, "callers choose it by its name", {})
+    error, bound = "", None
     try:
         if tool is None:
-            override, strict = settings.providers.get(name), settings.interfaces == "strict"
-            choice = registry.choose(interface, host.context(f"interface[{name}]"), override, strict=strict)
-            why, provider = choice.why, choice.offer.tool if choice.offer else None
-            fit = {
-                each: [f"it fits, with priority {offer.priority}"] for each, offer in registry.offers(interface).items()
-            }
-            refused = {**fit, **choice.refused}
-        bound: Any = host.interfaces.get(interface, tool)
-        states = {entry.function: entry for entry in bound.describe()}
-        declarations = {function: bound.declaration(function) for function in states}
+            found = _choice(interface, host, settings)
+        bound = host.interfaces.get(interface, tool)
     except HoldfastError as failed:
         error = str(failed)
-        declarations = dict(interface.functions())
+    provider, why, refused = found
     return {
         "module": name,
         "interface": interface.module,
@@ -87,23 +102,66 @@ def _facts(name: str, interface: type[Interface], tool: str | None, host: LocalH
         "why": why,
         "refused": {other: list(reasons) for other, reasons in sorted(refused.items()) if other != provider},
         "error": error,
-        "functions": [
-            {
-                "function": function,
-                "signature": signatures.text(declaration) if declaration else "",
-                "about": _first_line(declaration),
-                "changes": declaration is not None and (bound.changes(function) if states else changes(declaration)),
-                "state": states[function].row.state if function in states else UNKNOWN,
-                "row": states[function].row.number if function in states else None,
-                "why": states[function].why if function in states else "",
-            }
-            for function, declaration in sorted(declarations.items())
-        ],
+        "functions": list(_declared(interface) if bound is None else _bound(cast("Bound", bound))),
+    }
+
+
+def _choice(interface: type[Interface], host: LocalHost, settings: Settings) -> Choice:
+    """Return the chosen provider, why, and what is to say about each provider."""
+    override, strict = settings.providers.get(interface.module), settings.interfaces == "strict"
+    choice = registry.choose(interface, host.context(f"interface[{interface.module}]"), override, strict=strict)
+    fit = {tool: [f"it fits, with priority {offer.priority}"] for tool, offer in registry.offers(interface).items()}
+    return choice.offer.tool if choice.offer else None, choice.why, {**fit, **choice.refused}
+
+
+def _declared(interface: type[Interface]) -> Iterator[Facts]:
+    """Yield the functions of an interface that no provider serves here."""
+    for name, declaration in sorted(interface.functions().items()):
+        changing = changes(declaration, promised=not interface.generated)
+        yield _function(name, declaration, changing, None)
+
+
+def _bound(bound: Bound) -> Iterator[Facts]:
+    """Yield the functions of an interface with its provider, which may have more."""
+    for entry in bound.describe():
+        name, declaration = entry.function, bound.declaration(entry.function)
+        changing = declaration is not None and bound.changes(name)
+        yield _function(name, declaration, changing, entry)
+
+
+def _function(name: str, declaration: Any, changing: bool, entry: Described | None) -> Facts:
+    return {
+        "function": name,
+        "signature": signatures.text(declaration) if declaration else "",
+        "returns": signatures.returned(declaration) if declaration else "",
+        "about": _first_line(declaration),
+        "documentation": inspect.getdoc(declaration) or "",
+        "changes": changing,
+        "replaces": list(getattr(declaration, "_replaces", ())),
+        "state": entry.row.state if entry else UNKNOWN,
+        "row": entry.row.number if entry else None,
+        "why": entry.why if entry else "",
     }
 
 
 def _first_line(declared: Any) -> str:
     return (inspect.getdoc(declared) or "").partition("\n")[0]
+
+
+def _function_page(facts: Facts, paper: Paper) -> Iterator[str]:
+    """Yield the lines about one function: signature, what a call does here, documentation."""
+    returns = f" -> {facts['returns']}" if facts["returns"] else ""
+    yield from map(paper.bold, paper.lines(f"{facts['module']}.{facts['function']}{facts['signature']}{returns}"))
+    yield ""
+    why = f": {facts['why']}" if facts["why"] else ""
+    served = f"by {facts['provider']} " if facts["provider"] else ""
+    yield from paper.lines(facts["error"] or f"{facts['state']} {served}(row {facts['row']} of the table){why}")
+    yield from paper.lines("It may change something." if facts["changes"] else "It changes nothing.")
+    if facts["replaces"]:
+        yield from paper.lines(f"Former names: {', '.join(facts['replaces'])}")
+    for paragraph in filter(None, facts["documentation"].split("\n\n")):
+        yield ""
+        yield from paper.lines(" ".join(paragraph.split()))
 
 
 def _list(modules: list[Facts], paper: Paper) -> Iterator[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -42,16 +42,25 @@ def show(kind: str | None, form: str) -> None:
 def _named(kind: str | None) -> list[str]:
     """Return the kinds that an argument names: all, those of a family, or one. Raises `UsageError` if there is none."""
     from holdfast.resources import registry
-    from holdfast.resources.spelling import nearest
 
     known = registry.names()
     names = [name for name in known if kind is None or kind in (name, name.partition(".")[0])]
     if not names and kind != ALL:
-        meant = nearest(str(kind), known)
-        raise click.UsageError(
-            f"there is no kind {kind!r}" + (f"; did you mean {meant!r}?" if meant else "; holdfast doc lists them")
-        )
+        raise click.UsageError(f"there is no kind {kind!r}; {_instead(str(kind), known)}")
     return names
+
+
+def _instead(kind: str, known: Sequence[str]) -> str:
+    """Return what to write in place of a kind that does not exist; it may be a function of an interface."""
+    from holdfast.resources.interfaces import registry as interfaces
+    from holdfast.resources.spelling import nearest
+
+    module, _, function = kind.partition(".")
+    interface = interfaces.serving(module)[0] if module in interfaces.modules() else None
+    if interface is not None and (not function or function in interface.functions()):
+        return f"`holdfast describe {kind}` describes the {'function' if function else 'interface'} of this name"
+    meant = nearest(kind, known)
+    return f"did you mean {meant!r}?" if meant else "holdfast doc lists them"
 
 
 def _model(names: Iterable[str], interfaces: Iterable[str] = (), settings: type[Settings] | None = None) -> SystemModel:

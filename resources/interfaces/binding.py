@@ -50,8 +50,8 @@ class Bound:
         self.offer = offer
         self._strict = strict
         self._host = host
-        self._sites: set[tuple[str, str, int]] = set()
-        """Deprecated function, file and line of each call that has caused a warning."""
+        self._sites: set[tuple[str, str]] = set()
+        """Deprecated function and caller of each call that has caused a warning."""
         self._promised = offer.interface.functions()
         self._former = {
             name: function for function, call in self._promised.items() for name in getattr(call, "_replaces", ())
@@ -62,15 +62,16 @@ class Bound:
         """Names of the functions that are kept as attributes."""
         if not offer.interface.version - 1 <= offer.targets <= offer.interface.version:
             raise VersionViolation(
-                f"cannot use {offer.tool} for {self._name}: it was written for version {offer.targets} of the "
-                f"interface, which is at version {offer.interface.version}",
-                module=self._name, function="", provider=offer.tool,
+                f"cannot use {offer.tool} for {self.interface.module}: it was written for version {offer.targets} of "
+                f"the interface, which is at version {offer.interface.version}",
+                module=self.interface.module, function="", provider=offer.tool,
             )  # fmt: skip
         self.decide()
 
     @property
     def _name(self) -> str:
-        return self.interface.module
+        """The name by which callers call the functions: that of the interface, or of the tool that they choose."""
+        return self.tool if self.interface.chosen_by_name else self.interface.module
 
     # -- asking --------------------------------------------------------------------------------------------------
 
@@ -143,20 +144,24 @@ class Bound:
                 )
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:
+        of = "" if self.interface.chosen_by_name else f" of {self.tool}"
         raise error(
-            f"cannot use {self._name}.{function} of {self.tool}: {why}",
-            module=self._name,
+            f"cannot use {self._name}.{function}{of}: {why}",
+            module=self.interface.module,
             function=function,
             provider=self.tool,
         )
 
     # -- calling -------------------------------------------------------------------------------------------------
 
-    def function(self, name: str) -> Callable[..., Any]:
-        """Return the call of a function. Raises `FunctionNotFound`."""
+    def function(self, name: str, caller: str = "") -> Callable[..., Any]:
+        """Return the call of a function. Raises `FunctionNotFound`.
+
+        `caller` is for the warning about a deprecated call; by default, it is the place of the call.
+        """
         entry = self._entries.get(name)
         if entry is None and name in self._former:
-            return self._deprecated(name, getattr(self, self._former[name]), f"call {self._former[name]}")
+            return self._deprecated(name, getattr(self, self._former[name]), f"call {self._former[name]}", caller)
         if entry is None or entry.row.state == "physical":
             near = nearest(name, self._entries)
             hint = f"; {entry.why}" if entry else f", did you mean {near}?" if near else ""
@@ -164,7 +169,7 @@ class Bound:
         if entry.row.state == "not applicable":
             return self._idle(entry)
         if entry.row.state == "deprecated":
-            return self._deprecated(name, self._provided.public[name], f"it belongs to {self.tool} alone")
+            return self._deprecated(name, self._provided.public[name], f"it belongs to {self.tool} alone", caller)
         if entry.row.state == "provided":
             return self._checked(name)
         if entry.row.state == "not supported":
@@ -187,13 +192,12 @@ class Bound:
 
         return call
 
-    def _deprecated(self, name: str, function: Callable[..., Any], instead: str) -> Callable[..., Any]:
+    def _deprecated(self, name: str, function: Callable[..., Any], instead: str, caller: str) -> Callable[..., Any]:
         """Return a call that warns, once for each place that calls it."""
 
         @functools.wraps(function)
         def run(*arguments: Any, **options: Any) -> Any:
-            caller = sys._getframe(1)  # noqa: SLF001 - the fastest way to the place of the call
-            site = (name, caller.f_code.co_filename, caller.f_lineno)
+            site = (name, caller or _place())
             self.deprecated_calls[name] = self.deprecated_calls.get(name, 0) + 1
             if site not in self._sites:
                 self._sites.add(site)
@@ -204,7 +208,7 @@ class Bound:
                     interface=f"{self._name} version {self.interface.version}",
                     ends_with_version=self.interface.version + 1,
                     instead=instead,
-                    caller=f"{site[1]}:{site[2]}",
+                    caller=site[1],
                 )
             return function(*arguments, **options)
 
@@ -270,3 +274,9 @@ class Bound:
             provider=self.tool,
             field=field,
         )
+
+
+def _place() -> str:
+    """Return file and line of the caller of the function that calls this one."""
+    caller = sys._getframe(2)  # noqa: SLF001 - the fastest way to the place of the call
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}"

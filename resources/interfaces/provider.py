@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import PATH
-from holdfast.resources.errors import DeclarationError
+from holdfast.resources.errors import DeclarationError, HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Function, Interface, matches
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.module_host import bound_to, called_for, inject
@@ -122,11 +122,20 @@ class Offer:
         return found
 
     def make(self, host: ProviderHost) -> Any:
-        """Return the object with the functions: a new provider, or the module."""
+        """Return the object with the functions: a new provider, or the module.
+
+        Raises `Permanent` if the constructor fails.
+        """
         if isinstance(self.source, ModuleType):
             inject(self.source)
             return self.source
-        return self.source(host)
+        try:
+            return self.source(host)
+        except HoldfastError:
+            raise
+        except (Exception, SystemExit) as error:  # the code of a provider may raise anything
+            why = f"its constructor failed: {type(error).__name__}: {error}"
+            raise Permanent(f"cannot use {self.tool} for {self.interface.module}: {why}") from error
 
     def functions(self, provider: Any, host: ProviderHost) -> Functions:
         """Return the present functions of the object that `make` has returned for this host."""
@@ -200,8 +209,8 @@ def _virtual(module: ModuleType) -> Iterator[str]:
         return
     try:
         said = check()
-    except Exception as error:  # noqa: BLE001 - the code of a provider may raise anything
-        yield f"its __virtual__ failed: {error}"
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of a provider may raise anything
+        yield f"its __virtual__ failed: {type(error).__name__}: {error}"
         return
     fits, reason = said if isinstance(said, tuple) else (said, "")
     if fits is None or fits is False:

@@ -48,6 +48,14 @@ def text(function: Callable[..., Any]) -> str:
     return QUOTED.sub(r"\1\2", signature)
 
 
+def returned(function: Callable[..., Any]) -> str:
+    """Return the annotation of the result for a message; empty if there is none."""
+    found = inspect.signature(function).return_annotation
+    if found is inspect.Signature.empty:
+        return ""
+    return found if isinstance(found, str) else inspect.formatannotation(found)
+
+
 def _parameter(want: Parameter, have: Parameter) -> str | None:
     if want.kind is not have.kind:
         return f"is {have.kind.description}, not {want.kind.description}"

@@ -143,7 +143,8 @@ class Run(_Module, kind="module.run"):
     """Calls of execution functions, each by its name with a list of its arguments.
 
     docs/calls.md lists the functions. The calls run once, and again when the state changes or a state that it watches
-    has changed. Two calls of one function: `service.restart:1` and `service.restart:2`.
+    has changed. If the agent is killed during the calls, it makes all of them again. Two calls of one function:
+    `service.restart:1` and `service.restart:2`.
 
     new database:
       module.run:

@@ -6,12 +6,19 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from holdfast.resources.errors import Permanent
+from holdfast.resources.interfaces.errors import ArgumentError
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.providers._etc import GECOS
 
 FIELDS = frozenset({"uid", "gid", "groups", "home", "shell", *GECOS})
 """Fields of `add` and `modify`."""
+TYPES: Mapping[str, tuple[Any, str]] = {
+    "uid": (int, "a number"),
+    "gid": (str | int, "a number or a name"),
+    "home": (str, "a text"),
+    "shell": (str, "a text"),
+}
+"""Field -> its type, and what messages call it; other fields are texts, which may look like numbers."""
 NOT_IN_NAMES = re.compile(r"^-|[\s:,/\x00-\x1f\x7f]|^$")
 """What would end the field of an account file, or make a tool read the name as an option."""
 
@@ -35,22 +42,33 @@ def comment(fields: Mapping[str, Any], user: User | None = None) -> str:
 
 
 def demand_name(what: str, kind: str, name: str) -> None:
-    """Raise `Permanent` for a name that no account file can have, or that a tool would take for an option."""
+    """Raise `ArgumentError` for a name that no account file can have, or that a tool would take for an option."""
     if NOT_IN_NAMES.search(name):
-        raise Permanent(f"cannot {what}: invalid {kind} name {name!r}")
+        raise ArgumentError(f"cannot {what}: invalid {kind} name {name!r}")
 
 
 def demand_fields(what: str, fields: Mapping[str, Any]) -> None:
-    """Raise `Permanent` for a field that does not exist, or a value that the account file cannot hold.
+    """Raise `ArgumentError` for a field that does not exist, or a value that the account file cannot hold.
 
-    A text must not end the field, and the uid must be a number.
+    A text must not end the field; each value must have the type of its field.
     """
     if unknown := sorted(fields.keys() - FIELDS):
         known = ", ".join(sorted(FIELDS))
-        raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}; the fields are {known}")
-    if not isinstance(uid := fields.get("uid"), int | None):
-        raise Permanent(f"cannot {what}: the uid must be a number, not {uid!r}")
+        raise ArgumentError(f"cannot {what}: there is no field {', '.join(unknown)}; the fields are {known}")
     for field, value in fields.items():
+        demand_type(what, field, value)
         ends = ":\n," if field in GECOS[:-1] else ":\n"
         if isinstance(value, str) and (found := [sign for sign in value if sign in ends]):
-            raise Permanent(f"cannot {what}: the {field} cannot have {found[0]!r} in it")
+            raise ArgumentError(f"cannot {what}: the {field} cannot have {found[0]!r} in it")
+
+
+def demand_type(what: str, field: str, value: Any) -> None:
+    """Raise `ArgumentError` for a value that is neither None nor of the type of its field."""
+    if field == "groups":
+        several = isinstance(value, (list, tuple, set, frozenset))
+        fits, wanted = several and all(isinstance(each, str) for each in value), "a list of names"
+    else:
+        types, wanted = TYPES.get(field, (str | int, "a text"))
+        fits = isinstance(value, types) and not isinstance(value, bool)
+    if value is not None and not fits:
+        raise ArgumentError(f"cannot {what}: the {field} must be {wanted}, not {value!r}")

@@ -1,4 +1,4 @@
-"""What dnf 4 prints, and the arguments of its commands."""
+"""What dnf 4 prints, and the arguments of the commands of dnf 4 and dnf 5."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from holdfast.resources.interfaces.results import Patch
+from holdfast.resources.providers import _rpm
 from holdfast.resources.providers.pkg_base import Outcome, Transaction
 
 DECLINED = "Operation aborted"
@@ -15,46 +16,46 @@ SECTION = re.compile(r"^(\S.*):\n((?:[ ].*\n?)*)", re.MULTILINE)
 """A heading of the table of a transaction, and its rows. A long value is followed by a line break."""
 ROW = re.compile(r"^ (\S+)\s+\S+\s+(\S+)\s+\S+\s+[\d.]+", re.MULTILINE)
 """A row: name, architecture, version, repository, size."""
-REPLACED = re.compile(r"^ +replacing +(\S+)\.\w+ ", re.MULTILINE)
+REPLACED = re.compile(r"^ +replacing +(\S+)\.\w+ (\S+)$", re.MULTILINE)
 """A package that the one above it makes obsolete."""
-NEW = ("Installing", "Upgrading", "Downgrading")
-GONE = ("Removing",)
 
 
-def arguments(transaction: Transaction) -> list[str]:
-    """Return the arguments of dnf for a transaction."""
+def arguments(transaction: Transaction, unlocked: str) -> list[str]:
+    """Return the arguments of dnf for a transaction; `unlocked` is the switch that ignores locks of versions."""
     if transaction.verb == "remove":
         return ["remove", "--noautoremove", *transaction.names]
     if transaction.verb == "upgrade":
         return ["upgrade", *transaction.names]
     wanted = [pkg.source or "-".join(filter(None, (pkg.name, pkg.version))) for pkg in transaction.pkgs]
     verb = "upgrade" if transaction.options.get("only_upgrade") else "install"
-    return [verb, "--best", *_switches(transaction.options), *wanted]
+    return [verb, "--best", *_switches(transaction.options, unlocked), *wanted]
 
 
-def _switches(options: Mapping[str, Any]) -> list[str]:
+def _switches(options: Mapping[str, Any], unlocked: str) -> list[str]:
     """Return the switches for the options of `install`."""
     switches = [f"--repo={options['fromrepo']}"] if options.get("fromrepo") else []
     if options.get("skip_verify"):
         switches.append("--nogpgcheck")
     if options.get("update_holds"):
-        switches.append("--disableplugin=versionlock")
+        switches.append(unlocked)
     if options.get("install_recommends") is not None:
         switches.append(f"--setopt=install_weak_deps={bool(options['install_recommends'])}")
     return switches
 
 
-def planned(text: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """Parse the table of a transaction: new packages with their versions, and names of removed packages."""
-    new: list[tuple[str, str]] = []
-    gone: list[str] = []
+def planned(text: str, replaced: re.Pattern[str]) -> _rpm.Planned:
+    """Parse the table of a transaction; `replaced` finds the packages that others replace."""
+    found = _rpm.Planned([], [], [])
     for title, rows in SECTION.findall(text):
-        if title.startswith(NEW):
-            new += ROW.findall(rows)
-            gone += REPLACED.findall(rows)
-        elif title.startswith(GONE):
-            gone += [name for name, _ in ROW.findall(rows)]
-    return new, gone
+        pkgs = ROW.findall(rows)
+        if title.startswith("Installing"):
+            found.installed.extend(pkgs)
+        elif title.startswith(("Upgrading", "Downgrading")):
+            found.upgraded.extend(pkgs)
+        elif title.startswith("Removing"):
+            found.removed.extend(pkgs)
+        found.removed.extend(replaced.findall(rows))
+    return found
 
 
 def repositories(out: str, err: str) -> dict[str, Outcome]:

@@ -44,7 +44,12 @@ class PackageDatabase:
 
     def versions(self) -> dict[str, str]:
         """Return the installed versions by name; several versions of one name are joined by commas."""
-        return {name: ",".join(sorted({pkg.version for pkg in found})) for name, found in self.installed.items()}
+        return {name: joined({pkg.version for pkg in found}) for name, found in self.installed.items()}
+
+
+def joined(versions: Iterable[str]) -> str:
+    """Return the versions of one name as a text."""
+    return ",".join(sorted(versions))
 
 
 def by_name(pkgs: Iterable[Pkg]) -> dict[str, list[Pkg]]:

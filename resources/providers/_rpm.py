@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cmp_to_key
 from itertools import zip_longest
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from holdfast.resources.interfaces.results import Pkg, PkgInfo
-from holdfast.resources.providers._pkg_database import Changes, PackageDatabase, by_name
+from holdfast.resources.providers._pkg_database import Changes, PackageDatabase, by_name, joined
 
 Order = Literal[-1, 0, 1]
 VERSION = "%|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}"
@@ -136,9 +136,26 @@ def descriptions(text: str) -> Iterator[PkgInfo]:
             )
 
 
-def changed(database: PackageDatabase, new: Iterable[tuple[str, str]], removed: Iterable[str]) -> Changes:
-    """Return the changes if these versions, pairs of name and version, are installed and these names removed."""
-    old = database.versions()
-    changes = {name: {"old": old.get(name, ""), "new": plain(version)} for name, version in new}
-    gone = {name: {"old": old[name], "new": ""} for name in removed if name in old}
-    return {name: change for name, change in (gone | changes).items() if change["old"] != change["new"]}
+class Planned(NamedTuple):
+    """The packages of a planned transaction, each with its version."""
+
+    installed: list[tuple[str, str]]
+    """Packages that come beside those with the same name: a kernel does not replace the present one."""
+    upgraded: list[tuple[str, str]]
+    """Packages that replace those with the same name; the version may be an older one."""
+    removed: list[tuple[str, str]]
+
+
+def changed(database: PackageDatabase, planned: Planned) -> Changes:
+    """Return the changes if a transaction is made."""
+    old = {name: {pkg.version for pkg in found} for name, found in database.installed.items()}
+    new = {name: {*versions} for name, versions in old.items()}
+    for name, version in planned.removed:
+        new.get(name, set()).discard(plain(version))
+    for name, version in planned.upgraded:
+        new[name] = {plain(version)}
+    for name, version in planned.installed:
+        new.setdefault(name, set()).add(plain(version))
+    names = dict.fromkeys(name for pkgs in planned for name, _ in pkgs)
+    changes = {name: {"old": joined(old.get(name, ())), "new": joined(new.get(name, ()))} for name in names}
+    return {name: change for name, change in changes.items() if change["old"] != change["new"]}

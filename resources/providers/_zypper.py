@@ -8,6 +8,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 from holdfast.resources.interfaces.results import Patch
+from holdfast.resources.providers._rpm import Planned
 from holdfast.resources.providers.pkg_base import Outcome, Transaction
 
 DONE = (0, 100, 101, 102, 103, 106)
@@ -65,17 +66,17 @@ def offered(text: str) -> Iterator[tuple[str, str]]:
             yield found.get("name", ""), found.get("edition", "")
 
 
-def planned(text: str) -> tuple[list[tuple[str, str]], list[str]]:
-    """Parse the summary of a transaction: new packages with their versions, and names of removed packages."""
-    new: list[tuple[str, str]] = []
-    gone: list[str] = []
+def planned(text: str) -> Planned:
+    """Parse the summary of a transaction."""
+    found = Planned([], [], [])
     for section in _elements(text, *NEW, "to-remove"):
-        for found in section.iter("solvable"):
-            if found.get("type") == "package" and section.tag in NEW:
-                new.append((found.get("name", ""), found.get("edition", "")))
-            elif found.get("type") == "package":
-                gone.append(found.get("name", ""))
-    return new, gone
+        pkgs = [
+            (each.get("name", ""), each.get("edition", ""))
+            for each in section.iter("solvable")
+            if each.get("type") == "package"
+        ]
+        {"to-install": found.installed, "to-remove": found.removed}.get(section.tag, found.upgraded).extend(pkgs)
+    return found
 
 
 def enabled(text: str) -> dict[str, str]:

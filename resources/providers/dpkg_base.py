@@ -45,12 +45,14 @@ class DpkgProvider(PkgProvider, abstract=True):
         """Compare two versions by Debian's rules."""
         return compare_versions(a, b)
 
-    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
+    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> str:
         """Finish an interrupted installation: apt refuses all work until then."""
-        if self._was_interrupted() or (database.unfinished and not failed):
-            packages = sorted(database.unfinished)
-            self.host.log.warning("an installation was interrupted: finishing it", packages=packages)
-            await self._run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending")
+        if not (self._was_interrupted() or (database.unfinished and not failed)):
+            return ""
+        packages = sorted(database.unfinished)
+        self.host.log.warning("an installation was interrupted: finishing it", packages=packages)
+        done = await self._run("dpkg", "--force-confdef", "--force-confold", "--configure", "--pending")
+        return self._reason(done) if done.retcode else ""
 
     def _was_interrupted(self) -> bool:
         """Return whether a dpkg was interrupted. Its changes are not in the status file yet."""

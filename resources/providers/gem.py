@@ -45,6 +45,7 @@ class Gem(LanguageProvider):
     """
 
     confine = Confine(commands=("gem", "ruby"))
+    parts = ("bin", "extensions", "gems", "specifications")
 
     async def _installed(self, where: Where) -> Versions:
         return await self._list("all" if where.target is None else "own", where)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple
 
 from holdfast.resources import paths
@@ -40,6 +41,8 @@ class LanguageProvider(Provider, ABC, abstract=True):
 
     environment: ClassVar[Mapping[str, str]] = {}
     """Environment of the tool's commands."""
+    parts: ClassVar[tuple[str, ...]] = ()
+    """What the tool runs, reads as settings, or writes below a target, as glob patterns."""
 
     def __init__(self, host: ProviderHost) -> None:
         super().__init__(host)
@@ -191,7 +194,7 @@ class LanguageProvider(Provider, ABC, abstract=True):
         if not where.target.startswith("/"):
             raise Permanent(f"cannot use {where.target!r} as a target: write `user`, or an absolute path")
         if where.runas is None:
-            await self.host.blocking(_demand_trusted, where.target)
+            await self.host.blocking(_demand_trusted, where.target, self.parts)
         return where
 
     async def _run(self, *argv: str, where: Where, to: str = "", shown: bool = False) -> Completed:
@@ -210,18 +213,28 @@ def refuse_reinstall(tool: str, pkgs: Sequence[PkgSpec]) -> None:
         raise Permanent(f"cannot reinstall {', '.join(again)}: {tool} cannot do this; remove the package first")
 
 
-def _demand_trusted(target: str) -> None:
-    """Raise `Permanent` if an untrusted user can change a target: the tool would run that user's code as root."""
+def _demand_trusted(target: str, parts: Sequence[str]) -> None:
+    """Raise `Permanent` if an untrusted user can change a target or a part of it.
+
+    The tool would run that user's code as root.
+    """
+    _demand_trusted_path(target)
+    for part in parts:
+        for path in Path(target).glob(part):
+            _demand_trusted_path(str(path))
+
+
+def _demand_trusted_path(path: str) -> None:
     try:
-        place = paths.at(target, follow=True)
+        place = paths.at(path, follow=True)
         if (info := place.look()) is not None:
             paths.demand_trusted(place, info)
     except paths.Unsafe as error:
-        raise Permanent(f"cannot use {target}: {error}; set `runas` to the user that it belongs to") from None
+        raise Permanent(f"cannot use {path}: {error}; set `runas` to the user that it belongs to") from None
     except FileNotFoundError:
         return
     except OSError as error:
-        raise Permanent(f"cannot use {target}: {error.strerror}") from None
+        raise Permanent(f"cannot use {path}: {error.strerror}") from None
 
 
 def _changed(before: Versions, after: Versions) -> ChangeSet:

@@ -19,6 +19,11 @@ QUIET = {f"NPM_CONFIG_{name}": "false" for name in ("AUDIT", "FUND", "UPDATE_NOT
 """Environment in which npm asks no other service, and prints no advice."""
 SEMVER = re.compile(r"[v=]?([0-9]+)\.([0-9]+)\.([0-9]+)(?:-([0-9A-Za-z.-]+))?(?:\+[0-9A-Za-z.-]+)?")
 
+NAME = re.compile(r"(@[\w.~-]+/)?[\w.~-]+")
+"""Name of a package in a registry. npm also takes URLs of git repositories, which it prepares with their scripts."""
+UNPREPARED = "unknown until installed: npm must fetch and prepare it"
+"""Version in a plan where npm would run code of a package to tell it."""
+
 
 class Npm(LanguageProvider):
     """Node.js's packages. A path is that of a project: npm writes the installed packages into its `package.json`.
@@ -29,6 +34,7 @@ class Npm(LanguageProvider):
 
     confine = Confine(commands=("npm",))
     environment = QUIET
+    parts = ("package.json", "package-lock.json", ".npmrc", "node_modules")
 
     async def _installed(self, where: Where) -> Versions:
         done = await self._npm("ls", "--depth=0", where=where)  # the status is 1 if a package lacks a dependency
@@ -45,10 +51,12 @@ class Npm(LanguageProvider):
         return json.loads(done.stdout) if done.stdout and not done.retcode else None
 
     async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
-        if not (words := await self._words(pkgs, where, upgrade=upgrade)):
-            return {}
+        packed = [pkg for pkg in pkgs if NAME.fullmatch(pkg.name) and (pkg.source or "/").startswith("/")]
+        planned = {pkg.name: UNPREPARED for pkg in pkgs if pkg not in packed}
+        if not (words := await self._words(packed, where, upgrade=upgrade)):
+            return planned
         done = await self._npm("pack", "--dry-run", "--ignore-scripts", *words, where=where, to=_title(pkgs))
-        return {package["name"]: package["version"] for package in json.loads(done.stdout)}
+        return planned | {package["name"]: package["version"] for package in json.loads(done.stdout)}
 
     async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
         if words := await self._words(pkgs, where, upgrade=upgrade):

@@ -29,7 +29,8 @@ LOG = re.compile(r"(?:output_log=|error_log=|--output[= ])[\"']?(/[^\s\"']+)")
 class OpenRC(InitScriptProvider):
     """OpenRC's own scripts, with a state in /run/openrc, and LSB scripts, with the action `status`.
 
-    A service starts at boot if it is in a runlevel of the boot.
+    A service starts at boot if it is in a runlevel of the boot. The process of a service below `supervise-daemon` is
+    that supervisor; if it is killed, OpenRC knows nothing of the daemon that it leaves.
     """
 
     confine = Confine(

@@ -7,6 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import Literal
 
+from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
@@ -22,6 +23,10 @@ print(int(sys.prefix == sys.base_prefix and os.path.exists(mark)))"""
 
 QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 """Environment in which pip asks nothing, and prints no advice."""
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?")
+"""Name of a package in an index, with extras. pip also takes paths and URLs, which may need a build."""
+UNBUILT = "unknown until installed: a source distribution must be built"
+"""Version in a plan where only a build, which runs code of the package, tells version and dependencies."""
 
 
 class Pip(LanguageProvider):
@@ -29,10 +34,12 @@ class Pip(LanguageProvider):
 
     An index that is an absolute path is a directory of wheels. Names are compared as pip does: case, `-`, `_` and `.`
     do not matter. The packages of a Python that the package manager of the system owns (PEP 668) are never changed.
+    A plan runs no code of a package: where a source distribution must be built, the version is unknown until then.
     """
 
     confine = Confine(commands=("python3",))
     environment = QUIET
+    parts = ("pyvenv.cfg", "bin", "bin/python", "lib", "lib/python3*/site-packages")
 
     async def _installed(self, where: Where) -> Versions:
         scope = ("--user",) if where.target == USER else ()
@@ -40,20 +47,27 @@ class Pip(LanguageProvider):
         return {entry["name"]: entry["version"] for entry in json.loads(done)}
 
     async def _newest(self, name: str, where: Where) -> str | None:
-        done = await self._run(*_python(where), "-m", "pip", "index", "versions", *_index(where), name, where=where)
-        found = re.search(r"^Available versions: ([^,\s]+)", done.stdout, re.MULTILINE)
-        if found is None and "No matching distribution" not in done.stderr:
-            raise Permanent(f"cannot ask pip for {name}: {self._reason(done)}")
-        return found[1] if found else None
+        return next(iter(await self._offered(name, where)), None)
 
     async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
-        report = ("--dry-run", "--quiet", "--report", "-")
-        done = await self._pip(*_arguments(pkgs, where, upgrade=upgrade), *report, where=where, to=_title(pkgs))
-        wheels = [entry["metadata"] for entry in json.loads(done)["install"]]
-        return {wheel["name"]: wheel["version"] for wheel in wheels}
+        safe = [pkg for pkg in pkgs if _is_safe(pkg)]
+        planned = {pkg.name: UNBUILT for pkg in pkgs if pkg not in safe}
+        if not safe:
+            return planned
+        done = await self._dry_run(safe, where, *(["--upgrade"] if upgrade else []))
+        if done.retcode:
+            return planned | await self._unbuilt(safe, where, upgrade=upgrade, failed=done)
+        wheels = [entry["metadata"] for entry in json.loads(done.stdout)["install"]]
+        found = {wheel["name"]: wheel["version"] for wheel in wheels}
+        free = {self._key(pkg.name) for pkg in safe if not pkg.version and not pkg.source}
+        chosen = [name for name in found if self._key(name) in free]
+        unknown = [name for name in chosen if await self._may_be_built(name, found[name], where)]
+        return planned | found | dict.fromkeys(unknown, UNBUILT)
 
     async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
-        await self._pip(*_arguments(pkgs, where, upgrade=upgrade), where=where, to=_title(pkgs), shown=True)
+        await self._pip(
+            *_arguments(pkgs, where), *(["--upgrade"] if upgrade else []), where=where, to=_title(pkgs), shown=True
+        )
 
     async def _remove(self, names: Sequence[str], where: Where) -> None:
         await self._pip("uninstall", "--yes", *names, where=where, to=f"remove {', '.join(names)}", shown=True)
@@ -66,6 +80,42 @@ class Pip(LanguageProvider):
         return -1 if order < 0 else 1 if order else 0
 
     # -- what only pip needs -------------------------------------------------------------------------------------
+
+    async def _may_be_built(self, name: str, planned: str, where: Where) -> bool:
+        """Return whether an installation may choose a newer version than the planned wheel, which has no wheel."""
+        newest = await self._newest(name, where)
+        if newest in (None, planned):
+            return False
+        done = await self._dry_run([PkgSpec(name=name, version=newest)], where, "--no-deps")
+        return done.retcode != 0
+
+    async def _dry_run(self, pkgs: Sequence[PkgSpec], where: Where, *switches: str) -> Completed:
+        """Have pip choose among wheels, whose metadata needs no build."""
+        words = (*_arguments(pkgs, where), *switches, "--only-binary", ":all:", "--dry-run", "--quiet", "--report", "-")
+        return await self._run(*_python(where), "-m", "pip", *words, where=where)
+
+    async def _offered(self, name: str, where: Where) -> list[str]:
+        """Return the versions in the index, the newest first, source distributions included."""
+        done = await self._run(*_python(where), "-m", "pip", "index", "versions", *_index(where), name, where=where)
+        found = re.search(r"^Available versions: (.+)", done.stdout, re.MULTILINE)
+        if found is None and "No matching distribution" not in done.stderr:
+            raise Permanent(f"cannot ask pip for {name}: {self._reason(done)}")
+        return found[1].split(", ") if found else []
+
+    async def _unbuilt(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool, failed: Completed) -> Versions:
+        """Return the plan after a dry run without source distributions has failed.
+
+        Raises `Permanent` with pip's reason if source distributions would not help.
+        """
+        helps = "No matching distribution" in failed.stderr
+        for pkg in [pkg for pkg in pkgs if helps and not pkg.source]:
+            offered = await self._offered(pkg.name.partition("[")[0], where)
+            helps = pkg.version in offered if pkg.version else bool(offered)
+        if not helps:
+            raise Permanent(f"cannot {_title(pkgs)}: {self._reason(failed)}")
+        installed = {self._key(name) for name in await self._installed(where)}
+        stays = [pkg for pkg in pkgs if not (upgrade or pkg.version or pkg.source or pkg.reinstall)]
+        return {pkg.name: UNBUILT for pkg in pkgs if pkg not in stays or self._key(pkg.name) not in installed}
 
     def _key(self, name: str) -> str:
         return re.sub(r"[-_.]+", "-", name).lower()
@@ -107,11 +157,16 @@ def _index(where: Where) -> tuple[str, ...]:
     return ("--no-index", "--find-links", where.source) if where.source[0] == "/" else ("--index-url", where.source)
 
 
-def _arguments(pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> list[str]:
+def _arguments(pkgs: Sequence[PkgSpec], where: Where) -> list[str]:
     """Return the arguments of pip that install packages."""
-    switches = [*_index(where), *(["--user"] if where.target == USER else []), *(["--upgrade"] if upgrade else [])]
+    switches = [*_index(where), *(["--user"] if where.target == USER else [])]
     switches += ["--force-reinstall"] if any(pkg.reinstall for pkg in pkgs) else []
     return ["install", *switches, *[pkg.source or "==".join(filter(None, (pkg.name, pkg.version))) for pkg in pkgs]]
+
+
+def _is_safe(pkg: PkgSpec) -> bool:
+    """Return whether pip can plan a package without running its code."""
+    return pkg.source.endswith(".whl") if pkg.source else NAME.fullmatch(pkg.name) is not None
 
 
 def _title(pkgs: Sequence[PkgSpec]) -> str:

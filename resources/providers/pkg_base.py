@@ -123,11 +123,13 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
 
     # -- what a tool may override --------------------------------------------------------------------------------
 
-    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> None:
+    async def _recover(self, database: PackageDatabase, *, failed: bool = False) -> str:
         """Finish what an interrupted transaction has left. Called before each transaction, and after one has `failed`.
 
-        Does nothing by default: most tools recover by themselves.
+        Returns why that was not possible, in the tool's words; else an empty text. Does nothing by default: most tools
+        recover by themselves.
         """
+        return ""
 
     def _notice(self) -> None:
         """Note that the database may have changed, before it is read. Does nothing by default."""
@@ -261,12 +263,14 @@ class PkgProvider(SharedTool, Provider, ABC, abstract=True):
         async with self._transacting:
             await self._wait()
             before = await self._cache.read()
-            await self._recover(before)
+            why = await self._recover(before)
             try:
                 await self._transact_twice(transaction) if again else await self._transact(transaction)
             except HoldfastError as error:
                 # If the packages are as declared, no later run would finish it.
-                await self._recover(await self._cache.read(), failed=True)
+                why = await self._recover(await self._cache.read(), failed=True) or why
+                if why and why not in str(error):
+                    error.args = (f"{error}; cannot finish what was interrupted before: {why}", *error.args[1:])
                 error.changes = differences(before, await self._cache.read())
                 raise
             return ChangeSet(changes=differences(before, await self._cache.read()))

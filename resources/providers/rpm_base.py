@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import ClassVar
 
+from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.base import Options
 from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, PkgInfo, Repo
 from holdfast.resources.package_locks import described
@@ -117,7 +118,9 @@ class RpmProvider(HoldingProvider, UnneededProvider, abstract=True):
         return dict(await self.host.blocking(known_repos, self.host.system_path(self.repositories)))
 
     async def repo_set(self, repo: Repo, *, test: bool = False, options: Options = None) -> ChangeSet:
-        """Change the section of the repository, or write a new file; extra as in `repos`."""
+        """Change the section of the repository, or write a new file; extra as in `repos`. There are no options."""
+        if options:
+            raise Permanent(f"cannot set repository {repo.id}: unknown options: {', '.join(sorted(options))}")
         change = partial(set_repo, self.host.system_path(self.repositories), repo, test=test)
         return ChangeSet(changes=await self.host.blocking(change))
 

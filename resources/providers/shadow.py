@@ -13,6 +13,7 @@ from typing import Any
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
+from holdfast.resources.interfaces.errors import ArgumentError
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import ChangeSet, Group, User
@@ -96,7 +97,7 @@ class ShadowUsers(UserProvider):
         what = f"set the ageing of {name}"
         user = self._user(what, name)
         if unknown := sorted(value.keys() - set(AGEING)):
-            raise Permanent(f"cannot {what}: there is no field {', '.join(unknown)}")
+            raise ArgumentError(f"cannot {what}: there is no field {', '.join(unknown)}")
         present = {field: -1 if user.extra[field] is None else user.extra[field] for field in AGEING}
         wrong = {field: days for field, days in value.items() if days != present[field]}
         if wrong and not test:

@@ -48,7 +48,7 @@ class Zypper(RpmProvider):
     async def _plan(self, transaction: Transaction) -> Changes:
         command = (*LOOK, *_zypper.arguments(transaction, "--dry-run"))
         done = await self._run(*command, to=transaction.title, accept=_zypper.DONE, looks=True)
-        return _rpm.changed(await self._cache.read(), *_zypper.planned(done.stdout))
+        return _rpm.changed(await self._cache.read(), _zypper.planned(done.stdout))
 
     async def _make(self, transaction: Transaction) -> None:
         await self._run(*CHANGE, *_zypper.arguments(transaction), to=transaction.title, accept=_zypper.DONE)

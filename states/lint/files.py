@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 from holdfast.states.errors import CompileError, Location, Problem
@@ -16,6 +17,8 @@ from holdfast.states.template.analysis import EXPRESSION
 
 INCLUDE = re.compile(r"^[ \t]*include:[ \t]*(.*)$", re.MULTILINE)
 ITEM = re.compile(r"[ \t]*-[ \t]*(.+)")
+FLOW = re.compile(r"\[([^\[\]]*)\]")
+"""The innermost list in brackets."""
 BETWEEN = re.compile(r"[ \t]*(#.*|\{[%#].*)?")
 """A line that does not end a list: blank, a comment, a tag."""
 OTHERS = re.compile(r"\{%-?\s*(include|import|from)|include:")
@@ -61,7 +64,8 @@ def extensions(subject: Subject) -> Iterator[Problem]:
 
 def _reached(tree: Tree, top: str, files: dict[str, Path]) -> set[str]:
     """Return the files that the text of the top file names, directly or through other files."""
-    todo = {name for item in _items(top.split("\n")) for name in _meant(item, files)}
+    items = chain(_items(top.split("\n")), *map(_flow, FLOW.findall(top)))
+    todo = {name for item in items for name in _meant(item, files)}
     seen: set[str] = set()
     while todo:
         name = todo.pop()
@@ -76,12 +80,22 @@ def _leads_to(tree: Tree, name: str, files: dict[str, Path]) -> Iterator[str]:
     if text is None:
         return
     for found in INCLUDE.finditer(text):
+        flow = FLOW.match(text, found.start(1))
         rest = found[1].partition(" #")[0].strip()
-        items = rest.strip("[]").split(",") if rest else _items(text[found.end() + 1 :].split("\n"), whole=False)
+        if flow is not None:
+            items: Iterable[str] = _flow(flow[1])
+        else:
+            items = [rest] if rest else _items(text[found.end() + 1 :].split("\n"), whole=False)
         for item in items:
             yield from _meant(_absolute(item, files[name].relative_to(tree.root)), files)
     for base in {PurePosixPath(path).name for path in TEMPLATE.findall(text)}:
         yield from (other for other, path in files.items() if path.name == base)
+
+
+def _flow(text: str) -> Iterator[str]:
+    """Yield the items of a list that is written in brackets, without the comments in it."""
+    lines = (line.partition(" #")[0] for line in text.split("\n"))
+    yield from "".join(lines).split(",")
 
 
 def _items(lines: list[str], *, whole: bool = True) -> Iterator[str]:

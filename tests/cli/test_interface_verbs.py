@@ -135,9 +135,34 @@ def test_describe_says_what_each_function_does_here(tree: Tree) -> None:
     assert "'" not in functions["list"]["signature"]
 
 
+def test_describe_shows_one_function(tree: Tree) -> None:
+    """Its whole signature and documentation, its row, and whether it may change something; also by a former name."""
+    text = tree("describe", "user.remove", "--grains", tree.root / "grains.yaml", check=0).stdout
+
+    assert text == (
+        "user.remove(name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, "
+        "options: Options = None) -> ChangeSet\n\n"
+        "provided by shadow (row 1 of the table)\nIt may change something.\nFormer names: delete\n\n"
+        "Remove an account; with `force`, even while it is used. Raises `Temporary` while its processes run.\n"
+    )
+    found = described(tree, "user.delete")
+    assert (found["module"], found["function"], found["row"]) == ("user", "remove", 1)
+    assert (
+        described(tree, "user.set_login_class")["why"] == "kernel is Linux, only FreeBSD, OpenBSD, NetBSD can have it"
+    )
+    assert tree("describe", ".x", check=64).stderr
+
+
 def test_describe_of_anything_else_says_what_to_write() -> None:
-    """A function, and a name that no interface has."""
-    assert "`holdfast describe pkg` describes those of pkg" in in_process("describe", "pkg.install", check=64).stderr
+    """A function and a name that no interface has; `doc`, which describes kinds, names the verb for functions."""
+    assert (
+        "there is no function pkg.instal, did you mean install?"
+        in in_process("describe", "pkg.instal", check=64).stderr
+    )
+    assert "`holdfast describe pkg` lists them" in in_process("describe", "pkg.zzz", check=64).stderr
+    assert "`holdfast describe pkg.hold` describes the function of" in in_process("doc", "pkg.hold", check=64).stderr
+    assert "`holdfast describe pip.install` describes" in in_process("doc", "pip.install", check=64).stderr
+    assert "did you mean 'pkg.installed'?" in in_process("doc", "pkg.instaled", check=64).stderr
     said = in_process("describe", "file", check=64).stderr
     assert f"; available: {', '.join(registry.modules())}" in said
 

@@ -88,7 +88,7 @@ def test_a_change_by_hand_is_noticed(devs: AccountSite):
     for change in ("sed -i 's/^devs:.*/&,bob/' /etc/group", "echo more:x:2600: >>/etc/group"):
         watch.quiet()
         devs.host.sh(change)
-        watch.wait(5.0)
+        watch.wait()
     assert devs.driver.call("group.info", ["devs", "more"])["devs"]["members"] == ["alice", "bob"]
 
 

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import io
 import json
+import subprocess
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from languages import Body, changes, with_tool
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.results import PkgSpec
+from holdfast.resources.providers.npm import UNPREPARED
 
 VERSIONS = {"tiny": ("1.9.0", "1.10.0", "2.0.0-rc.1"), "tiny-needs": ("1.0.0",)}
 LATEST = {"tiny": "1.10.0", "tiny-needs": "1.0.0"}
@@ -210,3 +212,26 @@ def test_what_npm_cannot_do_is_refused(tmp_path: Path):
             await npm.install([PkgSpec(name="tiny", reinstall=True)], str(tmp_path / "project"))
 
     with_npm(tmp_path, body)
+
+
+def test_a_plan_prepares_no_git_repository(tmp_path: Path):
+    """Its scripts would run; the plan says that the version is unknown."""
+    repository, ran = tmp_path / "repository", tmp_path / "ran"
+    repository.mkdir()
+    text = {"name": "tiny", "version": "1.0.0", "scripts": {"prepare": f"touch {ran}", "prepack": f"touch {ran}"}}
+    (repository / "package.json").write_text(json.dumps(text))
+    git = ("git", "-c", "user.name=l", "-c", "user.email=l@example.org", "-C", str(repository))
+    for words in (("init", "--quiet"), ("add", "."), ("commit", "--quiet", "--message=tiny")):
+        subprocess.run([*git, *words], check=True)
+    url = f"git+file://{repository}"
+
+    async def body(npm: LanguageInterface) -> None:
+        for package in (PkgSpec(name=url), PkgSpec(name="tiny", source=url)):
+            done = await npm.install([package], str(tmp_path / "project"), test=True)
+            assert changes(done) == {package.name: ("", UNPREPARED)}
+        file = PkgSpec(name="tiny", source=str(repository))
+        done = await npm.install([file], str(tmp_path / "project"), test=True)
+        assert changes(done) == {"tiny": ("", "1.0.0")}
+
+    with_npm(tmp_path, body)
+    assert not ran.exists()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import tarfile
 import venv
 import zipfile
 from pathlib import Path
@@ -14,6 +16,7 @@ from languages import Body, changes, with_tool
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.language import LanguageInterface
 from holdfast.resources.interfaces.results import PkgSpec
+from holdfast.resources.providers.pip import UNBUILT
 
 
 def with_pip(tmp_path: Path, body: Body) -> Any:
@@ -131,3 +134,72 @@ def test_an_environment_that_another_user_can_change_is_refused(tmp_path: Path, 
 
     with pytest.raises(Permanent, match="set `runas` to the user that it belongs to"):
         with_pip(tmp_path, lambda pip: pip.list_installed(target=target))
+
+
+SOURCE = """[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+"""
+BACKEND = """import pathlib, zipfile
+def build_wheel(directory, settings=None, metadata=None):
+    pathlib.Path({ran!r}).touch()
+    name = "{module}-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(pathlib.Path(directory, name), "w") as archive:
+        info = "{module}-{version}.dist-info/"
+        archive.writestr(info + "METADATA", "Metadata-Version: 2.1\\nName: {name}\\nVersion: {version}\\n")
+        archive.writestr(info + "WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        archive.writestr(info + "RECORD", "")
+    return name
+"""
+
+
+def source_distribution(directory: Path, name: str, version: str, ran: Path) -> Path:
+    """Write a source distribution whose build creates the file `ran`."""
+    path = directory / f"{name}-{version}.tar.gz"
+    backend = BACKEND.format(ran=str(ran), name=name, module=name.replace("-", "_"), version=version)
+    described = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+    with tarfile.open(path, "w:gz") as archive:
+        for file, text in (("pyproject.toml", SOURCE), ("backend.py", backend), ("PKG-INFO", described)):
+            info = tarfile.TarInfo(f"{name}-{version}/{file}")
+            info.size = len(text)
+            archive.addfile(info, io.BytesIO(text.encode()))
+    return path
+
+
+def test_a_plan_builds_no_source_distribution(tmp_path: Path, index: str, target: str):
+    """A build runs code of the package: only the installation does that, and the plan says what is unknown."""
+    ran = tmp_path / "ran"
+    wheel(Path(index), "needs-built", "1.0", "built")
+    file = source_distribution(Path(index), "built", "1.0", ran)
+    source_distribution(Path(index), "tiny", "2.0", ran)
+
+    async def body(pip: LanguageInterface) -> None:
+        cases = (
+            [PkgSpec(name="built")],
+            [PkgSpec(name="built", version="1.0")],
+            [PkgSpec(name="built", source=str(file))],
+            [PkgSpec(name=str(file))],
+            [PkgSpec(name="tiny")],
+            [PkgSpec(name="needs-built")],
+        )
+        for pkgs in cases:
+            planned = changes(await pip.install(pkgs, target, index=index, test=True))
+            assert planned == {pkgs[0].name: ("", UNBUILT)}
+        with pytest.raises(Permanent, match=r"cannot install built: .*No matching distribution found for built==3\.0"):
+            await pip.install([PkgSpec(name="built", version="3.0")], target, index=index, test=True)
+        await pip.install([PkgSpec(name="tiny", version="1.9")], target, index=index)
+        assert changes(await pip.install([PkgSpec(name="tiny")], target, index=index, test=True)) == {}
+        assert changes(await pip.upgrade(["tiny"], target, index=index, test=True)) == {"tiny": ("1.9", UNBUILT)}
+        assert not ran.exists()
+        wheel(Path(index), "older", "1.0", "needs-built<1")
+        wheel(Path(index), "needs-built", "0.9")
+        both = [PkgSpec(name="older"), PkgSpec(name="needs-built")]
+        planned = changes(await pip.install(both, target, index=index, test=True))
+        assert planned == {"older": ("", "1.0"), "needs-built": ("", "0.9")}, "the newest version has a wheel, too"
+        assert not ran.exists()
+        done = await pip.install([PkgSpec(name="needs-built")], target, index=index)
+        assert changes(done) == {"built": ("", "1.0"), "needs-built": ("", "1.0")}
+        assert ran.exists()
+
+    with_pip(tmp_path, body)

@@ -68,7 +68,7 @@ def test_a_reload_keeps_the_process(site: ServiceSite):
     site.call("reload", "toy", test=True)
     assert site.host.run("test", "-e", "/run/reloads", check=False).returncode
     site.call("reload", "toy")
-    lab.wait_for("the reload", lambda: site.host.run("test", "-e", "/run/reloads", check=False).returncode == 0, 5)
+    lab.wait_for("the reload", lambda: site.host.run("test", "-e", "/run/reloads", check=False).returncode == 0)
     with pytest.raises(Failed, match=r"cannot reload deaf: "):
         site.call("reload", "deaf")
 
@@ -142,10 +142,10 @@ def test_a_watch_reports_each_change(site: ServiceSite):
     for change in ("stop", "start", "disable", "enable"):
         watch.quiet()
         site.by_hand(change)
-        watch.wait(2.0)
+        watch.wait()
     watch.quiet()
     site.kill()
-    watch.wait(2.0)
+    watch.wait()
 
 
 def test_the_kinds_repair_a_service(site: ServiceSite):
@@ -179,13 +179,13 @@ def test_the_running_agent_repairs_drift(site: ServiceSite):
     site.host.write("/etc/holdfast/states/toy.sls", "toy:\n  service.running:\n    - enable: true\n")
     right = (True, "active", True)
     with site.host.spawn("holdfast", "run", stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as agent:
-        lab.wait_for("the first start", lambda: site.state() == right, 30)
+        lab.wait_for("the first start", lambda: site.state() == right)
         for drift in ("stop", "disable", "kill"):
             if drift == "kill":
                 site.kill()
             else:
                 site.by_hand(drift)
-            lab.wait_for(f"the repair after {drift}", lambda: site.state() == right, 20)
+            lab.wait_for(f"the repair after {drift}", lambda: site.state() == right)
         agent.terminate()
 
 
@@ -216,3 +216,52 @@ def test_openrc_also_runs_scripts_of_the_lsb(run: lab.Run, tool: str):
         assert site.status("plain")["pid"] not in (None, first)
         assert site.call("stop", "plain") == {"plain": {"old": "active", "new": "inactive"}}
         assert site.state("plain") == (False, "inactive", True)
+
+
+SUPERVISED = """#!/sbin/openrc-run
+supervisor=supervise-daemon
+command={daemon}
+command_args=runs
+pidfile=/run/watched.pid
+"""
+
+
+def test_openrc_also_runs_services_below_its_supervisor(run: lab.Run):
+    """supervise-daemon replaces a daemon that has crashed; its own crash is reported and repaired."""
+    with booted(run, "openrc") as site:
+        site.add()
+        site.host.write("/etc/init.d/watched", SUPERVISED.format(daemon=DAEMON), 0o755)
+
+        assert site.call("start", "watched") == {"watched": {"old": "inactive", "new": "active"}}
+        assert site.state("watched") == (True, "active", False)
+        first = site.status("watched")["pid"]
+        assert "supervise-daemon" in site.host.read(f"/proc/{first}/cmdline")
+        site.host.sh(f"pkill -KILL --parent {first}")
+        lab.wait_for("another daemon", lambda: site.host.run("pgrep", "--parent", str(first), check=False).stdout, 5)
+        assert site.status("watched")["pid"] == first
+
+        watch = site.driver.watch("service.running", "watched")
+        watch.quiet()
+        site.kill("watched")
+        watch.wait(2.0)
+        assert site.state("watched")[:2] == (False, "failed")
+        assert site.driver.apply("service.running", "watched").comment == "started watched"
+        assert site.state("watched")[:2] == (True, "active")
+        daemon = site.host.run("pgrep", "--parent", str(site.status("watched")["pid"])).stdout.strip()
+        assert site.call("stop", "watched") == {"watched": {"old": "active", "new": "inactive"}}
+        assert site.host.run("test", "-e", f"/proc/{daemon}", check=False).returncode
+
+
+def test_without_update_rc_d_only_the_boot_cannot_be_changed(run: lab.Run):
+    """Services are still started and stopped; one is neither enabled nor disabled."""
+    with booted(run, "sysv") as site:
+        site.add()
+        site.call("enable", "toy")
+        site.driver.__exit__(None, None, None)
+        site.host.sh("rm /usr/sbin/update-rc.d")
+        site.driver.__enter__()
+
+        assert site.call("start", "toy") == {"toy": {"old": "inactive", "new": "active"}}
+        assert site.state() == (True, "active", None)
+        assert site.call("enable", "toy") == site.call("disable", "toy") == {}
+        assert site.call("stop", "toy") == {"toy": {"old": "active", "new": "inactive"}}

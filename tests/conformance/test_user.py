@@ -230,7 +230,7 @@ def test_a_change_by_hand_is_noticed(accounts: AccountSite):
     ):
         watch.quiet()
         accounts.host.sh(change)
-        watch.wait(5.0)
+        watch.wait()
     seen = accounts.driver.call("user.info", ["alice", "carol"])
     assert (seen["alice"]["home"], seen["alice"]["groups"], seen["carol"]["uid"]) == ("/tmp", ["adm"], 2010)
 

@@ -184,7 +184,7 @@ def applying(tree, agent):
 def gone(agent, number):
     """End the agent with this signal."""
     agent.signal(number)
-    agent.process.wait(10)
+    agent.process.wait(60)
 
 
 @pytest.mark.parametrize("how", ENDS)
@@ -431,7 +431,7 @@ async def test_the_wait_for_an_agent_that_does_not_answer_ends(monkeypatch):
     monkeypatch.setattr(remote, "ANSWER", 0.05)
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs), pytest.raises(ControlError, match="the agent has not answered"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             await line.begin()
 
 
@@ -439,7 +439,7 @@ async def test_an_intent_that_is_too_long_for_a_message_is_refused():
     """The intent is not sent, and the run does not wait for an answer. Shorter intents are still sent."""
     line, writer, theirs = await connected()
     with closing(writer), closing(theirs):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             with pytest.raises(Unwritable, match="at most"):
                 await line.ask("intend", "x" * (MOST + 1), [])
             theirs.sendall(b'{"rows": true}\n2\n{}')

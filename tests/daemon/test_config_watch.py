@@ -60,8 +60,8 @@ class Watching:
         self.watch._observer._observer.unschedule_all()
 
     async def next(self):
-        """Return the names of the files that changed; waits for at most ten seconds."""
-        async with asyncio.timeout(10):
+        """Return the names of the files that changed; waits for at most 20 seconds."""
+        async with asyncio.timeout(20):
             return [Path(path).name for path in await self.told.get()]
 
 

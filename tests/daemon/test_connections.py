@@ -79,7 +79,7 @@ def descriptors():
 
 async def until(holds):
     """Let other tasks run until a condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         while not holds():
             await asyncio.sleep(0)
 

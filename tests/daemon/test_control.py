@@ -302,7 +302,7 @@ async def test_log_follows(control, logs):
                 return
 
     reading = asyncio.create_task(asyncio.to_thread(read))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await until(lambda: logs.followers)
         structlog.get_logger("x").info("first")
         await asyncio.to_thread(first.wait)
@@ -318,7 +318,7 @@ async def test_a_slow_follower_is_dropped(control, logs, monkeypatch):
     monkeypatch.setattr(log_stream, "QUEUE", 10)
     reader, writer = await asyncio.open_unix_connection(str(control[0]))
     writer.write(b'{"verb": "log", "lines": 0, "follow": true}\n')
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await until(lambda: logs.followers)
         for _ in range(20):
             structlog.get_logger("x").info("flood")
@@ -335,7 +335,7 @@ async def test_stop_disconnects_clients_that_follow_the_log(short, logs):
     await server.start()
     reader, writer = await asyncio.open_unix_connection(str(short / "s"))
     writer.write(b'{"verb": "log", "follow": true}\n')
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         await until(lambda: logs.followers)
         await server.stop()
         await reader.read()

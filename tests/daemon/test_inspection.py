@@ -106,7 +106,7 @@ def test_completion_offers_ids_or_identities_of_the_agent(tree):
     def complete(word):
         line = f"holdfast why --config {tree.config} {word}"
         asked = {**environment(), "HOLDFAST_LINE": line, "HOLDFAST_WORD": word, "_HOLDFAST_COMPLETE": "bash_complete"}
-        done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=20, check=True)
+        done = subprocess.run(COMMAND, env=asked, capture_output=True, text=True, timeout=60, check=True)
         return [each.removeprefix("plain,") for each in done.stdout.splitlines() if each]
 
     assert complete("") == []
@@ -247,7 +247,7 @@ class Terminal:
         """Change the size of the terminal."""
         ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
 
-    def read(self, wanted, timeout=20):
+    def read(self, wanted, timeout=60):
         """Read until a text appears. Returns what was read since the last call."""
         until, text = time.monotonic() + timeout, ""
         while wanted not in text:
@@ -309,7 +309,7 @@ def test_watch_restores_the_terminal(terminal, end, code):
         terminal.process.send_signal(end)
     rest = terminal.read("\x1b[?1049l")
 
-    assert terminal.process.wait(10) == code
+    assert terminal.process.wait(60) == code
     assert "\x1b[?25h" in rest
     assert termios.tcgetattr(terminal.slave) == terminal.before
 
@@ -323,7 +323,7 @@ def test_watch_ends_with_the_agent(tree):
         text = terminal.read("has stopped")
 
         assert text.index("\x1b[?1049l") < text.index("has stopped")
-        assert terminal.process.wait(10) == 69  # no agent answers
+        assert terminal.process.wait(60) == 69  # no agent answers
         terminal.close()
 
 

@@ -1,5 +1,6 @@
 """The protocol of the service manager, with a real socket."""
 
+import contextlib
 import os
 import socket
 import time
@@ -14,7 +15,7 @@ def manager(tmp_path):
     """The end of the notification socket that the service manager reads."""
     server = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     server.bind(str(tmp_path / "notify"))
-    server.settimeout(5)
+    server.settimeout(20)
     yield server
     server.close()
 
@@ -62,9 +63,12 @@ async def test_the_event_loop_sends_watchdog_messages(manager):
     loop = asyncio.get_running_loop()
     manager.setblocking(False)
     agent.start_watchdog()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         for _ in range(3):
             assert await loop.sock_recv(manager, 200) == b"WATCHDOG=1"
+    with contextlib.suppress(BlockingIOError):
+        while manager.recv(200):
+            pass  # on a busy machine, a fourth message may have arrived
     until = time.monotonic() + 0.2
     while time.monotonic() < until:
         pass  # the event loop hangs

@@ -184,7 +184,7 @@ def test_the_agent_stops_in_order(tree, number):
     with Agent(tree) as agent:
         agent.signal(number)
 
-        assert agent.process.wait(5) == 0
+        assert agent.process.wait(60) == 0
     assert agent.log.rstrip().endswith("stopping")
     assert not (tree.root / "state/control.sock").exists()
 
@@ -226,7 +226,7 @@ def test_a_second_signal_stops_without_waiting_and_a_third_kills(tree, signals, 
         agent.wait_log(said)
     agent.signal(signal.SIGTERM)
 
-    assert agent.process.wait(5) == status
+    assert agent.process.wait(60) == status
     assert ("stopping at once", "killed")[signals - 2] in agent.log
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     (tree.etc / "states/long.sls").unlink()
@@ -408,7 +408,7 @@ def test_trigger_fails_if_its_resource_is_removed_before_it_runs(tree):
                 agent.wait(lambda: row(tree, "cmd.run[then]")["dirty"], "the request to arrive")
                 (tree.etc / "states" / "then.sls").unlink()
 
-                assert "cannot trigger cmd.run[then]: it is no longer declared" in then.communicate(timeout=20)[1]
+                assert "cannot trigger cmd.run[then]: it is no longer declared" in then.communicate(timeout=60)[1]
                 assert then.returncode == 1
             tree.sls("slow", "other:\n  test.nop\n")
 

@@ -354,7 +354,7 @@ def test_a_running_agent_survives_the_removal_of_its_state_directory(tree):
     )
     with Agent(tree) as agent:
         shutil.rmtree(tree.root / "state")
-        second = holdfast("run", "--config", tree.config, timeout=20)
+        second = holdfast("run", "--config", tree.config)
         assert second.returncode != 0
         assert f"process {agent.process.pid} holds" in second.stderr
         (tree.host / "conf").write_text("wrong")

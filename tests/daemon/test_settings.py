@@ -86,6 +86,36 @@ def test_options_of_the_command_line_take_precedence(config):
     assert (loaded.id, loaded.states.name) == ("two", "a")
 
 
+@pytest.mark.parametrize(
+    ("chosen", "message", "hint"),
+    [
+        ("pkg: aptt", "'providers.pkg' is wrong: pkg has no provider 'aptt'", "did you mean 'apt'?"),
+        ("group: x", "'providers.group' is wrong: group has no provider 'x'", "available: busybox, shadow"),
+        ("srvice: systemd", "'providers.srvice' is wrong: there is no interface 'srvice'", "did you mean 'service'?"),
+        ("language: pip", "'providers.language' is wrong: callers of language name the tool", "leave it out"),
+    ],
+)
+def test_an_unknown_provider_is_one_error_with_its_line(tmp_path, chosen, message, hint):
+    """Of `check`, `plan` and `describe`; not one error for each state. A provider of the operator is known."""
+    tree = Tree(tmp_path)
+    tree.settings(f"providers:\n  {chosen}\n")
+    tree.sls("a", "a:\n  pkg.installed: []\nb:\n  pkg.installed: []\n")
+    for verb in ("check", "plan", "describe"):
+        said = tree(verb, check=3)
+        text = said.stdout + said.stderr
+        assert f"{tree.config}:6:3: " in text
+        assert f"the setting {message}" in text
+        assert hint in text
+        assert text.count("[wrong-setting]") == 1
+
+    (tree.etc / "resources").mkdir(mode=0o755)
+    (tree.etc / "resources/ztool.py").write_text(
+        "from holdfast.resources.interfaces.pkg import PkgInterface\n__interface__ = PkgInterface\n"
+    )
+    tree.settings("providers:\n  pkg: ztool\n")
+    assert "wrong-setting" not in tree("check").stdout
+
+
 ENVIRONMENTS = (
     "environment: dev\nenvironments:\n  dev: {states: dev/states, pillar: dev/pillar}\n  test: {states: test}\n"
 )

@@ -7,6 +7,7 @@ import pytest
 from engine_bench import Bench, state
 from fake_machine import Machine
 from holdfast import Permanent
+from holdfast.agent.engine.model.events import LastChange, Outcome
 from holdfast.agent.engine.schedule.definition_order import Heap
 from holdfast.agent.engine.schedule.passes import KEPT
 
@@ -28,6 +29,27 @@ async def test_an_agent_reports_changes_in_full_and_keeps_only_their_existence(b
         assert [("x" * 1000 in str(outcome)) for outcome in kept] == [not watch] * 2
         assert vertex.last.change is not None
         assert "x" * 1000 not in str(vertex.last.change)
+        assert engine.status()[0]["last_change"]["comment"] == told.comment != ""
+
+
+def test_last_changes_that_differ_only_in_the_id_share_one_text() -> None:
+    """The comment is given back as it was."""
+    outcomes = [
+        Outcome(f"file.managed[/{name}]", 1, result=True, comment=f"created /{name}, /{name}~ is the old one")
+        for name in ("a", "b[0]")
+    ]
+    a, b = (LastChange.of(outcome) for outcome in outcomes)
+    assert a.pattern is b.pattern
+    assert [LastChange.of(outcome).comment(outcome.identity) for outcome in outcomes] == [
+        outcome.comment for outcome in outcomes
+    ]
+
+
+@pytest.mark.parametrize("identity", ["cmd.run[]", "cmd.run[x]"])
+def test_the_comment_of_a_last_change_has_no_nul_character(identity: str) -> None:
+    r"""`\0` stands for the ID in the stored text."""
+    change = LastChange.of(Outcome(identity, 1, result=True, comment="has \0run"))
+    assert change.comment(identity) == "has run"
 
 
 @pytest.mark.parametrize("resting", [False, True], ids=["alone", "while another rests"])
@@ -50,6 +72,17 @@ async def test_the_scheduler_does_not_grow_with_past_drift(bench: Bench, machine
         scheduler = engine._scheduler
         objects = [*vars(scheduler).values(), *vars(scheduler._blockers).values()]
     assert sum(len(heap) for heap in objects if isinstance(heap, Heap)) < 200
+
+
+async def test_a_graph_that_starts_has_one_item_for_each_resource_in_all_heaps(bench: Bench, machine: Machine) -> None:
+    """White box: at the start every resource is in all heaps of unsettled resources, so there are as many items."""
+    machine.broken["a"] = Permanent("no")
+    async with bench.starting(*(state(name, meta={"retry": {"attempts": 9}}) for name in "abc")) as engine:
+        scheduler = engine._scheduler
+        heaps = [scheduler._bound, scheduler._order._unsettled, scheduler._blockers._lowest]
+        items = {id(item) for heap in heaps for item in heap}
+        assert [len(heap) for heap in heaps] == [3, 3, 3]
+        assert len(items) == 3
 
 
 async def test_resources_without_prereq_or_receivers_share_an_empty_collection(bench: Bench) -> None:

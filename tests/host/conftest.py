@@ -36,7 +36,7 @@ def directory() -> Iterator[Path]:
 
 def wait_for_removal(path: Path) -> None:
     """Remove a group as soon as it is empty. Give up after ten seconds."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while True:
         try:
             path.rmdir()

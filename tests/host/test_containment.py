@@ -37,7 +37,7 @@ FAMILY = f"{DAEMON} setsid sleep 31 & {DAEMON} while [ $(wc -l <$OUT) -lt 2 ]; d
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Wait until the condition is true, for at most ten seconds."""
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 20
     while not condition():
         assert time.monotonic() < deadline
         os.sched_yield()
@@ -95,7 +95,7 @@ def having(mark: str) -> list[int]:
 
 async def started(out: Path, number: int) -> None:
     """Wait until `count` processes have recorded their IDs."""
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(20):
         while len(out.read_text(encoding="ascii").split()) < number:
             await asyncio.sleep(0.01)
 

@@ -90,7 +90,7 @@ async def test_a_directory_is_flushed_soon_if_nothing_else_happens(
     monkeypatch.setattr(flushes, "DELAY", 0.001)
     async with host(tmp_path) as one:
         await write(one, tmp_path / "d/a")
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(20):
             while not told:
                 await asyncio.sleep(0)
     assert told == ["flush d"]

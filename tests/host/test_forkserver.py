@@ -154,7 +154,7 @@ async def test_an_idle_fork_server_ends(monkeypatch):
     loop = asyncio.get_running_loop()
     gone, descriptor = asyncio.Event(), os.pidfd_open(first)
     loop.add_reader(descriptor, gone.set)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await gone.wait()
     loop.remove_reader(descriptor)
     os.close(descriptor)

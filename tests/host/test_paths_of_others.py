@@ -31,7 +31,7 @@ class Listener:
         self.rung = asyncio.Event()
         self.subscription = watcher.subscribe([str(path) for path in paths], self.rung.set, recursive=recursive)
 
-    async def heard(self, within: float = 5.0) -> bool:
+    async def heard(self, within: float = 20.0) -> bool:
         """Return whether an event has come since the last call."""
         try:
             await asyncio.wait_for(self.rung.wait(), within)
@@ -170,7 +170,7 @@ async def unbounded(health: Health) -> None:
     """Wait until the condition no longer holds."""
     changed = asyncio.Event()
     health.listen = changed.set
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(20):
         while bounded(health):
             changed.clear()
             await changed.wait()
@@ -395,7 +395,7 @@ HUNG = """
         watcher, heard = PathWatcher(period=0.05), [asyncio.Event() for _ in range(4)]
 
         async def all_heard():
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(20):
                 for each in heard:
                     await each.wait()
                     each.clear()

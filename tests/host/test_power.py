@@ -64,7 +64,7 @@ class System:
 
     async def until(self, *told: str) -> None:
         """Wait until these were all notifications."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(20):
             while self.told != list(told):
                 self.news.clear()
                 await self.news.wait()

@@ -42,8 +42,8 @@ def alive(pid: int) -> bool:
 
 
 async def gone(pid: int) -> bool:
-    """Return whether a process ends within two seconds."""
-    deadline = time.monotonic() + 2
+    """Return whether a process ends; wait for that for at most 20 seconds."""
+    deadline = time.monotonic() + 20
     while alive(pid) and time.monotonic() < deadline:
         await asyncio.sleep(0.01)
     return not alive(pid)

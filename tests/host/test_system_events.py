@@ -37,7 +37,7 @@ async def main(wanted, commands):
     for command in commands:
         subprocess.run(command, shell=True, check=True)
     try:
-        async with asyncio.timeout(10 if commands[-1] != "true" else 0.5):
+        async with asyncio.timeout(20 if commands[-1] != "true" else 0.5):
             await heard.wait()
     except TimeoutError:
         pass
@@ -158,7 +158,7 @@ async def test_a_topic_that_cannot_be_followed_is_tried_again(monkeypatch):
     followed = SystemEvents(lambda _: told.set(), idle)
     followed.follow(frozenset({EventTopic.ADDRESSES}))
     os.write(source.writer, b"x")
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         await told.wait()
     await followed.close()
 
@@ -180,7 +180,7 @@ async def test_files_with_names_are_followed(monkeypatch):
     followed = SystemEvents(told.set_result, watch)
     followed.follow(frozenset({EventTopic.NAME}))
     edited.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(20):
         assert await told == {EventTopic.NAME}
     await followed.close()
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from pydantic import StrictBool
 
-from holdfast.resources.errors import DeclarationError
+from holdfast.resources.errors import DeclarationError, Permanent
 from holdfast.resources.interfaces import rows
 from holdfast.resources.interfaces.base import RESERVED, Interface, not_applicable, replaces, since, supported
 from holdfast.resources.interfaces.binding import Bound
@@ -442,6 +442,17 @@ def test_a_function_cannot_be_declared_both_ways_for_one_value():
         DeclarationError, match=r"declare odd\.odd: both supported and not applicable where os is Debian"
     ):
         type("Odd", (Interface,), {"odd": odd}, name="odd")
+
+
+@pytest.mark.parametrize("error", [RuntimeError("odd"), SystemExit("odd")])
+def test_a_constructor_that_fails_is_an_error_of_the_provider(host, error):
+    """It names the provider, whatever was raised."""
+
+    def init(self: Any, host: Any) -> None:
+        raise error
+
+    with pytest.raises(Permanent, match=f"cannot use tool for things: its constructor failed: {type(error).__name__}"):
+        bind(host, __init__=init)
 
 
 def test_interfaces_and_providers_need_a_name():

@@ -127,9 +127,10 @@ async def test_a_watch_of_a_module_sees_the_host_of_its_binding(host):
         ("return False", "its __virtual__ says so"),
         ("return None", "its __virtual__ says so"),
         ("return False, 'no garden here'", "no garden here"),
-        ("raise OSError('broken')", "its __virtual__ failed: broken"),
+        ("raise OSError('broken')", "its __virtual__ failed: OSError: broken"),
+        ("raise SystemExit(3)", "its __virtual__ failed: SystemExit: 3"),
     ],
-    ids=["False", "None", "reason", "exception"],
+    ids=["False", "None", "reason", "exception", "exit"],
 )
 def test_a_module_that_refuses_a_host_says_why(host, body, reason):
     """As in Salt; the reason is part of the error."""

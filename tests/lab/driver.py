@@ -16,6 +16,7 @@ from typing import Any, Self
 
 from installed import PYTHON
 from lab import Host
+from outside import DEADLINE
 
 SCRIPT = "/root/inside.py"
 
@@ -46,7 +47,7 @@ class Watcher:
     number: str
     seen: int = 0
 
-    def wait(self, timeout: float = 20.0) -> None:
+    def wait(self, timeout: float = DEADLINE) -> None:
         """Wait for one more event, then consume all that have arrived."""
         self.driver.wait(lambda: self.driver.events.count(self.number) > self.seen, "an event", timeout)
         self.seen = self.driver.events.count(self.number)
@@ -139,7 +140,7 @@ class Driver:
         self._process.stdin.flush()
         return number
 
-    def answer(self, number: str, timeout: float = 60.0) -> Any:
+    def answer(self, number: str, timeout: float = DEADLINE) -> Any:
         """Return the answer to a request. Raise `Failed` if it is an error."""
         self.wait(lambda: number in self._answers, "an answer", timeout)
         answer = self._answers.pop(number)
@@ -152,11 +153,11 @@ class Driver:
 
     # -- listening -----------------------------------------------------------------------------------------------
 
-    def logged(self, text: str, timeout: float = 20.0) -> None:
+    def logged(self, text: str, timeout: float = DEADLINE) -> None:
         """Wait for a log message with this text."""
         self.wait(lambda: any(text in line for line in self.log), f"{text!r} in the log", timeout)
 
-    def wait(self, condition: Callable[[], bool], what: str, timeout: float) -> None:
+    def wait(self, condition: Callable[[], bool], what: str, timeout: float = DEADLINE) -> None:
         """Read messages until a condition holds. Raise `TimeoutError` with the log."""
         end = time.monotonic() + timeout
         while True:

@@ -28,6 +28,7 @@ from typing import Any
 
 import image
 from outside import (
+    DEADLINE,
     STATE,
     allow_inotify,
     bridge_name,
@@ -125,7 +126,7 @@ class Host:
     # -- life --------------------------------------------------------------------------------------------------
 
     def up(
-        self, binds: Iterable[str] = (), layers: Iterable[Path] = (), init: str = SYSTEMD, timeout: float = 30.0
+        self, binds: Iterable[str] = (), layers: Iterable[Path] = (), init: str = SYSTEMD, timeout: float = DEADLINE
     ) -> None:
         """Boot and wait until systemd reports that the system runs, or until another init has created `BOOTED`.
 
@@ -182,7 +183,7 @@ class Host:
                 return int(pid)
         return 0
 
-    def wait(self, timeout: float = 30.0, *, after: int = 0) -> None:
+    def wait(self, timeout: float = DEADLINE, *, after: int = 0) -> None:
         """Wait for the end of the boot; `after` is the previous PID 1. Raise `TimeoutError` with the console."""
 
         def running() -> bool:
@@ -197,7 +198,7 @@ class Host:
         except TimeoutError as error:
             raise TimeoutError(f"{error}\n{(self._state / 'console').read_text()[-2000:]}") from None
 
-    def reboot(self, timeout: float = 30.0) -> None:
+    def reboot(self, timeout: float = DEADLINE) -> None:
         """Reboot from inside, with the same disk."""
         before = self.pid
         self.run("systemctl", "reboot")
@@ -305,7 +306,7 @@ class Host:
         *,
         unit: str | None = None,
         since: float | None = None,
-        timeout: float = 10.0,
+        timeout: float = DEADLINE,
     ) -> Entry:
         """Wait for the first entry for which `predicate` holds. Raise `TimeoutError` with the last entries."""
         try:

@@ -51,7 +51,11 @@ def cgroups() -> Path:
     return root
 
 
-def wait_for(what: str, probe: Callable[[], Any], timeout: float = 10.0, interval: float = 0.02) -> Any:
+DEADLINE = 60.0
+"""Seconds until a wait for an event fails: many times what the event takes on a busy machine."""
+
+
+def wait_for(what: str, probe: Callable[[], Any], timeout: float = DEADLINE, interval: float = 0.02) -> Any:
     """Return the first true value of `probe`. Raise `TimeoutError` that names `what` if there is none in time."""
     end = time.monotonic() + timeout
     while True:

@@ -55,7 +55,7 @@ class Site:
         host.write("/etc/holdfast/states/extra.sls", (HERE / "chaos" / "extra.sls").read_text())
         host.run("holdfast", "install")
         wait_for("the agent has converged", self.converged, 60, 0.2)
-        wait_for("the service answers", lambda: "greeting" in self.looks(), 10, 0.1)
+        wait_for("the service answers", lambda: "greeting" in self.looks(), interval=0.1)
         self.right = self.looks()
         self._observe()
 
@@ -96,7 +96,7 @@ class Site:
             )
             return any(failed) or self.looks() == self.right
 
-        wait_for(f"{identity} fails", told, 30, 0.1)
+        wait_for(f"{identity} fails", told, interval=0.1)
 
     def kill(self) -> None:
         """Kill the agent with SIGKILL; systemd starts it again."""

@@ -104,7 +104,7 @@ def test_a_watch_reports_changes_by_hand(host: Host, driver: Driver):
     for change in ("usermod -s /bin/bash alice", "gpasswd -a alice games", "userdel alice"):
         watch.quiet()
         host.sh(change)
-        watch.wait(2.0)
+        watch.wait()
 
 
 def test_groups_are_exact_or_minimal(host: Host, driver: Driver):
@@ -228,11 +228,9 @@ def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
         "  file.directory: [{user: app}, {require: [{user: app}]}]\n",
     )
     host.run("holdfast", "install")
-    wait_for(
-        "the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n", 20
-    )
+    wait_for("the files", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d", check=False).stdout == "app\napp\n")
 
     host.sh("systemctl kill -s STOP holdfast; userdel app; useradd other; systemctl kill -s CONT holdfast")
 
-    wait_for("the user", lambda: host.run("id", "app", check=False).returncode == 0, 20)
-    wait_for("their owner", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d").stdout == "app\napp\n", 20)
+    wait_for("the user", lambda: host.run("id", "app", check=False).returncode == 0)
+    wait_for("their owner", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d").stdout == "app\napp\n")

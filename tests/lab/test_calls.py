@@ -36,7 +36,7 @@ def agent(host: lab.Host) -> lab.Host:
     offer(host, "other", scripts={"postinst": SLOW})
     host.write("/etc/holdfast/states/none.sls", "{}\n")
     host.run("holdfast", "install")
-    lab.wait_for("the agent answers", lambda: host.run("holdfast", "status", check=False).returncode == 0, 30)
+    lab.wait_for("the agent answers", lambda: host.run("holdfast", "status", check=False).returncode == 0)
     return host
 
 
@@ -59,15 +59,15 @@ def test_a_call_waits_for_the_run_that_changes_its_package(agent: lab.Host) -> N
     """The agent installs a package; a call that removes it waits for the end, and the agent installs it again."""
     agent.write("/srv/slow", "")
     agent.write("/etc/holdfast/states/toy.sls", STATES)
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-toy"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-toy"))
     call = agent.spawn("holdfast", "call", "pkg.remove", "toy")
     assert agent.run("holdfast", "call", "pkg.compare", "1", "2").stdout == "-1\n"
     assert call.poll() is None
     agent.run("rm", "/srv/slow")
     assert call.wait(60) == 0
 
-    lab.wait_for("the second installation", lambda: log(agent).count("pkg.installed[toy]") >= 2, 40)
-    lab.wait_for("the package", lambda: installed(agent, "toy"), 40)
+    lab.wait_for("the second installation", lambda: log(agent).count("pkg.installed[toy]") >= 2)
+    lab.wait_for("the package", lambda: installed(agent, "toy"))
     lines = [line for line in log(agent).splitlines() if "pkg.installed[toy]" in line or "called pkg.remove" in line]
     assert ["called" in line for line in lines[:3]] == [False, True, False]
     assert "called pkg.remove names=toy (by uid 0 (root), process " in lines[1]
@@ -77,13 +77,13 @@ def test_a_change_is_completed_when_its_caller_is_killed(agent: lab.Host) -> Non
     """`kill -9` in the middle of an installation leaves no half-installed package; the log names the caller."""
     agent.write("/srv/slow", "")
     call = agent.spawn("sh", "-c", "echo $$ >/srv/caller; exec holdfast call pkg.install other")
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"))
     agent.sh("kill -9 $(cat /srv/caller)")
     call.wait(20)
     agent.run("rm", "/srv/slow")
 
-    lab.wait_for("the package", lambda: installed(agent, "other"), 40)
-    lab.wait_for("the record", lambda: "called pkg.install pkgs=other (by uid 0 (root), process " in log(agent), 20)
+    lab.wait_for("the package", lambda: installed(agent, "other"))
+    lab.wait_for("the record", lambda: "called pkg.install pkgs=other (by uid 0 (root), process " in log(agent))
     assert "changed other" in log(agent)
 
 
@@ -91,7 +91,7 @@ def test_an_interrupted_call_leaves_packages_usable(agent: lab.Host) -> None:
     """Ctrl-C ends the installation and all its processes; the next call repairs it."""
     agent.write("/srv/slow", "")
     call = agent.spawn("sh", "-c", "echo $$ >/srv/caller; exec holdfast call pkg.install other")
-    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"), 40)
+    lab.wait_for("the installation", lambda: exists(agent, "/srv/begun-other"))
     agent.sh("kill -INT $(cat /srv/caller)")
     assert call.wait(60) == 130
     agent.run("rm", "/srv/slow")
@@ -146,3 +146,45 @@ def test_200_callers_at_once_are_all_served(agent: lab.Host) -> None:
     agent.run("holdfast", "call", "pkg.install", "toy")
 
     assert agent.sh(MANY, timeout=110).strip() == "200", agent.read("/tmp/many.txt")
+
+
+OPERATION = """
+record:
+  module.run:
+    - pkg.install:
+      - other
+    - cmd.run:
+      - |
+        echo begun >>/srv/begun
+        while [ -e /srv/slow ]; do sleep 0.05; done
+        echo ended >>/srv/ended
+
+echo told >>/srv/told:
+  cmd.wait:
+    - watch:
+      - module: record
+"""
+
+
+@pytest.mark.parametrize("moment", ["/srv/begun-other", "/srv/begun"])
+def test_calls_of_states_that_a_kill_interrupts_run_again(agent: lab.Host, moment: str) -> None:
+    """All calls of the state, also those that had ended; subscribers are told, and a later restart repeats nothing."""
+    if moment == "/srv/begun-other":
+        agent.write("/srv/slow", "")
+    else:
+        agent.run("holdfast", "call", "pkg.install", "other")
+        agent.write("/srv/slow", "")
+    agent.write("/etc/holdfast/states/record.sls", OPERATION)
+    lab.wait_for("the interrupted call", lambda: exists(agent, moment), 40)
+    agent.run("systemctl", "kill", "--signal=KILL", "holdfast")
+    agent.run("rm", "/srv/slow")
+    lab.wait_for("the end of the calls", lambda: exists(agent, "/srv/told"), 60)
+
+    begun = 1 if moment == "/srv/begun-other" else 2
+    assert agent.read("/srv/begun").count("begun") == begun
+    assert agent.read("/srv/ended").count("ended") == 1
+    assert installed(agent, "other")
+    lab.wait_for("the record", lambda: "converged" in agent.run("holdfast", "status", check=False).stdout, 20)
+    agent.run("systemctl", "restart", "holdfast")
+    lab.wait_for("the restart", lambda: "converged" in agent.run("holdfast", "status", check=False).stdout, 30)
+    assert agent.read("/srv/begun").count("begun") == begun

@@ -59,7 +59,7 @@ def test_a_watch_reports_edits_and_removals(host: Host, driver: Driver):
     ):
         watch.quiet()
         host.sh(change)
-        watch.wait(3.0)
+        watch.wait()
 
 
 def test_the_job_runs(host: Host, driver: Driver):
@@ -67,7 +67,7 @@ def test_the_job_runs(host: Host, driver: Driver):
     driver.apply("cron.present", "touch /tmp/ran", special="@reboot")
     host.sh("rm -f /run/crond.reboot; systemctl restart cron")
 
-    lab.wait_for("the job has run", lambda: host.run("test", "-e", "/tmp/ran", check=False).returncode == 0, 10)
+    lab.wait_for("the job has run", lambda: host.run("test", "-e", "/tmp/ran", check=False).returncode == 0)
 
 
 def test_a_parameter_is_set_stored_and_repaired(host: Host, driver: Driver):
@@ -111,4 +111,4 @@ def test_a_watch_reports_the_parameter_and_its_file(host: Host, driver: Driver):
     ):
         watch.quiet()
         host.sh(change)
-        watch.wait(3.0)
+        watch.wait()

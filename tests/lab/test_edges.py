@@ -82,9 +82,7 @@ def damaged(host: lab.Host, script: str, last: str) -> list[lab.Entry]:
     """
     mark = time.time()
     host.sh(script)
-    host.wait_journal(
-        lambda entry: entry.get("RESOURCE") == last and "CHANGES" in entry, unit="holdfast", since=mark, timeout=60
-    )
+    host.wait_journal(lambda entry: entry.get("RESOURCE") == last and "CHANGES" in entry, unit="holdfast", since=mark)
     quiet(host)
     return [entry for entry in host.journal("holdfast", since=mark) if entry.get("RESOURCE") and entry.get("RESULT")]
 

@@ -24,8 +24,8 @@ def agent(host: lab.Host) -> lab.Host:
     host.write("/etc/holdfast/states/other.sls", "/srv/other:\n  file.managed:\n    - contents: same\n")
     host.write("/etc/holdfast/states/fails.sls", "echo run >>/srv/runs; false:\n  cmd.run\n")
     host.run("holdfast", "install")
-    lab.wait_for("all but the command that fails", lambda: any("failed cmd.run" in line for line in told(host)), 30)
-    lab.wait_for("all files", lambda: host.run("test", "-e", "/srv/other", check=False).returncode == 0, 30)
+    lab.wait_for("all but the command that fails", lambda: any("failed cmd.run" in line for line in told(host)))
+    lab.wait_for("all files", lambda: host.run("test", "-e", "/srv/other", check=False).returncode == 0)
     return host
 
 
@@ -43,11 +43,11 @@ def test_a_changed_address_or_name_is_in_force_within_seconds(agent: lab.Host) -
     """A changed grain affects the states and templates that read it; no others are checked or retried."""
     looks = sum("/srv/other" in line for line in told(agent))
     agent.run("ip", "address", "add", "10.99.1.1/32", "dev", "lo")
-    lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"), 10)
+    lab.wait_for("the new address", lambda: "10.99.1.1" in content(agent, "/srv/addresses"))
     agent.run("hostnamectl", "set-hostname", "renamed.example.org")
-    lab.wait_for("the new name", lambda: content(agent, "/srv/name") == "renamed.example.org\n", 10)
+    lab.wait_for("the new name", lambda: content(agent, "/srv/name") == "renamed.example.org\n")
     agent.run("ip", "address", "del", "10.99.1.1/32", "dev", "lo")
-    lab.wait_for("the address is gone", lambda: "10.99.1.1" not in content(agent, "/srv/addresses"), 10)
+    lab.wait_for("the address is gone", lambda: "10.99.1.1" not in content(agent, "/srv/addresses"))
 
     lines = told(agent)
     assert any(line.startswith("grains have changed: ipv4") for line in lines)
@@ -59,6 +59,6 @@ def test_many_new_addresses_are_one_compilation(agent: lab.Host) -> None:
     """Changes within one second count as one; the event loop is not blocked."""
     before = sum(line.startswith("compiled") for line in told(agent))
     agent.sh("for i in $(seq 250); do echo address add 10.98.1.$i/32 dev lo; done | ip -batch -")
-    lab.wait_for("the last address", lambda: "10.98.1.250" in content(agent, "/srv/addresses"), 10)
+    lab.wait_for("the last address", lambda: "10.98.1.250" in content(agent, "/srv/addresses"))
 
     assert sum(line.startswith("compiled") for line in told(agent)) - before <= 2

@@ -28,18 +28,18 @@ def test_a_file_hidden_by_a_mount_is_created_in_it_and_left_alone_after_the_unmo
     host.run("holdfast", "install")
     host.write("/etc/holdfast/agent.yaml", "engine: {recheck: 0}\n")
     host.write("/etc/holdfast/states/site.sls", STATES + STATES.replace("/srv/www", "/srv/a b"))
-    lab.wait_for("the page", lambda: page(host) == "right\n", 20)
+    lab.wait_for("the page", lambda: page(host) == "right\n")
 
     for where in ("/srv/www", "/srv"):
         host.run("mount", "-t", "tmpfs", "tmpfs", where)
         host.sh("mkdir -p /srv/www")
-        lab.wait_for("the page in the mount", lambda: page(host) == "right\n", 10)
+        lab.wait_for("the page in the mount", lambda: page(host) == "right\n")
         host.sh("echo wrong >/srv/www/page")
-        lab.wait_for("the page in the mount once more", lambda: page(host) == "right\n", 10)
+        lab.wait_for("the page in the mount once more", lambda: page(host) == "right\n")
         host.run("umount", "-l", where)
         assert page(host) == "right\n"
         host.sh("echo wrong >/srv/www/page")
-        lab.wait_for("the page below", lambda: page(host) == "right\n", 10)
+        lab.wait_for("the page below", lambda: page(host) == "right\n")
 
     host.run("mount", "-t", "tmpfs", "-o", "ro", "tmpfs", "/srv/a b")
     host.wait_journal(
@@ -50,5 +50,4 @@ def test_a_file_hidden_by_a_mount_is_created_in_it_and_left_alone_after_the_unmo
     lab.wait_for(
         "the page that could not be written",
         lambda: host.run("test", "-s", "/srv/a b/page", check=False).returncode == 0,
-        10,
     )

@@ -43,7 +43,7 @@ def test_installed_installs_and_repairs(host: Host, driver: Driver):
     watch = driver.watch("pkg.installed", "tiny")
     watch.quiet()
     host.sh("dpkg -r tiny")
-    watch.wait(2.0)
+    watch.wait()
 
     assert driver.apply("pkg.installed", "tiny").changes == {"tiny": {"old": "", "new": "2.0"}}
     assert version(host, "tiny") == "2.0"

@@ -42,10 +42,10 @@ def test_a_package_whose_configuration_fails_is_tried_at_growing_intervals(agent
     """
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\necho 'not today' >&2\nexit 1\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[]"))
-    lab.wait_for("the file", lambda: content(agent) == "behind", 20)
-    lab.wait_for("the first attempts", lambda: attempts(agent) >= 1, 20)
+    lab.wait_for("the file", lambda: content(agent) == "behind")
+    lab.wait_for("the first attempts", lambda: attempts(agent) >= 1)
     agent.write("/srv/behind", "drift")
-    lab.wait_for("the repair", lambda: content(agent) == "behind", 5)
+    lab.wait_for("the repair", lambda: content(agent) == "behind")
     before = attempts(agent)
     agent.sh("for n in $(seq 40); do sleep 0.1; done")
 
@@ -67,13 +67,11 @@ def test_a_package_whose_configuration_hangs_is_ended_by_its_timeout(agent: lab.
     """Meanwhile everything else is repaired; afterwards dpkg's work is finished before a new attempt."""
     offer(agent, "sulky", scripts={"postinst": "echo x >>/srv/begun\n[ -e /srv/go ] || sleep 1000\n"})
     agent.write("/etc/holdfast/states/sulky.sls", STATES.format(meta="[{timeout: 3}]"))
-    lab.wait_for("the package hangs", lambda: attempts(agent) >= 1, 20, 0.01)
-    agent.wait_journal(
-        lambda entry: "did not finish within 3 s" in str(entry.get("MESSAGE")), unit="holdfast", timeout=20
-    )
-    lab.wait_for("the file", lambda: content(agent) == "behind", 20)
+    lab.wait_for("the package hangs", lambda: attempts(agent) >= 1, interval=0.01)
+    agent.wait_journal(lambda entry: "did not finish within 3 s" in str(entry.get("MESSAGE")), unit="holdfast")
+    lab.wait_for("the file", lambda: content(agent) == "behind")
     agent.write("/srv/behind", "drift")
-    lab.wait_for("the repair", lambda: content(agent) == "behind", 5)
+    lab.wait_for("the repair", lambda: content(agent) == "behind")
 
     assert agent.run("dpkg-query", "-W", "-f", "${db:Status-Abbrev}", "sulky").stdout == "iF "
     agent.write("/srv/go", "")

@@ -63,7 +63,7 @@ def agent(host: lab.Host) -> lab.Host:
     host.sh("systemctl daemon-reload")
     host.write("/etc/holdfast/states/toys.sls", STATES)
     host.run("holdfast", "install")
-    lab.wait_for("the states are applied", lambda: converged(host), 30)
+    lab.wait_for("the states are applied", lambda: converged(host))
     return host
 
 
@@ -72,7 +72,7 @@ def test_nothing_is_repaired_during_a_shutdown(agent: lab.Host) -> None:
     for _ in range(3):
         asked = time.time()
         down = _reboot(agent)
-        lab.wait_for("the states are applied", lambda: converged(agent), 30)
+        lab.wait_for("the states are applied", lambda: converged(agent))
         told = [
             entry for entry in agent.journal("holdfast", since=asked) if entry.get("_BOOT_ID") == _boot_before(agent)
         ]
@@ -86,7 +86,7 @@ def _reboot(host: lab.Host) -> float:
     """Reboot, and return the duration of the shutdown."""
     began, before = time.monotonic(), host.pid
     host.run("systemctl", "reboot")
-    lab.wait_for("the system is down", lambda: host.pid != before, 30, 0.01)
+    lab.wait_for("the system is down", lambda: host.pid != before, interval=0.01)
     down = time.monotonic() - began
     host.wait()
     return down
@@ -108,7 +108,9 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
         holder.stdout.readline()
         agent.run("systemctl", "reboot", check=False)
         lab.wait_for(
-            "the agent has paused", lambda: text(agent) == "the system is shutting down: nothing is repaired", 5, 0.01
+            "the agent has paused",
+            lambda: text(agent) == "the system is shutting down: nothing is repaired",
+            interval=0.01,
         )
         agent.sh("systemctl stop toy0")
         why = agent.run("holdfast", "why", "service.running[toy0]").stdout
@@ -116,7 +118,7 @@ def test_a_cancelled_shutdown_resumes_repairs(agent: lab.Host) -> None:
         holder.communicate("go on\n")
 
     lab.wait_for(
-        "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0, 10
+        "the service runs again", lambda: agent.run("systemctl", "is-active", "toy0", check=False).returncode == 0
     )
     assert "the system is shutting down, so nothing is repaired" in why
 
@@ -133,4 +135,4 @@ def test_everything_is_checked_after_a_sleep(agent: lab.Host) -> None:
             lambda entry: "the system has slept: checking everything" in str(entry.get("MESSAGE")), unit="holdfast"
         )
         fake.stdin.close()
-    lab.wait_for("all is calm", lambda: converged(agent), 10)
+    lab.wait_for("all is calm", lambda: converged(agent))

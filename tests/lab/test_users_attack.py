@@ -518,9 +518,7 @@ def test_no_amount_of_data_of_a_user_delays_other_repairs(site: Site) -> None:
         KEPT.replace("/dev/shm/u/many-cleaned:", "cleaned:").replace("FILES", str(FILES)),
     )
     host.run("holdfast", "install")
-    lab.wait_for(
-        "the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0, 20
-    )
+    lab.wait_for("the last of the resources", lambda: host.run("test", "-e", "/srv/last", check=False).returncode == 0)
     pid = host.run("systemctl", "show", "-P", "MainPID", "holdfast").stdout.strip()
     small = resident(host, pid)
     repaired(host, 0)
@@ -574,5 +572,5 @@ def repaired(host: lab.Host, number: int) -> float:
     """Damage a file unrelated to the user, wait for its repair, and return the seconds that it took."""
     host.sh(f"echo damaged >/srv/kept{number}")
     start = time.monotonic()
-    lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n", 30)
+    lab.wait_for(f"repair {number}", lambda: host.read(f"/srv/kept{number}") == "kept\n")
     return time.monotonic() - start

@@ -44,7 +44,7 @@ class Web:
         """Wait for the journal entry since the damage that has these fields."""
         return self.host.wait_journal(
             lambda entry: all(value in str(entry.get(name, "")) for name, value in fields.items()),
-            unit="holdfast", since=self.mark, timeout=30,
+            unit="holdfast", since=self.mark,
         )  # fmt: skip
 
     def quiet(self) -> None:
@@ -54,7 +54,7 @@ class Web:
             lambda: "converged" in self.host.run("holdfast", "status", check=False).stdout,
             60,
         )
-        lab.wait_for("the page is served", self.serves, 30)
+        lab.wait_for("the page is served", self.serves)
 
 
 @pytest.fixture(scope="module")
@@ -98,7 +98,7 @@ def test_a_new_state_file_starts_the_server(web: Web) -> None:
 def test_an_edited_page_is_restored_with_a_diff_in_the_journal(web: Web) -> None:
     """The repair takes less than a second."""
     web.damage(f"echo '<h1>defaced</h1>' >{PAGE}")
-    lab.wait_for("the page is restored", web.serves, 5)
+    lab.wait_for("the page is restored", web.serves)
     entry = web.journalled(RESOURCE="file.managed[", CAUSE="drift", DIFF="-<h1>defaced</h1>")
 
     assert "repaired" in str(entry["MESSAGE"])
@@ -108,8 +108,8 @@ def test_a_deleted_page_is_restored(web: Web) -> None:
     """The same file is written again."""
     web.damage(f"rm {PAGE}")
 
-    lab.wait_for("the page is back", lambda: web.host.run("test", "-e", PAGE, check=False).returncode == 0, 5)
-    lab.wait_for("it is served", web.serves, 5)
+    lab.wait_for("the page is back", lambda: web.host.run("test", "-e", PAGE, check=False).returncode == 0)
+    lab.wait_for("it is served", web.serves)
 
 
 def test_a_broken_configuration_is_replaced_and_the_server_reloaded(web: Web) -> None:
@@ -146,7 +146,7 @@ def test_a_stopped_or_killed_server_is_started_again(web: Web, damage: str) -> N
     """D-Bus reports the change."""
     web.damage(damage)
     web.journalled(RESOURCE="service.running[", CAUSE="drift", CHANGES="nginx")
-    lab.wait_for("the page is served again", web.serves, 20)
+    lab.wait_for("the page is served again", web.serves)
 
 
 def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
@@ -155,7 +155,6 @@ def test_a_disabled_unit_is_enabled_again(web: Web) -> None:
     lab.wait_for(
         "it is enabled",
         lambda: web.host.run("systemctl", "is-enabled", "nginx", check=False).stdout.strip() == "enabled",
-        20,
     )
 
 
@@ -170,14 +169,12 @@ def test_mode_and_owner_are_restored(web: Web) -> None:
     """Metadata is repaired, too."""
     web.damage(f"chmod 600 {PAGE}; chown daemon {PAGE}")
     wanted = "644 root"
-    lab.wait_for(
-        "mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted, 10
-    )
+    lab.wait_for("mode and owner are back", lambda: web.host.run("stat", "-c", "%a %U", PAGE).stdout.strip() == wanted)
 
 
 def test_a_moved_parent_directory_is_created_again(web: Web) -> None:
     """Everything in it that is declared is restored."""
     web.damage("rm -rf /srv/elsewhere; mv /srv/www /srv/elsewhere")
-    lab.wait_for("the page is served again", web.serves, 20)
+    lab.wait_for("the page is served again", web.serves)
 
     assert web.host.read(PAGE) == web.page

@@ -28,6 +28,7 @@ def test_only_what_nothing_names_is_told(files, look):
     "web",
     [
         "include: [lost]\n",
+        "include: [ # why\n    lost, # a comment\n  ]\n",
         "include:\n  - .lost\n",
         "include:\n  # a comment\n\n  - lost # why\n",
         "include:\n- 'lost'\n",
@@ -41,6 +42,19 @@ def test_only_what_nothing_names_is_told(files, look):
 def test_what_a_reached_file_includes_or_imports_is_reached(web, warnings):
     """In whatever spelling, and in branches for other hosts."""
     assert warnings({"top.sls": TOP, "web.sls": web + NOP("w"), "lost.sls": NOP("lost")}) == []
+
+
+@pytest.mark.parametrize(
+    "top",
+    [
+        "base:\n  '*': [web]\n",
+        "base: {'*': [{match: glob}, web]}\n",
+        "base:\n  '*': [ # a comment\n    'web' # why\n  ]\n",
+    ],
+)
+def test_top_files_may_have_lists_in_brackets(top, warnings):
+    """On one line or on several."""
+    assert warnings({"top.sls": top, "web.sls": NOP("w")}) == []
 
 
 def test_what_only_an_unreached_file_includes_is_unreached(warnings):

@@ -12,6 +12,7 @@ from holdfast.resources.case_files import CaseFailed
 from holdfast.resources.contract import Resource
 from holdfast.resources.delta import State, compare
 from holdfast.resources.effects import FORMS
+from holdfast.resources.kinds._packages import Packages, _effect
 from holdfast.resources.testing import run_case
 
 ARGUMENTS: dict[str, dict[str, Any]] = {
@@ -39,6 +40,26 @@ def test_repairs_report_only_declared_verbs(family: str) -> None:
             delta = compare(before, wanted)
             assert delta is not None
             assert {*resource.effect(delta).verbs} <= {*cls.effect_verbs}, (cls.kind, before)
+
+
+TRANSACTION = {"install": ("", "1"), "change": ("1", "2"), "remove": ("1", "")}
+HOLDS = {"hold": ("", "hold"), "release": ("hold", "")}
+"""Verb -> the old and new state of a package."""
+
+
+def test_kinds_of_packages_declare_the_verbs_of_a_transaction() -> None:
+    """A transaction also installs and removes other packages than those of the state; a hold changes none."""
+    kinds = [registry.find(f"pkg.{function}") for function in registry.functions("pkg")]
+    declared = {cls.kind: {*cls.effect_verbs} for cls in kinds if cls is not None and issubclass(cls, Packages)}
+
+    assert declared == {kind: HOLDS.keys() if kind == "pkg.held" else TRANSACTION.keys() for kind in declared}
+    assert {"pkg.held", "pkg.installed", "pkg.removed"} <= declared.keys()
+
+
+@pytest.mark.parametrize(("verb", "states"), [*TRANSACTION.items(), *HOLDS.items()])
+def test_a_changed_package_has_the_effect_of_its_states(verb: str, states: tuple[str, str]) -> None:
+    """The verb follows from what was there and what is there."""
+    assert _effect("tiny", *states).verbs == (verb,)
 
 
 def test_all_declared_verbs_are_verbs_of_effects() -> None:

@@ -27,7 +27,11 @@ def environment():
     return {**kept, "PYTHONPATH": str(SRC), "NO_COLOR": "1"}
 
 
-def holdfast(*words, check=None, timeout=60, **options):
+DEADLINE = 60
+"""Seconds until a wait for a process fails: many times what the process takes on a busy machine."""
+
+
+def holdfast(*words, check=None, timeout=DEADLINE, **options):
     """Run one verb in a process of its own; return its exit code and its output.
 
     `check` is the exit code that it must have.
@@ -162,11 +166,11 @@ class Agent:
         """Return the log so far."""
         return self.log_path.read_text()
 
-    def wait_log(self, text, since=0, timeout=20):
+    def wait_log(self, text, since=0, timeout=DEADLINE):
         """Wait until the log has this text after position `since`; return the position behind it."""
         return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
 
-    def wait(self, condition, what, timeout=20):
+    def wait(self, condition, what, timeout=DEADLINE):
         """Wait until the condition holds; return its value."""
         until = time.monotonic() + timeout
         while not (found := condition()):
@@ -179,7 +183,7 @@ class Agent:
         """Send a signal to the agent."""
         self.process.send_signal(number)
 
-    def stop(self, timeout=10):
+    def stop(self, timeout=DEADLINE):
         """Stop the agent; return the exit code."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)

@@ -120,8 +120,7 @@ class Transfers:
 
     def used(self, vertex: Vertex, values: Values) -> None:
         """Record that a run with these values has succeeded."""
-        new = {argument: digest(value.value) for argument, value in values.items() if value.changed}
-        if new:
+        if values and (new := {name: digest(value.value) for name, value in values.items() if value.changed}):
             self._journal.receive(vertex.key, new)
 
 

@@ -167,7 +167,7 @@ class Outcomes:
         if vertex.run.forced and _still_due(vertex, outcome):
             self._scheduler.force(vertex)
         if outcome.repaired:
-            vertex.last.change = LastChange(outcome.comment, outcome.cause, outcome.started, outcome.duration)
+            vertex.last.change = LastChange.of(outcome)
         self._passes.add(outcome, kept)
         self._complete(vertex, outcome)
 

@@ -81,8 +81,7 @@ class Rivals:
 
     def changed(self, vertex: Vertex, outcome: Outcome) -> None:
         """Record what the run has changed, or may have changed before it failed."""
-        run = self._running.get(vertex)
-        if run is not None and (outcome.changed or outcome.touched):
+        if (outcome.changed or outcome.touched) and (run := self._running.get(vertex)):
             self._changes.add(_change(vertex, outcome.changes, run[0]))
 
     def attribute(self, vertex: Vertex, outcome: Outcome, noticed_at: float | None) -> Outcome:

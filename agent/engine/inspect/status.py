@@ -76,7 +76,8 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "failed": vertex.failed,
         "flapping": limits.flaps(vertex, options, now),
         "next": round(max(0.0, min(times) - now), 1) if times else None,
-        "last_change": change and {"at": change.started, "comment": change.comment, "cause": change.cause},
+        "last_change": change
+        and {"at": change.started, "comment": change.comment(vertex.identity), "cause": change.cause},
         "pending_refresh": view.deliveries.pending(vertex),
         "paused": paused(each) if (each := view.policy.pause_of(vertex)) else None,
     }

@@ -5,6 +5,7 @@ The engine uses no log and no terminal: it passes these values to one `emit` fun
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -167,15 +168,34 @@ class Outcome(NamedTuple):
         return self.reason == "requisite_failed"
 
 
+ID = "\0"
+"""Stands for the ID of the resource in a stored comment. A comment with this character loses it."""
+
+
 class LastChange(NamedTuple):
     """What is kept of the last outcome with changes. There may be one for each resource, so it is small."""
 
-    comment: str
+    pattern: str
+    """The comment, with `ID` in place of the ID. Comments of many resources differ only in it, so they share a text."""
     cause: Cause
     started: float
     """Unix time."""
     duration: float
     """Seconds."""
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> LastChange:
+        """Return what is kept of an outcome."""
+        comment = outcome.comment.replace(ID, "").replace(_id_of(outcome.identity), ID)
+        return cls(sys.intern(comment), outcome.cause, outcome.started, outcome.duration)
+
+    def comment(self, identity: str) -> str:
+        """Return the comment of the outcome, without NUL characters."""
+        return self.pattern.replace(ID, _id_of(identity))
+
+
+def _id_of(identity: str) -> str:
+    return identity[identity.index("[") + 1 : -1]
 
 
 Result = Literal["ok", "changed", "would-change", "unknown", "failed", "skipped"]

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from heapq import heappop
 
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.engine.schedule.definition_order import Heap
+from holdfast.agent.engine.schedule.definition_order import Heap, Item, item_of
 from holdfast.agent.engine.schedule.sequences import Sequences
 
 SPARE = 64
@@ -33,13 +33,13 @@ class Blockers:
         self._epoch += 1
         self.sequences.rebuild(vertices)
 
-    def enter(self, vertex: Vertex, unsettled: Collection[Vertex]) -> None:
+    def enter(self, item: Item, unsettled: Collection[Vertex]) -> None:
         """Add a vertex that has become unsettled. `unsettled` are all of them."""
         self._epoch += 1
         # A settled vertex leaves the heap only when it comes first, so a vertex that waits for long would keep many.
         if len(self._lowest) > 2 * len(unsettled) + SPARE:
-            self._lowest.rebuild(each for each in unsettled if each is not vertex)
-        self._lowest.push(vertex)
+            self._lowest.rebuild(item_of(each) for each in unsettled if each is not item[-1])
+        self._lowest.push(item)
 
     def of(self, vertex: Vertex, unsettled: Iterable[Vertex]) -> Vertex | None:
         """Return an unsettled vertex that this one requires, directly or not, or that precedes it in a sequence."""
@@ -49,7 +49,7 @@ class Blockers:
         while heap and heap.first.settled:
             heappop(heap)
         lowest = heap.first.position if heap else position
-        return None if lowest >= position else self._search(vertex, lowest)
+        return self._search(vertex, lowest) if lowest < position and vertex.links.upstream else None
 
     def _search(self, vertex: Vertex, lowest: int) -> Vertex | None:
         """Return an unsettled vertex above this one; `lowest` is the earliest unsettled position."""

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container, Iterable
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
+from itertools import count
 
 from holdfast.agent.engine.model.vertex import Vertex
 
@@ -21,28 +22,30 @@ Item = tuple[int, int, int, Vertex]
 """(scheduler round in which the vertex was marked, or 0; position; a number that breaks ties; vertex)."""
 
 
-class Heap(list[Item]):
-    """Vertices, ordered by round (if one is given) and position. Callers remove outdated entries at the front."""
+_NUMBERS = count()
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._pushed = 0
+
+def item_of(vertex: Vertex, round_: int = 0) -> Item:
+    """Return a new item for a vertex. Several heaps may share it."""
+    return round_, vertex.position, next(_NUMBERS), vertex
+
+
+class Heap(list[Item]):
+    """Vertices, ordered by round (if one is given) and position. Callers remove outdated items at the front."""
 
     @property
     def first(self) -> Vertex:
         """The first vertex. The heap must not be empty."""
         return self[0][3]
 
-    def push(self, vertex: Vertex, round_: int = 0) -> None:
+    def push(self, item: Item) -> None:
         """Add a vertex."""
-        self._pushed += 1
-        heappush(self, (round_, vertex.position, self._pushed, vertex))
+        heappush(self, item)
 
-    def rebuild(self, vertices: Iterable[Vertex]) -> None:
-        """Replace the content by these vertices."""
-        self.clear()
-        for vertex in vertices:
-            self.push(vertex)
+    def rebuild(self, items: Iterable[Item]) -> None:
+        """Replace the content by these items."""
+        self[:] = items
+        heapify(self)
 
 
 class DefinitionOrder:
@@ -75,9 +78,9 @@ class DefinitionOrder:
         self._head = None
         self._began.clear()
 
-    def enter(self, vertex: Vertex) -> None:
+    def enter(self, item: Item) -> None:
         """Add a vertex that has become unsettled."""
-        self._unsettled.push(vertex)
+        self._unsettled.push(item)
 
     def began(self, vertex: Vertex) -> None:
         """Note that a vertex starts: from now on, its run holds back the others."""

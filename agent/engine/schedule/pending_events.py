@@ -11,7 +11,7 @@ from heapq import heappop
 from typing import Protocol
 
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.engine.schedule.definition_order import Heap
+from holdfast.agent.engine.schedule.definition_order import Heap, item_of
 from holdfast.agent.engine.schedule.scheduler import Scheduler
 
 SLICE = 100
@@ -37,7 +37,7 @@ class PendingEvents:
 
     def tell(self, vertex: Vertex) -> None:
         """Add an event of the vertex's watch. Never fails; the event is handled in the next callback of the loop."""
-        self._told.push(vertex)
+        self._told.push(item_of(vertex))
         self.soon()
 
     def soon(self) -> None:

@@ -25,7 +25,7 @@ from holdfast.agent.engine.model.events import ROUTINE, WATCHED, Cause, Pause
 from holdfast.agent.engine.model.vertex import Observer, Vertex
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.blockers import Blockers
-from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item
+from holdfast.agent.engine.schedule.definition_order import PATIENCE, DefinitionOrder, Heap, Item, item_of
 from holdfast.agent.engine.schedule.loans import Loans
 from holdfast.agent.engine.schedule.semaphores import Semaphores
 from holdfast.agent.engine.schedule.sequences import Sequences
@@ -141,13 +141,14 @@ class Scheduler:
         self._observer.note(vertex)
 
     def offer(self, vertex: Vertex) -> None:
-        """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled."""
+        """Queue a dirty vertex that may be able to start: it was marked or armed, or its blocker has settled.
+
+        A vertex bound by definition order needs no further item: `_bound` keeps the one of `_enter` until it starts.
+        """
         queue = vertex.queue
-        if queue.dirty and queue.new:
-            self._bound.push(vertex)
-        elif queue.dirty:
+        if queue.dirty and not queue.new:
             heap = self._routine if _is_routine(vertex, queue.cause) else self._marked
-            heap.push(vertex, queue.round)
+            heap.push(item_of(vertex, queue.round))
 
     def pump(self) -> None:
         """Start all vertices that may start."""
@@ -268,10 +269,12 @@ class Scheduler:
         return marks + [(each, "recovery") for each in overtook]
 
     def _enter(self, vertex: Vertex) -> None:
-        """Add a vertex to the heaps of unsettled vertices."""
-        self._blockers.enter(vertex, self.unsettled)
+        """Add a vertex to the heaps of unsettled vertices. They share one item: at the start they have all vertices."""
+        item = item_of(vertex)
+        self._blockers.enter(item, self.unsettled)
         if vertex.queue.new:
-            self._order.enter(vertex)
+            self._order.enter(item)
+            self._bound.push(item)
         if (group := vertex.group) is not None:
             self._groups.setdefault(group, set()).add(vertex)
         self.offer(vertex)
