@@ -11,7 +11,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from holdfast.agent.northbound.drivers.base import Put, Transaction
+from holdfast.agent.northbound.drivers.base import DbTransaction, Put
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 
 WRITES = 6
@@ -26,7 +26,7 @@ async def main(path: Path) -> None:
             shutil.copy(path, path.with_name("other"))
             path.with_name("other").replace(path)
         data = b"%d" % number
-        await driver.commit(Transaction([Put("t", "a", data), Put("t", "b", data), Put("u", str(number), data)]))
+        await driver.commit(DbTransaction([Put("t", "a", data), Put("t", "b", data), Put("u", str(number), data)]))
         sys.stdout.write(f"{number}\n")
         sys.stdout.flush()
     await driver.close()
