@@ -16,16 +16,17 @@ from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransaction, Driver, Expect, LeaseEnded
+from holdfast.agent.northbound.drivers.base import ConditionFailed, Driver, Expect, LeaseEnded
 from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, RefMissing, Unavailable
 from holdfast.agent.northbound.events import Event, EventQueue, Filter, event
 from holdfast.agent.northbound.feed import CacheFeed
+from holdfast.agent.northbound.leases import Lease
 from holdfast.agent.northbound.mixins import Topic
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import Ref
 from holdfast.agent.northbound.registry import registry
 from holdfast.agent.northbound.store.base import DbStore, Stored, StoreView
-from holdfast.agent.northbound.transactions import Computed, Writing, ref_model, size
+from holdfast.agent.northbound.transactions import Computed, Writing, ref_model
 
 T = TypeVar("T", bound=Model)
 
@@ -37,16 +38,6 @@ HANDLER_RESTS = (0.1, 30.0)
 """Seconds before the first and before a late repetition of a handler that raises."""
 REST = 0.02
 """Greatest seconds between two tries after several have failed."""
-
-
-class Lease:
-    """Records written under it disappear with it. It lasts as long as its block."""
-
-    def __init__(self, number: int, ttl: float) -> None:
-        self.number, self.ttl = number, ttl
-        """`ttl`: seconds after which it ends if the database does not hear from this process."""
-        self.ended = asyncio.Event()
-        """Set when it ended although the block goes on."""
 
 
 class Followed(NamedTuple):
@@ -209,7 +200,7 @@ class NbApi:
     async def lease(self, ttl: float) -> AsyncIterator[Lease]:
         """Hold a lease during the block; it ends `ttl` seconds after this process died, and at the end of the block."""
         lease = Lease(await self._driver.grant(ttl), ttl)
-        keeping = asyncio.create_task(self._keep(lease), name=f"northbound lease {lease.number}")
+        keeping = asyncio.create_task(lease.keep(self._driver), name=f"northbound lease {lease.number}")
         try:
             yield lease
         finally:
@@ -327,7 +318,6 @@ class NbApi:
         for number in range(TRIES):
             view = self.view
             result = writing.compute(view, await self._fetch(writing.records))
-            self._demand_fits(result.transaction)
             try:
                 revision = await self._driver.commit(result.transaction)
             except ConditionFailed as error:
@@ -352,15 +342,6 @@ class NbApi:
                 record = self._feed.decode(row) if row else None
                 fetched[model, key] = Stored(record, row.revision, row.created) if row and record else None
         return fetched
-
-    def _demand_fits(self, transaction: DbTransaction) -> None:
-        limits, data = self._driver.limits, size(transaction.writes)
-        operations = len(transaction.writes) + len(transaction.conditions)
-        if operations > limits.operations or data > limits.bytes:
-            raise Invalid(
-                f"the transaction has {operations} operations with {data} bytes; "
-                f"the database takes {limits.operations} with {limits.bytes}"
-            )
 
     async def _caught_up(self, view: StoreView, error: ConditionFailed) -> None:
         """Wait until the cache has seen what made a condition fail."""
@@ -399,22 +380,6 @@ class NbApi:
                 else:
                     self._failing.pop(name, None)
                     break
-
-    async def _keep(self, lease: Lease) -> None:
-        """Keep a lease alive until it ends or the task is cancelled, also while the database is away."""
-        loop = asyncio.get_running_loop()
-        last = loop.time()
-        while True:
-            await asyncio.sleep(lease.ttl / 3)
-            try:
-                await self._driver.keep_alive(lease.number)
-                last = loop.time()
-            except LeaseEnded:
-                break
-            except Unavailable:
-                if loop.time() > last + lease.ttl:
-                    break
-        lease.ended.set()
 
 
 def refs(value: Any) -> Iterator[Ref[Any]]:

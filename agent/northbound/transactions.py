@@ -5,7 +5,7 @@ Hooks run here. If a condition does not hold any more, everything is computed ag
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
@@ -283,8 +283,3 @@ def _demand_table(record: Model) -> None:
 def _write(record: Record, value: Model | None, lease: int) -> Put | Delete:
     model, key = record
     return Delete(model.table, key) if value is None else Put(model.table, key, value.encode(), lease)
-
-
-def size(writes: Sequence[Put | Delete]) -> int:
-    """Return the number of bytes of all data of a transaction."""
-    return sum(len(write.data) for write in writes if isinstance(write, Put))

@@ -328,6 +328,24 @@ async def test_a_record_disappears_with_its_lease(world: World, api: NbApi) -> N
     assert [each.kind for each in seen] == ["created"]
 
 
+@pytest.mark.usefixtures("virtual_time")
+async def test_a_lease_that_ends_in_its_block_is_told_and_nothing_more_is_written_under_it() -> None:
+    """Another process has revoked it, or the database was away for longer than its time."""
+    driver = MemoryDriver()
+    async with NbApi(driver, IndexedStore()) as api, api.lease(30) as lease:
+        await api.create(Machine(id="a"), lease=lease)
+        await asyncio.sleep(1000)  # it is kept alive
+        assert api.view.has(Machine, "a")
+        await driver.revoke(lease.number)
+        await asyncio.wait_for(lease.ended.wait(), 20)
+        assert not api.view.has(Machine, "a")
+        with pytest.raises(Conflict, match="lease"):
+            await api.create(Machine(id="b"), lease=lease)
+        with pytest.raises(Conflict, match="lease"):  # noqa: PT012 - it is the block's end that raises
+            async with api.transaction(require=lease) as writing:
+                writing.create(Machine(id="c"))
+
+
 # -- events ----------------------------------------------------------------------------------------------------
 
 
