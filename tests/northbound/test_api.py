@@ -341,7 +341,7 @@ async def test_a_lease_that_ends_in_its_block_is_told_and_nothing_more_is_writte
         assert not api.view.has(Machine, "a")
         with pytest.raises(Conflict, match="lease"):
             await api.create(Machine(id="b"), lease=lease)
-        with pytest.raises(Conflict, match="lease"):  # noqa: PT012 - it is the block's end that raises
+        with pytest.raises(Conflict, match="lease"):
             async with api.transaction(require=lease) as writing:
                 writing.create(Machine(id="c"))
 
