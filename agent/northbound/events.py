@@ -91,7 +91,10 @@ class Filter(Generic[T]):
 
 
 class EventQueue(Generic[T]):
-    """The events that wait for one subscriber. Iteration ends when the subscription is closed."""
+    """The events that wait for one subscriber.
+
+    Iteration ends when the queue is closed, or with the error that the subscriber's own condition has raised.
+    """
 
     def __init__(self, wanted: Filter[T], limit: int = QUEUE) -> None:
         self.wanted = wanted
@@ -99,11 +102,18 @@ class EventQueue(Generic[T]):
         self._events: deque[Event[T]] = deque()
         self._ready = asyncio.Event()
         self.closed = False
+        self._error: Exception | None = None
+        """What the subscriber's own condition has raised."""
 
     def offer(self, found: Event[Any]) -> None:
         """Add an event, if the subscriber wants it."""
-        seen = self.wanted.seen(found)
-        if seen is None:
+        try:
+            seen = self.wanted.seen(found)
+        except Exception as error:  # noqa: BLE001 - `where` is the subscriber's code, and only the subscriber hears of it
+            self._error = error
+            self.close()
+            return
+        if seen is None or self.closed:
             return
         self._events.append(seen)
         if len(self._events) > self._merge_at:
@@ -126,6 +136,8 @@ class EventQueue(Generic[T]):
             while self._events:
                 yield self._events.popleft()
             self._merge_at = self._limit
+            if self._error:
+                raise self._error
             if self.closed:
                 return
             self._ready.clear()

@@ -115,8 +115,8 @@ class CacheFeed:
                     self._take(batch)
             except Compacted:
                 await self._list_until_done()
-            except NorthboundError as error:
-                self.trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - code of models runs here, and the cache must go on
+                self.trouble = _reason(error)
                 await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1
             else:
@@ -127,8 +127,8 @@ class CacheFeed:
         while True:
             try:
                 await self._list()
-            except NorthboundError as error:
-                self.trouble = str(error)
+            except Exception as error:  # noqa: BLE001 - as above
+                self.trouble = _reason(error)
                 await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1
             else:
@@ -207,6 +207,11 @@ class CacheFeed:
         for each in moved:
             if not each.done():
                 each.set_result(None)
+
+
+def _reason(error: Exception) -> str:
+    """Return why the cache cannot follow; an error of a model's code is an internal error."""
+    return str(error) if isinstance(error, NorthboundError) else f"internal error: {type(error).__name__}: {error}"
 
 
 def demand_cached(model: type[Model], uncached: Models) -> None:

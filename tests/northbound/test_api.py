@@ -434,6 +434,38 @@ async def test_a_handler_that_raises_gets_its_event_again_and_shows_in_health() 
         assert api.problems() == []
 
 
+async def test_a_condition_that_raises_ends_its_own_watch_only(api: NbApi) -> None:
+    """The subscriber gets the error; the cache and other subscribers go on."""
+
+    def broken(machine: Machine) -> bool:
+        raise ZeroDivisionError(machine.id)
+
+    failing = asyncio.ensure_future(anext(api.watch(Machine, where=broken)))
+    async with watching(api, Machine) as seen:
+        await api.create(Machine(id="a"))
+        await api.create(Machine(id="b"))
+        await settle()
+        assert [each.id for each in seen] == ["a", "b"]
+    with pytest.raises(ZeroDivisionError):
+        await failing
+
+
+@pytest.mark.usefixtures("virtual_time")
+async def test_an_internal_error_does_not_end_the_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`problems` says so; the change appears, with its event, once the cause is gone."""
+    async with NbApi(MemoryDriver(), IndexedStore()) as api, watching(api, Machine) as seen:
+        with monkeypatch.context() as broken:
+            broken.setattr(IndexedStore, "apply", lambda *_: 1 / 0)
+            writing = asyncio.create_task(api.create(Machine(id="a")))
+            await asyncio.sleep(3)
+            assert "internal error: ZeroDivisionError: division by zero" in api.problems()
+            assert not seen
+        await writing
+        await settle()
+        assert [each.id for each in seen] == ["a"]
+        assert api.problems() == []
+
+
 async def test_an_unknown_field_of_a_filter_is_refused(api: NbApi) -> None:
     """Before anything is watched."""
     with pytest.raises(Invalid, match="Machine has no field nope"):
