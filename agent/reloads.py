@@ -30,6 +30,7 @@ from holdfast.agent.paths import CONFIG
 from holdfast.agent.phrases import first_of, number_of
 from holdfast.agent.presence import Presence
 from holdfast.agent.settings import Settings, load
+from holdfast.resources.errors import RAISED
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.gc_pause import GcPolicy
 
@@ -150,7 +151,7 @@ class Reloads:
         except (OSError, sqlite3.Error) as error:
             place, text = Location(str(self.settings.state_dir)), f"cannot apply the states: {error}"
             return [Problem(place, "agent-trouble", text)]
-        except Exception as error:  # a kind of the user may raise anything: the agent goes on with the old states
+        except RAISED as error:  # a kind of the user may raise anything: the agent goes on with the old states
             log.exception("cannot apply the states")
             place, text = (
                 Location(str(self.settings.states)),

@@ -23,7 +23,7 @@ from holdfast.resources.builtin import KIND_MODULES
 from holdfast.resources.context import Context, Watch, announced
 from holdfast.resources.delta import Delta, State, compare, progress
 from holdfast.resources.effects import Effect, EffectVerb
-from holdfast.resources.errors import DeclarationError, Permanent
+from holdfast.resources.errors import RAISED, DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.needs import Need
 from holdfast.resources.secrets import MASK
@@ -306,5 +306,5 @@ def acts(resource: object) -> bool:
     """
     try:
         return isinstance(resource, Resource) and resource.action()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+    except RAISED:  # the code of a kind may raise anything
         return False

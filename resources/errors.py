@@ -27,6 +27,10 @@ TRANSIENT = frozenset(
 """Error numbers of refusals after which a later call may succeed."""
 
 
+RAISED = (Exception, SystemExit)
+"""What the code of a kind or a provider may raise. A `sys.exit` in it must not end the agent."""
+
+
 class HoldfastError(Exception):
     """Base of all errors that Holdfast raises on purpose. The text is meant for users."""
 

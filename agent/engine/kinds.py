@@ -15,6 +15,7 @@ from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from holdfast.resources.contract import Resource, Uid
 from holdfast.resources.dependencies import Dependency
+from holdfast.resources.errors import RAISED
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Edgeable, Groupable, Reactive
 
@@ -27,7 +28,7 @@ def _ask(question: Callable[[], Answer], plain: Answer) -> Answer:
     """Return the answer of a kind; `plain` if it raises."""
     try:
         return question()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+    except RAISED:  # the code of a kind may raise anything
         return plain
 
 
@@ -91,7 +92,7 @@ def declare(cls: type[Resource], arguments: Mapping[str, Any]) -> Resource:
         return cls.model_validate(arguments)
     except ValidationError:
         raise
-    except Exception as error:
+    except RAISED as error:
         wrong = PydanticCustomError(FAILED, "a validator of the kind failed: {why}", {"why": repr(error)})
         details = [InitErrorDetails(type=wrong, loc=(), input=None)]
         raise ValidationError.from_exception_data(cls.__name__, details) from error
@@ -102,5 +103,5 @@ def fields(resource: Resource, without: Collection[str]) -> str:
     excluded = set(without)
     try:
         return resource.model_dump_json(exclude=excluded)
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything
+    except RAISED:  # the code of a kind may raise anything
         return repr({name: value for name, value in resource.__dict__.items() if name not in excluded})

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 
 from holdfast.resources import registry
 from holdfast.resources.contract import Resource, Uid, compact
+from holdfast.resources.errors import RAISED
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.meta import META_FIELDS, WITHOUT_EFFECT, Meta
 from holdfast.resources.refusals import said
@@ -142,7 +143,7 @@ class Checker:
                 resource.offers(), resource.dependencies()
             _templates(resource)
             return resource.uids()
-        except Exception as error:  # noqa: BLE001 - a kind's own code
+        except RAISED as error:  # a kind's own code
             self.problems.append(
                 chunk.spot.problem("kind-broken", f"{chunk.identity}: `uids` of its kind failed: {error}")
             )
@@ -152,7 +153,7 @@ class Checker:
         """Return the shape of a kind; None if the kind does not exist."""
         try:
             cls = registry.find(kind)
-        except Exception as error:  # noqa: BLE001 - a kind's module is foreign code
+        except RAISED as error:  # a kind's module is foreign code
             self.problems.append(chunk.spot.problem("kind-broken", f"cannot load the kind {kind}: {error}"))
             self._broken.add(kind)
             return None
@@ -191,7 +192,7 @@ class Checker:
             self.problems.append(
                 chunk.spot.problem("argument-type", f"{chunk.identity}: its arguments are nested too deeply")
             )
-        except Exception as error:  # noqa: BLE001 - a kind's own code
+        except RAISED as error:  # a kind's own code
             said = type(error).__name__ if shape.secrets else f"{type(error).__name__}: {error}"
             self.problems.append(
                 chunk.spot.problem("kind-broken", f"{chunk.identity}: the kind cannot check its arguments: {said}")

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from holdfast.resources.composite import Composite, Part
+from holdfast.resources.errors import RAISED
 from holdfast.resources.meta import META_FIELDS
 from holdfast.resources.traits import Refreshable
 from holdfast.states.compile.check import Checker
@@ -91,7 +92,7 @@ class Opener:
         try:
             parts = list(composite.parts())
             found = [self._part(outer, part) for part in _sorted(parts)]
-        except Exception as error:  # noqa: BLE001 - a kind's own code
+        except RAISED as error:  # a kind's own code
             self._refuse(whole, f"{outer.identity} cannot list its parts: {error}")
             return []
         for inner in found:

@@ -288,6 +288,24 @@ async def test_a_trigger_during_a_run_of_an_action_runs_it_again(bench: Bench) -
         assert machine.log.count("run x") == 2
 
 
+async def test_a_trigger_between_the_start_and_the_first_step_of_a_run_runs_an_action_once(bench: Bench) -> None:
+    """The run that has started leaves the action to the run of the trigger."""
+    async with bench.running(state("x", "zaction.run")) as engine:
+        bench.forget()
+        vertex = engine.view.graph.by_identity["zaction.run[x]"]
+        engine.recheck()
+        await bench.turns(lambda: vertex.run.task)
+        assert vertex.queue.noticed_at is not None  # the run has not taken its first step
+        engine.trigger("zaction.run[x]")
+        await engine.settle()
+
+        assert [(outcome.cause, outcome.reason) for outcome in bench.outcomes("x")] == [
+            ("command", "action"),
+            ("command", ""),
+        ]
+        assert bench.machine.log.count("run x") == 1
+
+
 async def test_a_trigger_during_a_run_keeps_its_cause(bench: Bench) -> None:
     """A trigger is no drift, so impatient operators cause no flapping."""
     machine = bench.machine

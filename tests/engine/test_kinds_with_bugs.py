@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import Hashable, Sequence
 from typing import Any, NoReturn
 
@@ -11,7 +12,7 @@ from pydantic import ValidationError, field_serializer, field_validator
 
 from engine_bench import Bench, compilation, state
 from fake_machine import Bundled, Machine, Placed, Setting
-from holdfast import Backed
+from holdfast import Backed, Context
 from holdfast.agent.engine import kinds
 from holdfast.resources.meta import Meta
 from holdfast.resources.traits import Reactive
@@ -68,7 +69,32 @@ class Background(Backed, Setting, kind="zbackground.present"):
         yield None
 
 
-ALL: Sequence[type[Setting]] = (Groups, Unhashable, Needs, Offers, Compares, Acts, Background)
+class Exits(Setting, kind="zexits.present"):
+    """Ends the interpreter when it is checked."""
+
+    async def check_apply(self, ctx: Context, apply: bool) -> bool:
+        """Exit."""
+        sys.exit("the check is over")
+
+
+class ExitsInWatch(Setting, kind="zexits.watched"):
+    """Ends the interpreter when it is watched."""
+
+    async def watch(self, ctx: Context) -> Any:
+        """Exit."""
+        yield None
+        sys.exit("the watch is over")
+
+
+class ExitsInQuestions(Placed, Bundled, kind="zexits.asked"):
+    """Ends the interpreter in each question."""
+
+    uids = touches = action = cmp = group = offers = dependencies = lambda *_: sys.exit("asked")
+
+
+ALL: Sequence[type[Setting]] = (
+    Groups, Unhashable, Needs, Offers, Compares, Acts, Background, Exits, ExitsInWatch, ExitsInQuestions,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", [kind.kind for kind in ALL])
@@ -83,6 +109,14 @@ async def test_other_resources_are_maintained(bench: Bench, machine: Machine, ki
         await bench.elapse(5)
         assert machine.settings["a"] == "right"
     assert len(asyncio.all_tasks()) == 1
+
+
+async def test_an_exit_of_a_kind_fails_its_resource_only(bench: Bench) -> None:
+    """The agent does not end, and the outcome names what was raised."""
+    async with bench.running(state("x", "zexits.present"), state("a")):
+        assert bench.outcomes("x")[0].result is False
+        assert "SystemExit: the check is over" in bench.outcomes("x")[0].comment
+        assert bench.outcomes("a")[0].result is True
 
 
 async def test_the_absence_of_automatic_edges_is_reported(bench: Bench) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from engine_bench import Bench, compilation, state
 from fake_machine import Machine
+from holdfast import Permanent
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Event, Notice
@@ -265,6 +266,30 @@ async def test_an_operator_can_trigger_a_superseded_state(bench: Bench, machine:
 
         assert applied(machine) == ["it", "it"]
         assert machine.settings["it"] == "late"
+
+
+async def test_a_trigger_after_the_start_of_a_superseded_state_is_for_its_next_run(
+    bench: Bench, machine: Machine
+) -> None:
+    """The last state is dirty at once, and is checked even if the superseded state fails."""
+    async with bench.running(
+        state("conf"),
+        state("first", name="it", value="early", superseded_by=["last"], watch=["conf"]),
+        state("last", name="it", value="late"),
+    ) as engine:
+        bench.forget()
+        first, last = (engine.view.graph.by_identity[identity] for identity in (FIRST, LAST))
+        machine.drift("conf")
+        await bench.until(lambda event: outcome(event, "conf", "drift"))
+        await bench.turns(lambda: first.run.task)
+        assert last.settled
+        machine.broken["it"] = Permanent("no")
+        engine.trigger(FIRST)
+        assert last.queue.dirty
+        await engine.settle()
+
+        assert [each.reason for each in bench.outcomes("first")] == ["superseded", ""]
+        assert [each.result for each in bench.outcomes("last")] == [True]
 
 
 async def test_a_state_that_is_no_longer_superseded_is_maintained(bench: Bench, machine: Machine) -> None:

@@ -20,7 +20,7 @@ from holdfast.agent.engine.model.events import NO_CHANGES, Cause, Notice, Outcom
 from holdfast.agent.engine.model.failure import Failure, describe_os_error
 from holdfast.resources.context import Assignment, Context, Received, Report, announces
 from holdfast.resources.effects import Effect
-from holdfast.resources.errors import TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
+from holdfast.resources.errors import RAISED, TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
@@ -111,7 +111,7 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
     except (HoldfastError, OSError) as error:
         await _account(job)
         return _failed(job, clock, error)
-    except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it fails that resource only
+    except RAISED as error:  # the code of a kind may raise anything; it fails that resource only
         await _account(job)
         if not meta.no_log:
             emit(Notice("debug", "traceback", job.call.identity, f"{job.call.kind} raised", error))
@@ -169,7 +169,7 @@ async def _account(job: Job) -> None:
     try:
         async with asyncio.timeout(ACCOUNT_LIMIT):
             await report.account()
-    except Exception:  # noqa: BLE001 - the code of a kind may raise anything; the first error is reported
+    except RAISED:  # the code of a kind may raise anything; the first error is reported
         report.changes, report.comment = {}, ""
 
 

@@ -39,7 +39,7 @@ class Done:
 
         None: the vertex is to act, or is not superseded.
         """
-        if not self._policy.daemon or not vertex.links.successors or vertex.queue.force_next or vertex.run.forced:
+        if not self._policy.daemon or not vertex.links.successors or forced(vertex):
             return None
         at = self._journal.done_at(vertex.key, digest(vertex))
         if at is None:
@@ -49,7 +49,7 @@ class Done:
 
     def done(self, vertex: Vertex, decision: Decision) -> Outcome | None:
         """Return the outcome of an action that has already run and has no reason to run again; None: run it."""
-        if not self._policy.daemon or not is_action(vertex) or vertex.queue.force_next or vertex.run.forced:
+        if not self._policy.daemon or not is_action(vertex) or forced(vertex):
             return None
         if self._has_reason(vertex, decision):
             return None
@@ -72,8 +72,8 @@ class Done:
         )
 
     def to_act(self, vertex: Vertex) -> bool:
-        """Return whether a superseded vertex has not run yet for this version of its sequence."""
-        return bool(vertex.links.successors) and self.spent(vertex) is None
+        """Return whether a superseded vertex is to act, in the current run or in a later one."""
+        return bool(vertex.links.successors) and (vertex.queue.force_next or self.spent(vertex) is None)
 
     def record(self, vertex: Vertex) -> None:
         """Record that a run of the vertex has succeeded, if the journal keeps such a record."""
@@ -94,6 +94,14 @@ def is_action(vertex: Vertex) -> bool:
     """Return whether a vertex cannot tell if it is needed: its kind is an action, and it has no guard."""
     meta = vertex.call.meta
     return kinds.action(vertex.resource) and meta.onlyif is None and meta.unless is None and not meta.creates
+
+
+def forced(vertex: Vertex) -> bool:
+    """Return whether the current run, or else the next one, must execute the action even if it is done.
+
+    A trigger that comes after the start of a run is for the next run. Otherwise, both runs would execute the action.
+    """
+    return vertex.run.forced if vertex.queue.running else vertex.queue.force_next
 
 
 def once(vertex: Vertex) -> bool:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from holdfast.agent.engine.model.events import Notice
 from holdfast.resources.context import Context
+from holdfast.resources.errors import RAISED
 from holdfast.resources.traits import Edgeable
 from holdfast.states.compile.automatic import Automatic, Shipped, automatic, describe, interesting, packages, remedy
 from holdfast.states.data import Call
@@ -44,7 +45,7 @@ class AutoEdges:
         """Return the automatic edges of these calls; none if the code of a kind raises."""
         try:
             return await self._find(calls)
-        except Exception as error:  # noqa: BLE001 - requisites still order the states
+        except RAISED as error:  # requisites still order the states
             self._calls = ()
             text = f"cannot find automatic edges: the code of a kind raised {type(error).__name__}: {error}"
             self._emit(Notice("error", "edges-unknown", "", text, error))
@@ -83,7 +84,7 @@ class AutoEdges:
             owners = self._context("automatic edges").interface(PkgInterface).owners
             async with asyncio.timeout(PATIENCE):
                 found: Shipped = await owners(self._packages, self._paths)
-        except Exception as error:  # noqa: BLE001 - some edges are missing then
+        except RAISED as error:  # some edges are missing then
             why = f"the provider did not answer within {PATIENCE:g} s" if isinstance(error, TimeoutError) else error
             self._emit(Notice("debug", "packages-unknown", "", f"the files of packages are unknown: {why}", error))
             return {}

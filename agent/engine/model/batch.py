@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from holdfast.resources.errors import Temporary
+from holdfast.resources.errors import RAISED, Temporary
 from holdfast.resources.traits import Member
 
 
@@ -84,7 +84,7 @@ class Batch:
                 for each in wanted:
                     _settle(each, partial(each.result.set_exception, error))
                 return
-            except Exception as error:  # noqa: BLE001 - each is repaired alone then
+            except RAISED as error:  # each is repaired alone then
                 wanted[0].member.ctx.log.info("cannot repair these together; repairing them one by one", why=str(error))
             else:
                 for each, result in zip(wanted, results, strict=True):
@@ -98,7 +98,7 @@ class Batch:
 async def _repair_alone(joined: _Joined) -> None:
     try:
         result = await joined.alone()
-    except Exception as error:  # noqa: BLE001 - `join` raises it for the member
+    except RAISED as error:  # `join` raises it for the member
         _settle(joined, partial(joined.result.set_exception, error))
     else:
         _settle(joined, partial(joined.result.set_result, result))

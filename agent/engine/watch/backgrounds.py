@@ -15,7 +15,7 @@ from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.model.failure import backoff
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Context, Watch
-from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.errors import RAISED, HoldfastError, Permanent
 from holdfast.resources.traits import Backed
 
 READY = 60.0
@@ -42,7 +42,7 @@ class SharedTask:
             began = loop.time()
             try:
                 await self._run()
-            except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; it is restarted
+            except RAISED as error:  # the code of a kind may raise anything; it is restarted
                 why = str(error) if isinstance(error, HoldfastError) else f"{type(error).__name__}: {error}"
                 failures = failures + 1 if loop.time() - began < STEADY else 1
                 delay = backoff(None, failures)

@@ -17,7 +17,7 @@ from holdfast.agent.engine.model.failure import backoff, describe_os_error
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.resources.context import Watch
 from holdfast.resources.contract import Resource
-from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.errors import RAISED, HoldfastError, Permanent
 from holdfast.resources.traits import Backed, Reactive
 from holdfast.resources.watches import CallbackWatch, either, idle
 
@@ -64,7 +64,7 @@ class Watched(Protocol):
         """Note that the watch is started again after `delay` seconds; `error` is given if it is a bug of the kind."""
 
 
-async def supervise(vertex: Vertex, watched: Watched, error: Exception | None = None) -> None:
+async def supervise(vertex: Vertex, watched: Watched, error: BaseException | None = None) -> None:
     """Watch a vertex until cancelled; a watch with a callback only until it is armed.
 
     `error` is why the watch could not be started without a task; None: that was not tried, or not possible.
@@ -83,7 +83,7 @@ async def supervise(vertex: Vertex, watched: Watched, error: Exception | None = 
         await asyncio.sleep(delay)
 
 
-async def _failure(vertex: Vertex, watched: Watched) -> Exception | None:
+async def _failure(vertex: Vertex, watched: Watched) -> BaseException | None:
     """Watch a vertex until the watch fails, and return the error. None: from now on, a callback reports events."""
     try:
         watch = watched.open(vertex)
@@ -99,7 +99,7 @@ async def _failure(vertex: Vertex, watched: Watched) -> Exception | None:
         async for _ in watch:
             watched.event(vertex)
         return Permanent("the watch ended by itself")
-    except Exception as error:  # noqa: BLE001 - the code of a kind may raise anything; its watch is restarted
+    except RAISED as error:  # the code of a kind may raise anything; its watch is restarted
         return error
 
 
@@ -127,7 +127,7 @@ async def ticker(period: float) -> AsyncIterator[None]:
         yield None
 
 
-def _describe(error: Exception) -> str:
+def _describe(error: BaseException) -> str:
     if isinstance(error, StopAsyncIteration):
         return "the watch ended before it was armed"
     if isinstance(error, OSError):

@@ -14,6 +14,7 @@ from holdfast.agent.engine.watch.backgrounds import BackgroundTasks
 from holdfast.agent.engine.watch.retirement import cancel
 from holdfast.agent.engine.watch.supervisor import needs_watch, supervise, watch_of
 from holdfast.resources.context import Watch
+from holdfast.resources.errors import RAISED
 from holdfast.resources.traits import Backed
 from holdfast.resources.watches import CallbackWatch, idle
 
@@ -114,7 +115,7 @@ class Watches:
             if isinstance(watch, CallbackWatch):
                 self.listen(vertex, watch)
                 return
-        except Exception as caught:  # noqa: BLE001 - the code of a kind may raise anything; the supervision reports it
+        except RAISED as caught:  # the code of a kind may raise anything; the supervision reports it
             error = caught
         vertex.watching.watcher = asyncio.create_task(supervise(vertex, self, error), name=f"watch {vertex.identity}")
 
