@@ -17,6 +17,7 @@ async def test_the_examples_of_the_page_run() -> None:
     models, methods = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     names: dict[str, Any] = {"__name__": __name__}
     with registry.scratch():
+        registry._names, registry._tables = {}, {}  # other tests may use the same names
         exec(compile(models, str(PAGE), "exec", dont_inherit=True), names)
         body = textwrap.indent(methods, "    ")
         exec(f"async def example():\n{body}\n    return changed, room, len(found)", names)
