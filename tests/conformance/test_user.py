@@ -126,7 +126,7 @@ def test_an_account_is_removed_with_and_without_its_home(accounts: AccountSite):
 def test_an_account_with_processes_is_removed_only_by_force(accounts: AccountSite):
     """The error names a process, and may be gone later; with `force` the process does not matter."""
     accounts.driver.call("user.add", "alice", createhome=False)
-    accounts.host.sh("systemd-run -q --uid=alice sleep 1000")
+    accounts.host.sh("systemd-run -q --property=Type=exec --uid=alice sleep 1000")
 
     with pytest.raises(Failed, match=r"cannot remove user alice: user alice is currently used by process \d+") as error:
         accounts.driver.call("user.remove", "alice")

@@ -113,7 +113,8 @@ def test_an_unknown_provider_is_one_error_with_its_line(tmp_path, chosen, messag
         "from holdfast.resources.interfaces.pkg import PkgInterface\n__interface__ = PkgInterface\n"
     )
     tree.settings("providers:\n  pkg: ztool\n")
-    assert "wrong-setting" not in tree("check").stdout
+    own = holdfast("check", "--config", tree.config)  # a process of its own: the provider must not stay here
+    assert "wrong-setting" not in own.stdout
 
 
 ENVIRONMENTS = (

@@ -168,7 +168,7 @@ def test_absent_ends_sessions_first(host: Host, driver: Driver):
 def test_absent_names_the_process_that_prevents_it(host: Host, driver: Driver):
     """A process outside any session prevents the removal, and the error names the process; `force` overrides that."""
     host.sh("useradd daemonic")
-    host.sh("systemd-run -q --uid=daemonic sleep 1000")
+    host.sh("systemd-run -q --property=Type=exec --uid=daemonic sleep 1000")
 
     with pytest.raises(
         Failed, match=r"cannot remove user daemonic: user daemonic is currently used by process \d+"
