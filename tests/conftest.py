@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from fake_machine import Action, Machine, Setting
+from holdfast.resources.interfaces import registry as interfaces
 from virtual_time import VirtualLoop
 
 # A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
@@ -24,6 +25,10 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
         signal.getsignal(number) is signal.SIG_IGN
     ):  # as in the background of a script; commands that tests start would ignore it, too
         signal.signal(number, handler)
+
+# Tests put the list of providers back as it was. A built-in one that a test is the first to need would be lost then.
+for name in interfaces.names():
+    interfaces.offers(interfaces.demand(name))
 
 CLOCK = time.time
 LONGEST = (

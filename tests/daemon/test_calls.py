@@ -23,7 +23,6 @@ from holdfast.agent.control.connection import Peer
 from holdfast.agent.control.schema import ControlError, encode
 from holdfast.agent.function_calls import CallRequest
 from holdfast.agent.verbs.call import CallFunction
-from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.secrets import MASK
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
@@ -202,8 +201,6 @@ class Thing(Resource, kind="zthing.present"):
 @pytest.fixture(autouse=True)
 def providers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let verbs that run in this process register the providers of a test for this test only."""
-    for name in registry.names():
-        registry.offers(registry.demand(name))
     monkeypatch.setattr(Provider, "registered", [*Provider.registered])
 
 

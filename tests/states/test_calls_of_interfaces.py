@@ -195,9 +195,8 @@ def other_init() -> Iterator[None]:
                 for name in names
             }
 
-    before = list(Provider.registered)
     yield
-    Provider.registered[:] = [offer for offer in before if offer.source is not Other]
+    Provider.registered[:] = [offer for offer in Provider.registered if offer.source is not Other]
 
 
 @pytest.mark.usefixtures("other_init")
