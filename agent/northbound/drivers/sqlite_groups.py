@@ -17,6 +17,8 @@ Call = Callable[[FileWriting], Any]
 
 PATIENCE = 5.0
 """Seconds after which a write that was not made counts as failed."""
+GRACE = 1.0
+"""Further seconds for a try that is under way then: its end tells whether the write was made."""
 REST = 0.005
 """Seconds between two tries to write while another process writes."""
 GROUP = 1000
@@ -48,6 +50,8 @@ class GroupWriter:
         self._task: asyncio.Task[None] | None = None
         self._tried: Sequence[_Job] = ()
         """The group that is being written now."""
+        self._overdue: set[_Job] = set()
+        """Calls whose time is over, but which are being tried."""
         self._busy = ""
         """What the last try said, if another process was writing."""
 
@@ -62,6 +66,7 @@ class GroupWriter:
             return await job.done  # type: ignore[no-any-return]
         finally:
             late.cancel()
+            self._overdue.discard(job)
 
     async def finish(self) -> None:
         """Wait until all calls are made, but not longer than `PATIENCE`."""
@@ -69,6 +74,15 @@ class GroupWriter:
             await asyncio.wait([self._task], timeout=PATIENCE)
 
     def _give_up(self, job: _Job) -> None:
+        if job in self._tried:
+            self._overdue.add(job)
+            asyncio.get_running_loop().call_later(GRACE, self._abandon, job)
+        else:
+            self._abandon(job)
+
+    def _abandon(self, job: _Job) -> None:
+        if job.done.done():
+            return
         text = self._busy or f"the disk has not answered for {PATIENCE:g} s"
         _settle(job, Unavailable(text, unsure=job in self._tried))
         self._tell(text)
@@ -92,6 +106,8 @@ class GroupWriter:
             return group
         except Busy as error:
             self._busy = str(error)
+            for job in self._overdue.intersection(group):
+                self._abandon(job)
             await asyncio.sleep(REST)
             return group
         except Damaged as error:
