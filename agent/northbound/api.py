@@ -262,7 +262,7 @@ class NbApi:
         """Hold the records of a topic, too; they appear with events."""
         if self._topics is not None and topic not in self._topics:
             self._topics.add(topic)
-            await self._feed.list_again()
+            await self._feed.list_records()
 
     async def drop_topic(self, topic: str) -> None:
         """Hold the records of a topic no longer; they disappear with events, and nothing else does."""

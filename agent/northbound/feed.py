@@ -54,7 +54,7 @@ class CacheFeed:
             demand_cached(model, self._uncached)
         self._models = {model.table: model for model in order}
         self._order = {model: number for number, model in enumerate(order)}
-        await self._list()
+        await self.list_records()
         self._task = asyncio.create_task(self._follow(), name="northbound feed")
 
     async def stop(self) -> None:
@@ -94,47 +94,8 @@ class CacheFeed:
             self.newer[model] = max(record.newer, self.newer.get(model, 0))
         return record
 
-    async def list_again(self) -> None:
+    async def list_records(self) -> None:
         """Compare the cache with the whole database and apply the differences."""
-        await self._list()
-
-    def forget(self, unwanted: Callable[[Model], bool]) -> None:
-        """Remove records from the cache, with events."""
-        view = self.store.view
-        records = [record for model in self._models.values() for record in view.get_all(model) if unwanted(record)]
-        self._apply(view.revision, [StoreChange(type(record), record.id, None) for record in records])
-
-    # -- parts -------------------------------------------------------------------------------------------------
-
-    async def _follow(self) -> None:
-        tries = 0
-        while True:
-            try:
-                async for batch in self._driver.watch(self.store.view.revision, list(self._models)):
-                    self.trouble, tries = "", 0
-                    self._take(batch)
-            except Compacted:
-                await self._list_until_done()
-            except Exception as error:  # noqa: BLE001 - code of models runs here, and the cache must go on
-                self.trouble = _reason(error)
-                await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
-                tries += 1
-            else:
-                return  # the driver is closed
-
-    async def _list_until_done(self) -> None:
-        tries = 0
-        while True:
-            try:
-                await self._list()
-            except Exception as error:  # noqa: BLE001 - as above
-                self.trouble = _reason(error)
-                await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
-                tries += 1
-            else:
-                return
-
-    async def _list(self) -> None:
         snapshot = await self._driver.read(list(self._models))
         view, present = self.store.view, set()
         changes: list[StoreChange] = []
@@ -147,6 +108,33 @@ class CacheFeed:
         for model in self._models.values():
             changes += [StoreChange(model, key, None) for key in view.keys(model) if (model, key) not in present]
         self._apply(max(snapshot.revision, view.revision), changes)
+
+    def forget(self, unwanted: Callable[[Model], bool]) -> None:
+        """Remove records from the cache, with events."""
+        view = self.store.view
+        records = [record for model in self._models.values() for record in view.get_all(model) if unwanted(record)]
+        self._apply(view.revision, [StoreChange(type(record), record.id, None) for record in records])
+
+    # -- parts -------------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        tries, gone = 0, False
+        while True:
+            try:
+                if gone:  # the history after our revision
+                    await self.list_records()
+                    gone = False
+                async for batch in self._driver.watch(self.store.view.revision, list(self._models)):
+                    self.trouble, tries = "", 0
+                    self._take(batch)
+            except Compacted:
+                gone = True
+            except Exception as error:  # noqa: BLE001 - code of models runs here, and the cache must go on
+                self.trouble = _reason(error)
+                await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
+                tries += 1
+            else:
+                return  # the driver is closed
 
     def _take(self, batch: WatchBatch) -> None:
         """Apply a batch of the driver's watch. What a newer listing has brought already is left alone."""

@@ -107,6 +107,13 @@ class Index:
                 found[place] = values_of(value)
         return found
 
+    def matches(self, record: Any, query: Sequence[Any]) -> bool:
+        """Return whether a record matches the parts of a query (see `query`)."""
+        return any(
+            all(part is ANY or value in part for value, part in zip(row, query, strict=True))
+            for row in self.keys(record)
+        )
+
 
 def values_of(wanted: Any) -> tuple[Any, ...]:
     """Return the values that a part of a query matches, each once. Raises `Invalid`."""

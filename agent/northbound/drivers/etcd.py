@@ -26,6 +26,7 @@ from holdfast.agent.northbound.drivers.base import (
     TableRow,
     Unchanged,
     WatchBatch,
+    demand_holds,
 )
 from holdfast.agent.northbound.drivers.etcd_connection import Access, Connection, Rejected
 from holdfast.agent.northbound.drivers.etcd_messages import (
@@ -137,7 +138,15 @@ class EtcdDriver(Driver):
             raise Unavailable(f"etcd cannot write: {error.text}") from None
         if answer.succeeded:
             return int(answer.header.revision)
-        raise self._failure(conditions, answer.responses)
+        for condition, found in zip(conditions, answer.responses, strict=True):
+            rows = found.response_range.kvs
+            try:
+                demand_holds(condition, rows[0].mod_revision if rows else 0)
+            except ConditionFailed:
+                if condition.table == LEASES:
+                    raise LeaseEnded("the lease has ended") from None
+                raise
+        raise Unavailable("etcd refused a transaction whose conditions hold")
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes; the stream is resumed at another member as often as necessary."""
@@ -275,21 +284,6 @@ class EtcdDriver(Driver):
         else:
             request = message["RangeRequest"](key=self._key(condition.table, condition.id), keys_only=True)
         return message["RequestOp"](request_range=request)
-
-    def _failure(self, conditions: Sequence[Expect | Unchanged], answers: Sequence[Any]) -> Exception:
-        """Return the error for the first condition that did not hold."""
-        for condition, answer in zip(conditions, answers, strict=True):
-            found = answer.response_range.kvs
-            current = found[0].mod_revision if found else 0
-            if isinstance(condition, Unchanged):
-                holds = current <= condition.since
-            else:
-                holds = current == condition.revision or (condition.revision == -1 and current > 0)
-            if not holds and condition.table == LEASES:
-                return LeaseEnded("the lease has ended")
-            if not holds:
-                return ConditionFailed(condition, current)
-        return Unavailable("etcd refused a transaction whose conditions hold")
 
 
 def _wanted(table: str, tables: Sequence[str] | None) -> bool:

@@ -9,7 +9,6 @@ from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.store.base import DbStore, StoreChange, Stored, StoreView
 from holdfast.agent.northbound.store.indexed import contents, inside, newest
-from holdfast.agent.northbound.values import ANY
 
 T = TypeVar("T", bound=Model)
 Table = dict[str, Stored]
@@ -45,7 +44,7 @@ class CopyingView(StoreView):
                 raise Invalid(f"cannot look for {', '.join(values)} in {model.__name__} without an index")
             return sorted(known)
         query = model.index(index).query(values)
-        return [key for key in sorted(known) if self._matches(model, key, index, query)]
+        return [key for key in sorted(known) if model.index(index).matches(self.get(model, key), query)]
 
     def get_all(self, model: type[T], index: str = "", **values: Any) -> Sequence[T]:
         """Return the records, ordered by ID."""
@@ -62,12 +61,6 @@ class CopyingView(StoreView):
     def count(self, model: type[Model]) -> int:
         """Return the number of records."""
         return len(self.keys(model))
-
-    def _matches(self, model: type[Model], key: str, index: str, query: Sequence[Any]) -> bool:
-        return any(
-            all(part is ANY or value in part for value, part in zip(row, query, strict=True))
-            for row in model.index(index).keys(self.get(model, key))
-        )
 
 
 class CopyingStore(DbStore):

@@ -84,7 +84,11 @@ class IndexedView(StoreView):
         if table:
             present = _found(table.levels[index], query) if index else table.records
         if lost := self.lost.get(model):
-            before = (key for key, stored in lost.items() if stored and self._matches(stored, model, index, query))
+            before = (
+                key
+                for key, stored in lost.items()
+                if stored and (not index or model.index(index).matches(stored.record, query))
+            )
             present = [*(key for key in present if key not in lost), *before]
         return sorted(present)
 
@@ -105,13 +109,6 @@ class IndexedView(StoreView):
             return len(self.keys(model))
         table = self._tables.get(model)
         return len(table.records) if table else 0
-
-    @staticmethod
-    def _matches(stored: Stored, model: type[Model], index: str, query: Sequence[Any]) -> bool:
-        return not index or any(
-            all(part is ANY or value in part for value, part in zip(row, query, strict=True))
-            for row in model.index(index).keys(stored.record)
-        )
 
 
 class IndexedStore(DbStore):
