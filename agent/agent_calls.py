@@ -15,9 +15,10 @@ from holdfast.agent.control.connection import ClientConnection, Peer
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.schedule.loans import concerns
-from holdfast.agent.insight.history import COMMENT, History, HistoryEntry
 from holdfast.agent.insight.search import select
 from holdfast.agent.loggers import LazyLogger
+from holdfast.agent.records.askers import asker
+from holdfast.agent.records.recorder import Recorder
 from holdfast.resources.accounts import user_name
 from holdfast.resources.paths import trusted_uids
 
@@ -35,8 +36,8 @@ Answer = dict[str, Any]
 class AgentCalls:
     """The calls of one agent."""
 
-    def __init__(self, host: CallHost, engine: Engine, history: History) -> None:
-        self._host, self._engine, self._history = host, engine, history
+    def __init__(self, host: CallHost, engine: Engine, recorder: Recorder) -> None:
+        self._host, self._engine, self._recorder = host, engine, recorder
         self._tasks: set[asyncio.Task[Answer]] = set()
         self._remainders: set[asyncio.Task[None]] = set()
         """Wait for the changes of calls that have ended, and hold their turns."""
@@ -137,10 +138,9 @@ class AgentCalls:
             duration=record.duration,
             resource=managed_by[0] if len(managed_by) == 1 else None,
         )
-        now = time.time()
-        comment = f"{record.call} ({caller}){said}"[:COMMENT]
         for identity in managed_by:
-            self._history.add(identity, HistoryEntry(now, "called", "command", comment, record.duration, first=now))
+            comment = f"{record.call} ({caller}){said}"
+            self._recorder.called(identity, comment, record.duration, asker(peer))
 
 
 def _asks_to_stop(gone: asyncio.Task[bytes]) -> bool:

@@ -12,7 +12,7 @@ from holdfast import __version__
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.inspect.status import paused, rows
 from holdfast.agent.engine.model.events import Event, Notice, PassEnded, Ran
-from holdfast.agent.health import Condition, Health
+from holdfast.agent.health import Health, HealthCondition
 from holdfast.agent.host.host import LocalHost
 from holdfast.agent.loggers import LazyLogger
 from holdfast.agent.logs import Logs
@@ -45,7 +45,7 @@ class AgentStatus:
         """Unix time at which settings and states were last applied; None: not yet."""
         self._resources = 0
         self._failing: set[str] = set()
-        self._conditions: dict[str, Condition] = {}
+        self._conditions: dict[str, HealthCondition] = {}
         """The conditions that the log has reported."""
 
     # -- what happens ------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class AgentStatus:
         """Log conditions that begin and end."""
         now = {condition.code: condition for condition in self._health.conditions}
         for code in now.keys() - self._conditions.keys() - WITH_DETAILS:
-            log.warning(now[code].text, code=code)
+            (log.info if now[code].severity == "info" else log.warning)(now[code].text, code=code)
         if BROKEN in self._conditions and BROKEN not in now:
             log.info("fixed: states and settings can be used again", code=BROKEN)
         for code in self._conditions.keys() - now.keys() - WITH_DETAILS:
@@ -91,6 +91,11 @@ class AgentStatus:
             UNWATCHED,
             f"cannot watch {vertex.identity}{others}: {why}; drift there is not noticed until its watch works again",
         )
+
+    @property
+    def host_id(self) -> str:
+        """Name of this host."""
+        return str(self._host.facts.get("id") or self._settings.id or socket.gethostname())
 
     # -- what is shown -----------------------------------------------------------------------------------------
 
@@ -113,7 +118,7 @@ class AgentStatus:
         agent = {
             "pid": os.getpid(),
             "version": __version__,
-            "id": self._host.facts.get("id") or self._settings.id or socket.gethostname(),
+            "id": self.host_id,
             "started": self._started,
             "states": str(self._settings.states),
             "noop": self._settings.engine.noop,

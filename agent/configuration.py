@@ -17,6 +17,7 @@ from holdfast.agent import facts
 from holdfast.agent.needs import FunctionCheck
 from holdfast.agent.settings import Settings, ToolName
 from holdfast.resources import paths, registry
+from holdfast.resources.errors import RAISED
 from holdfast.resources.paths import trusted_uids
 from holdfast.resources.secrets import Redactor
 from holdfast.resources.spelling import nearest
@@ -245,7 +246,7 @@ def _load(text: Text) -> None:
     path = text.path
     try:
         registry.load_file(path, text.text)
-    except (Exception, SystemExit) as error:
+    except RAISED as error:
         lines = [
             frame.lineno or 0 for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(path)
         ]

@@ -30,7 +30,7 @@ class Connections(Generic[Asked]):
 
     `read` reads one request, `talk` answers it; `OSError` and `TimeoutError` from either end the connection. When all
     slots are taken, a new client takes the slot of the client that has been silent longest, so idle connections do not
-    block others. If all clients have sent a request, the new one gets `refusal` and is disconnected.
+    block others. That client, or the new one if all others have sent a request, gets `refusal` and is disconnected.
     """
 
     def __init__(
@@ -48,13 +48,16 @@ class Connections(Generic[Asked]):
 
     async def take(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Serve a new connection and close it. asyncio's servers call this in a task of its own."""
+        writer.transport.set_write_buffer_limits(0)  # `drain` waits until all is sent, so that `close` loses nothing
         try:
             if self._place():
                 await self._serve(reader, writer)
             else:
                 writer.write(self._refusal())
         except (OSError, TimeoutError, asyncio.CancelledError):
-            pass  # the client has disconnected, has lost its slot, or the server stops: there is no one to inform
+            # The client has disconnected or does not read, has lost its slot, or the server stops. `close` would keep
+            # the descriptor until the client has read what was written for it.
+            writer.transport.abort()
         finally:
             writer.close()
 
@@ -85,6 +88,10 @@ class Connections(Generic[Asked]):
             request = await self._read(reader)
             self._silent.pop(task, None)
             await self._talk(request, reader, writer)
+        except asyncio.CancelledError:
+            if task not in self._open:  # it has lost its slot; its request may be on its way
+                writer.write(self._refusal())
+            raise
         finally:
             self._silent.pop(task, None)
             self._open.discard(task)

@@ -18,8 +18,8 @@ LogEntry = MutableMapping[str, Any]
 _KNOWN = frozenset(
     {
         *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
-        *("changes", "diff", "details", "because", "undone", "code", "converged", "exception"),
-        *("called", "uid", "pid"),
+        *("changes", "diff", "details", "because", "undone", "by", "ended", "code", "converged", "exception"),
+        *("called", "uid", "pid", "public"),
     }
 )
 """Fields that the sentence contains, or that are shown in a special form."""
@@ -39,7 +39,7 @@ _COLOURS = {
 }
 """First word of a sentence -> its colour (SGR)."""
 _LEVEL_COLOURS = {"debug": "2", "warning": "33", "error": "31", "critical": "31"}
-_DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
+DIFF_COLOURS = {"+": "32", "-": "31", "@": "36"}
 
 
 def coloured(descriptor: int) -> bool:
@@ -110,7 +110,7 @@ class Console:
         return [self._paint(_LEVEL_COLOURS[level], line) for line in lines] if level in _LEVEL_COLOURS else lines
 
     def _detail(self, line: str) -> str:
-        return self._paint(_DIFF_COLOURS[line[0]], line) if line[:1] in _DIFF_COLOURS else line
+        return self._paint(DIFF_COLOURS[line[0]], line) if line[:1] in DIFF_COLOURS else line
 
     def _paint(self, colour: str, text: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self._colour else text

@@ -21,6 +21,7 @@ from holdfast.agent.connections import Exhaustion
 from holdfast.agent.control.decoding import requests
 from holdfast.agent.control.journal_session import JournalSessions
 from holdfast.agent.control.server import ControlServer
+from holdfast.agent.control.view_server import ViewServer
 from holdfast.agent.engine.engine import Engine
 from holdfast.agent.engine.model.events import Event, PassEnded, PassStarted, Ran, Started
 from holdfast.agent.health import Health
@@ -37,6 +38,11 @@ from holdfast.agent.loggers import LazyLogger, load_structlog
 from holdfast.agent.logs import Logs
 from holdfast.agent.notify import Notifier
 from holdfast.agent.pausing import PauseCommands
+from holdfast.agent.publishing.publishing import Publishing
+from holdfast.agent.records.kept import KeptCleaner
+from holdfast.agent.records.recorder import Recorder
+from holdfast.agent.records.records import Records
+from holdfast.agent.records.retention import Retention
 from holdfast.agent.reloads import Reloads, SettingsSource
 from holdfast.agent.running_agent import RunningAgent
 from holdfast.agent.self_check import SelfCheck
@@ -86,13 +92,14 @@ class Daemon:
                 __version__,
                 self._settings.states,
                 os.getpid(),
+                code="agent-started",
             )
             self._agent.reloads.want("start")
             self._notifier.ready()
             self._agent.status.publish()
             self._notifier.start_watchdog()
             await self._stop.wait()
-            log.info("stopping")
+            log.info("stopping", code="agent-stopping")
             self._notifier.stopping()
 
     async def _start(self, stack: AsyncExitStack) -> None:
@@ -109,10 +116,15 @@ class Daemon:
         journal = open_journal(directory / JOURNAL, self._health, durable=settings.durable)
         stack.callback(journal.close)
         await absorb(directory, journal, self._health)
-        host = await stack.enter_async_context(self._make_host())
+        records = Records(directory, self._health, agent=True, durable=settings.durable)
+        stack.push_async_callback(records.close)
+        host = await stack.enter_async_context(self._make_host(records))
         package_changes = PackageChanges(host.package_manager, self._health)
         engine = Engine(host, settings.engine, journal, self._emit, obstacle=package_changes.obstacle)
-        agent = self._agent = self._make_agent(engine, host, JournalSessions(journal, engine))
+        self._publishing = Publishing(records, self._health, self._tasks, self._redact)
+        stack.push_async_callback(self._publishing.stop)
+        agent = self._agent = self._make_agent(engine, host, JournalSessions(journal, engine), records)
+        stack.push_async_callback(agent.recorder.flush)
         if journal.known:
             agent.reloads.expect_states()
         stack.push_async_callback(self._stop_engine)
@@ -121,6 +133,9 @@ class Daemon:
             "watch of the configuration": agent.reloads.watch.run(),
             "reconciling": agent.reloads.run(),
             "package changes": package_changes.run(),
+            "records": agent.recorder.run(),
+            "kept content": KeptCleaner(records, host.kept).run(),
+            "retention": Retention(records, lambda: agent.reloads.settings.records).run(),
         }
         if BOOTED.is_dir():
             works["power"] = Power(host.bus(), self._goes_down, self._awake).run()
@@ -130,32 +145,52 @@ class Daemon:
         server = ControlServer(settings.socket, agent)
         await server.start()
         stack.push_async_callback(server.stop)
-        self_check = SelfCheck(directory, lock, journal, server, self._health)
+        view = None
+        if settings.view_socket is not None:
+            view = ViewServer(settings.view_socket, settings.viewers, agent, self._health)
+            await view.start()
+            stack.push_async_callback(view.stop)
+        self_check = SelfCheck(directory, lock, journal, server, self._health, view=view)
         stack.push_async_callback(_end, self._tasks.start("check of the agent's own files", self_check.run()))
         stack.push_async_callback(self._exporter.stop)
         await self._exporter.use(settings.metrics)
-        self._health.listen = agent.status.health_changed
-        agent.status.health_changed()
+        self._health.listen = self._health_changed
+        self._health_changed()
         self._listen_to_signals()
 
-    def _make_host(self) -> LocalHost:
+    def _make_host(self, records: Records) -> LocalHost:
         settings = self._settings
         return LocalHost(
             states=settings.states,
             var_dir=settings.state_dir,
             providers=settings.providers,
             strict=settings.interfaces == "strict",
+            programs=settings.watch.programs,
             durable=settings.durable,
+            kept=settings.kept_bounds,
             health=self._health,
             tasks=self._tasks,
+            records=records,
         )
 
-    def _make_agent(self, engine: Engine, host: LocalHost, sessions: JournalSessions) -> RunningAgent:
+    def _make_agent(self, engine: Engine, host: LocalHost, sessions: JournalSessions, records: Records) -> RunningAgent:
         """Return the parts that answer requests, and the exporter."""
         status = AgentStatus(
             self._settings, engine, host, health=self._health, logs=self._logs, notifier=self._notifier
         )
-        insight = Insight(status.state, deprecated_calls=host.interfaces.deprecated_calls)
+        recorder = Recorder(
+            records,
+            self._health,
+            host=lambda: status.host_id,
+            declared=lambda identity: identity in engine.view.graph.by_identity,
+            redact=self._redact,
+        )
+        insight = Insight(
+            status.state,
+            deprecated_calls=host.interfaces.deprecated_calls,
+            recent=recorder.recent,
+            history=recorder.history,
+        )
         self._exporter = Exporter(lambda: insight.text(engine.view), self._health, process.text)
         reloads = Reloads(
             self._source,
@@ -167,18 +202,26 @@ class Daemon:
             logs=self._logs,
             exporter=self._exporter,
             collector=self._collector,
+            publishing=self._publishing,
+            recorder=recorder,
         )
         return RunningAgent(
-            calls=AgentCalls(host, engine, insight.history),
+            calls=AgentCalls(host, engine, recorder),
             engine=engine,
             insight=insight,
             logs=self._logs,
             pausing=PauseCommands(engine, self._health),
+            recorder=recorder,
+            records=records,
             reloads=reloads,
             sessions=sessions,
             status=status,
             triggers=Triggers(engine),
         )
+
+    def _redact(self, value: Any) -> Any:
+        """Mask secrets; a reload replaces the redactor."""
+        return self._logs.redactor(value)
 
     def _emit(self, event: Event) -> None:
         """Pass an event of the engine to all parts that listen."""
@@ -186,7 +229,10 @@ class Daemon:
         if not isinstance(event, Started):
             self._logs.emit(event)
         agent.insight.tell(event)
-        if isinstance(event, (Started, PassStarted)):  # sent before each repair; only the insight uses them
+        if isinstance(event, Started):  # sent before each repair; only the insight uses it
+            return
+        agent.recorder.tell(event)
+        if isinstance(event, PassStarted):
             return
         if not isinstance(event, Ran):  # there is one for each run; these parts do not use it
             agent.reloads.grains.tell(event)
@@ -195,6 +241,10 @@ class Daemon:
         if isinstance(event, PassEnded):
             self._collector.built(event.record.tally.total)
         agent.status.tell(event)
+
+    def _health_changed(self) -> None:
+        self._agent.status.health_changed()
+        self._agent.recorder.conditions(self._health.conditions)
 
     async def _stop_engine(self) -> None:
         """Let running resources and calls finish for `stop_timeout` seconds, then cancel them."""
@@ -211,7 +261,7 @@ class Daemon:
 
     def _awake(self) -> None:
         """Check everything after the system has slept, since anything may have changed meanwhile."""
-        log.info("the system has slept: checking everything")
+        log.info("the system has slept: checking everything", code="recheck")
         self._agent.engine.recheck("recheck")
 
     # -- signals -----------------------------------------------------------------------------------------------
@@ -239,12 +289,12 @@ class Daemon:
             os._exit(128 + signal.SIGKILL)
 
     def _reload_by_signal(self) -> None:
-        log.info("reloading")
+        log.info("reloading", code="reloading")
         self._notifier.reloading()
         self._agent.reloads.request().add_done_callback(lambda _: self._notifier.ready())
 
     def _recheck_by_signal(self) -> None:
-        log.info("checking everything")
+        log.info("checking everything", code="recheck")
         self._agent.engine.recheck()
 
 

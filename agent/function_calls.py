@@ -18,7 +18,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 from holdfast.agent.host.blocking import Blocking, Threads, counted
 from holdfast.agent.host.interfaces import Interfaces
 from holdfast.resources.contract import Uid
-from holdfast.resources.errors import HoldfastError, Permanent
+from holdfast.resources.errors import RAISED, HoldfastError, Permanent
 from holdfast.resources.execution import table
 from holdfast.resources.interfaces import arguments
 from holdfast.resources.interfaces.binding import Bound
@@ -119,7 +119,7 @@ class FunctionCall:
             answer = {"result": await self._result()}
         except CallRefused as refused:
             answer = self._redactor(refused.answer)
-        except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of a provider may raise anything
+        except RAISED as error:  # the code of a provider may raise anything
             text = f"internal error in {self._request.function}: {type(error).__name__}: {error}"
             answer = self._redactor({"error": text, "code": "failed"})
         return answer, self._record(answer, time.monotonic() - began)

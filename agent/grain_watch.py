@@ -107,7 +107,7 @@ class GrainWatch:
                     else sorted(name for name, is_ in seen(found, read).items() if is_ != before[name])
                 )
                 if different:
-                    log.info("grains have changed: %s", ", ".join(different))
+                    log.info("grains have changed: %s", ", ".join(different), code="grains-changed")
                     self._changed()
                 if not self._again:
                     return

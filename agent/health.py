@@ -10,11 +10,12 @@ import time
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-Severity = Literal["warning", "error"]
+Severity = Literal["info", "warning", "error"]
+"""`info`: nothing is wrong, but something that an operator may want is not there."""
 
 
-class Condition(NamedTuple):
-    """One present problem."""
+class HealthCondition(NamedTuple):
+    """One present problem, or one fact about the agent that an operator may want to change."""
 
     code: str
     """Stable name: `states-broken`, `watch-polling`, `task-died`, ..."""
@@ -29,7 +30,7 @@ class Health:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._conditions: dict[str, Condition] = {}
+        self._conditions: dict[str, HealthCondition] = {}
         self._endings: dict[str, asyncio.TimerHandle] = {}
         self.listen: Callable[[], None] = lambda: None
 
@@ -43,7 +44,7 @@ class Health:
         if lasts is not None:
             self._endings[code] = asyncio.get_running_loop().call_later(lasts, self.clear, code)
         known = self._conditions.get(code)
-        condition = Condition(code, severity, text, known.since if known else self._clock())
+        condition = HealthCondition(code, severity, text, known.since if known else self._clock())
         if condition != known:
             self._conditions[code] = condition
             self.listen()
@@ -54,6 +55,6 @@ class Health:
             self.listen()
 
     @property
-    def conditions(self) -> tuple[Condition, ...]:
+    def conditions(self) -> tuple[HealthCondition, ...]:
         """All conditions, oldest first."""
         return tuple(sorted(self._conditions.values(), key=lambda c: (c.since, c.code)))

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
-from holdfast.agent import installed_files
+from holdfast.agent import installed_files, viewers_group
 from holdfast.agent.cli.pages import PAGES
 from holdfast.agent.paths import demand_safe
 from holdfast.resources import paths
@@ -21,7 +21,7 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.states.source.files import is_there
 from holdfast.states.source.hostfiles import is_directory
 
-UNIT = "holdfast.service"
+UNIT, SERVE_UNIT = "holdfast.service", "holdfast-serve.service"
 
 
 class InstallError(HoldfastError):
@@ -33,7 +33,9 @@ class NotRoot(InstallError, PermissionError):
 
 
 def install(root: Path, *, start: bool) -> Iterator[str]:
-    """Write settings, directories, unit, completion and manual page below `root`; on `/` with `start`, start the agent.
+    """Write settings, directories, units, completion and manual page below `root`; on `/`, also make a group.
+
+    With `start`, start the agent of the running system.
 
     Yields a line for each step. Raises `InstallError` and `OSError`.
     """
@@ -42,7 +44,7 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     if root == Path("/"):
         _require_safe(*_programs())
     config = root / "etc/holdfast"
-    _demand_safe(config / "states", _unit(root), root / "var/lib/holdfast")
+    _demand_safe(config / "states", _unit(root, UNIT), _unit(root, SERVE_UNIT), root / "var/lib/holdfast")
     for directory, mode in (
         (config, 0o755),
         (config / "states", 0o755),
@@ -59,8 +61,11 @@ def install(root: Path, *, start: bool) -> Iterator[str]:
     else:
         installed_files.write(settings, _shipped("config", "agent.yaml"))
         yield f"wrote {settings}"
-    yield _install_unit(root)
+    for name in (UNIT, SERVE_UNIT):
+        yield _install_unit(root, name)
     yield from _install_pages(root)
+    if root == Path("/"):
+        yield viewers_group.make()
     if root != Path("/"):
         yield f"started nothing: {root} is not the running system"
         return
@@ -78,16 +83,18 @@ def uninstall(root: Path) -> Iterator[str]:
     """
     root = Path(os.path.abspath(root))  # noqa: PTH100 - removes ".."
     _require_root(root)
-    unit = _unit(root)
-    _demand_safe(root / "etc/holdfast/states", unit, root / "var/lib/holdfast", root / "run/holdfast")
-    if root == Path("/") and is_there(unit):
-        _systemctl("disable", "--now", UNIT)
-        yield f"stopped and disabled {UNIT}"
-    if is_there(unit):
+    units = [_unit(root, name) for name in (SERVE_UNIT, UNIT)]
+    _demand_safe(root / "etc/holdfast/states", *units, root / "var/lib/holdfast", root / "run/holdfast")
+    for unit in filter(is_there, units):
+        if root == Path("/"):
+            _systemctl("disable", "--now", unit.name)
+            yield f"stopped and disabled {unit.name}"
         paths.at(str(unit)).unlink()
         yield f"removed {unit}"
     if root == Path("/"):
         _systemctl("daemon-reload")
+        if told := viewers_group.remove():
+            yield told
     yield from _remove_pages(root)
     for directory in (root / "var/lib/holdfast", root / "run/holdfast"):
         if is_there(directory):
@@ -111,12 +118,16 @@ def _remove_config(config: Path) -> Iterator[str]:
         yield f"kept your files: {kept}"
 
 
-def _install_unit(root: Path) -> str:
-    """Write the unit, unless the existing one was edited."""
-    unit = _unit(root)
-    text = _shipped("systemd", UNIT).replace("/usr/bin/holdfast run", f"{_program()} run")
-    done = installed_files.place(root, unit, text, "#", "; make changes with `systemctl edit holdfast`")
-    return done or f"kept {unit}, which was edited; the default is: ExecStart={_program()} run"
+def _install_unit(root: Path, name: str) -> str:
+    """Write a unit, unless the existing one was edited."""
+    unit = _unit(root, name)
+    text = _shipped("systemd", name).replace("/usr/bin/holdfast ", f"{_program()} ")
+    advice = f"; make changes with `systemctl edit {unit.stem}`"
+    start = next(line for line in text.splitlines() if line.startswith("ExecStart="))
+    return (
+        installed_files.place(root, unit, text, "#", advice)
+        or f"kept {unit}, which was edited; the default is: {start}"
+    )
 
 
 def _install_pages(root: Path) -> Iterator[str]:
@@ -145,8 +156,8 @@ def _remove_pages(root: Path) -> Iterator[str]:
             yield f"kept {path}: {getattr(error, 'strerror', None) or error}"
 
 
-def _unit(root: Path) -> Path:
-    return root / "etc/systemd/system" / UNIT
+def _unit(root: Path, name: str) -> Path:
+    return root / "etc/systemd/system" / name
 
 
 def _program() -> str:

@@ -64,7 +64,11 @@ class Narrator:
                 return _ended(record)
             case PassStarted(number, cause):
                 return (
-                    LogLine("debug", f"pass {number} begins ({cause})", {"pass": number, "cause": cause})
+                    LogLine(
+                        "debug",
+                        f"pass {number} begins ({cause})",
+                        {"code": "pass-began", "pass": number, "cause": cause},
+                    )
                     if debug
                     else None
                 )
@@ -94,6 +98,12 @@ class Narrator:
             fields["because"] = list(outcome.because)
         if outcome.undone:
             fields["undone"] = outcome.undone
+        if outcome.public:
+            fields["public"] = True
+        if outcome.by:
+            fields["by"] = outcome.by.fields()
+        if outcome.ended:
+            fields["ended"] = outcome.ended
         return LogLine(level, self._sentence(what, outcome), fields)
 
     def _judged(self, outcome: Outcome) -> tuple[Level, str]:
@@ -123,7 +133,8 @@ class Narrator:
         words: list[str] = [outcome.cause] if outcome.cause != self._unsaid else []
         words += [outcome.undone] if outcome.undone else []
         words += [f"{outcome.attempts} attempts"] if outcome.attempts > 1 else []
-        why = f" ({', '.join(words)})" if words else ""
+        why = "; ".join([*([", ".join(words)] if words else []), *_origin(outcome)])
+        why = f" ({why})" if why else ""
         if what == "ok":
             return f"ok {outcome.identity}" + ("" if _is_plain(outcome) else f": {outcome.comment}")
         if outcome.result is None:
@@ -131,6 +142,14 @@ class Narrator:
         text = f"{_done(what, outcome)} in {duration(outcome.duration)}{why}"
         told = outcome.changes and outcome.result is not False
         return text if told or not outcome.comment else f"{text}: {outcome.comment}"
+
+
+def _origin(outcome: Outcome) -> Iterator[str]:
+    """Yield what has caused the drift that the run has found, as far as it is known."""
+    if outcome.ended:
+        yield outcome.ended
+    if outcome.by:
+        yield f"changed by {outcome.by}"
 
 
 def verb(outcome: Outcome) -> str:
@@ -242,6 +261,7 @@ def _ended(record: PassRecord) -> LogLine:
     """Return the end of a pass: whether the host is converged, and the work done."""
     text = f"{summary(record.tally, record.duration, record)} (pass {record.number}, {record.cause})"
     fields = {
+        "code": "pass-ended",
         "pass": record.number,
         "cause": record.cause,
         "duration": round(record.duration, 6),

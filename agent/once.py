@@ -63,7 +63,10 @@ async def _converge(
     only: Collection[str] | None,
     onlooker: Callable[[str, str, bytes], None] | None,
 ) -> PassRecord | None:
-    async with _memory(settings, emit) as (journal, directory, agent):
+    async with (
+        _memory(settings, emit) as (journal, directory, agent),
+        _listening(settings, compiled, emit, directory, agent) as tell,
+    ):
         host = LocalHost(
             states=settings.states,
             var_dir=directory,
@@ -73,6 +76,7 @@ async def _converge(
             providers=settings.providers,
             strict=settings.interfaces == "strict",
             durable=settings.durable,
+            kept=settings.kept_bounds,
         )
         async with host:
             host.update(managed=compiled.managed)
@@ -80,7 +84,6 @@ async def _converge(
             health = Health()
             health.listen = partial(_tell_of_health, health, emit)
             package_changes = PackageChanges(host.package_manager, health)
-            tell = _both(emit, agent.tell) if agent else emit
             engine = Engine(host, settings.engine, journal, tell, watch=False, obstacle=package_changes.obstacle)
             host.blocking.alone = lambda: engine.alone
             if agent:
@@ -108,14 +111,29 @@ async def _converge(
                     await engine.stop(0)
 
 
-def _both(*listeners: Callable[[Event], None]) -> Callable[[Event], None]:
-    """Return a listener that calls each of these."""
+@asynccontextmanager
+async def _listening(
+    settings: Settings,
+    compiled: Compiled,
+    emit: Callable[[Event], None],
+    directory: Path,
+    agent: AgentBeside | None,
+) -> AsyncIterator[Callable[[Event], None]]:
+    """Yield the listener of the engine. It also tells the agent, and the records if the run has a state directory."""
+    async with AsyncExitStack() as stack:
+        listeners = [emit, agent.tell] if agent else [emit]
+        if directory == settings.state_dir:
+            from holdfast.agent.records.of_run import recorded  # noqa: PLC0415 - other runs record nothing
 
-    def tell(event: Event) -> None:
-        for each in listeners:
-            each(event)
+            host = str(compiled.grains["id"])
+            records = recorded(directory, host, compiled.redactor, emit, durable=settings.durable)
+            listeners.append(await stack.enter_async_context(records))
 
-    return tell
+        def tell(event: Event) -> None:
+            for each in listeners:
+                each(event)
+
+        yield tell
 
 
 async def _swap(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from holdfast.resources import paths
 from holdfast.resources.errors import HoldfastError
@@ -25,6 +25,8 @@ CONFIG = Path("/etc/holdfast/agent.yaml")
 STATE_DIR = Path("/var/lib/holdfast")
 """The state directory of an installed agent; its control socket is below /run."""
 RUN_DIR = Path("/run/holdfast")
+RECORDS = "records.db"
+"""Name of the file of records in the state directory."""
 
 
 def default_socket(state_dir: Path) -> Path:
@@ -32,12 +34,53 @@ def default_socket(state_dir: Path) -> Path:
     return (RUN_DIR if state_dir == STATE_DIR else state_dir) / "control.sock"
 
 
-def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
-    """Return the control socket of the agent with these settings.
+def default_view_socket(state_dir: Path, control: Path | None) -> Path | None:
+    """Return the socket for viewers of an agent whose settings name none; only an installed agent has one."""
+    return RUN_DIR / "view.sock" if state_dir == STATE_DIR and control is None else None
+
+
+class Sockets(NamedTuple):
+    """Where an agent listens."""
+
+    control: Path
+    view: Path | None
+    """For viewers."""
+
+
+def sockets_of(path: Path | None, overrides: Mapping[str, Any]) -> Sockets:
+    """Return the sockets of the agent with these settings.
 
     Works also when the settings are broken now: a running agent keeps its last good ones. `overrides` (from the command
     line) take precedence over the file. Raises `CompileError` if the location is unknown: the file cannot be read, and
     no agent listens at the default location.
+    """
+    state_dir, found, unread = _located(path, overrides)
+    base = (path or CONFIG).absolute().parent
+    control = anchored(found["control"], base) if "control" in found else None
+    view = anchored(found["view"], base) if "view" in found else default_view_socket(state_dir, control)
+    socket = control or default_socket(state_dir)
+    if unread is not None and _is_missing(socket):
+        raise unread
+    return Sockets(socket, view)
+
+
+def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
+    """Return the control socket of the agent with these settings. Raises as `sockets_of`."""
+    return sockets_of(path, overrides).control
+
+
+def state_dir_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
+    """Return the state directory of the agent with these settings, in the same way. Raises `CompileError`."""
+    state_dir, _, unread = _located(path, overrides)
+    if unread is not None and _is_missing(state_dir):
+        raise unread
+    return state_dir
+
+
+def _located(path: Path | None, overrides: Mapping[str, Any]) -> tuple[Path, Mapping[str, str], CompileError | None]:
+    """Return the state directory, the locations in the settings file, and the error if that cannot be read.
+
+    Raises `CompileError` if the file does not exist.
     """
     file = (path or CONFIG).absolute()
     found, unread = _locations(file)
@@ -45,20 +88,16 @@ def socket_of(path: Path | None, overrides: Mapping[str, Any]) -> Path:
         raise unread  # the name is probably mistyped
     if path is None and _is_missing(file):
         unread = None
-    state_dir = anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent)
-    socket = anchored(found["control"], file.parent) if "control" in found else default_socket(state_dir)
-    if unread is not None and _is_missing(socket):
-        raise unread
-    return socket
+    return anchored(overrides.get("state_dir") or found.get("state_dir", STATE_DIR), file.parent), found, unread
 
 
 def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
-    """Return the valid settings `state_dir` and `control` in a file, and the error if the file cannot be read."""
+    """Return the valid settings that say where the agent's own files are, and the error if they cannot be read."""
     try:
         _, values = read_settings(file)
     except CompileError as error:
         return {}, error
-    return {name: values[name] for name in ("state_dir", "control") if is_location(values.get(name))}, None
+    return {name: values[name] for name in ("state_dir", "control", "view") if is_location(values.get(name))}, None
 
 
 def is_location(value: object) -> bool:

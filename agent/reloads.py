@@ -9,6 +9,7 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Mapping
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +30,8 @@ from holdfast.agent.narrate import duration
 from holdfast.agent.paths import CONFIG
 from holdfast.agent.phrases import first_of, number_of
 from holdfast.agent.presence import Presence
+from holdfast.agent.publishing.publishing import Publishing
+from holdfast.agent.records.recorder import Recorder
 from holdfast.agent.settings import Settings, load
 from holdfast.resources.errors import RAISED
 from holdfast.states.errors import CompileError, Location, Problem
@@ -36,7 +39,7 @@ from holdfast.states.gc_pause import GcPolicy
 
 log = LazyLogger("holdfast")
 
-FIXED = ("state_dir", "control", "providers", "interfaces")
+FIXED = ("state_dir", "control", "view", "viewers", "providers", "interfaces", "durable", "watch.programs")
 """Settings that are read only at the start."""
 REASONS: tuple[Cause, ...] = ("start", "states changed", "grains changed")
 """Reasons to compile the states; if there are several, the first of these is reported."""
@@ -74,11 +77,15 @@ class Reloads:
         logs: Logs,
         exporter: Exporter,
         collector: GcPolicy,
+        publishing: Publishing,
+        recorder: Recorder,
     ) -> None:
         self.settings = settings
         self._source = source
         self._engine, self._host, self._status = engine, host, status
         self._health, self._logs, self._exporter, self._collector = health, logs, exporter, collector
+        self._recorder = recorder
+        self._publishing = publishing
         self._compiler = ConfigurationCompiler()
         self._presence = Presence()
         self._blocking = Blocking(1)
@@ -132,6 +139,7 @@ class Reloads:
             waiting, self._waiting = self._waiting, []
             reasons, self._reasons = self._reasons, set()
             problems = await self._try(next(cause for cause in REASONS if cause in reasons))
+            await self._publish()
             if problems:
                 self._reasons |= reasons
                 self._report(problems)
@@ -172,7 +180,8 @@ class Reloads:
         self._warn(compiled.warnings)
         calls = compiled.compilation.calls
         self._resources = len(calls)
-        log.info("compiled %s in %s", number_of(self._resources, "state"), duration(time.monotonic() - began))
+        took = duration(time.monotonic() - began)
+        log.info("compiled %s in %s", number_of(self._resources, "state"), took, code="states-compiled")
         if not calls:
             log.info("there is nothing to do: no state in %s applies to %s", settings.states, compiled.grains["id"])
         self._outdated |= self._host.update(
@@ -192,10 +201,21 @@ class Reloads:
         self._outdated = set()
         self._collector.replaced(left, self._resources)
         self._status.applied(settings, declared)
+        self._recorder.describe(settings.states, compiled.grains)
         self.watch.follow(made_from(compiled, snapshot))
         read = compiled.read | (frozenset() if settings.id else {"id"})
         self.grains.use(compiled.grains, lambda: read | self._host.read)
         self._presence.note(self._read_from(settings))
+
+    async def _publish(self) -> None:
+        """Use the settings of messages, also if no states could be applied yet: that is published, too."""
+        settings, host = self.settings, self._host.facts.get("id", "")
+        if settings.mqtt.url is not None and not host:
+            try:
+                host = (await self._blocking(self._compiler.grains, settings))["id"]
+            except (CompileError, OSError):  # reported as a problem of the configuration
+                return
+        await self._publishing.use(settings.mqtt, str(host))
 
     def _compile(self, settings: Settings) -> tuple[Compiled, frozenset[str]]:
         """Return the compiled states, and the identities of all resources.
@@ -214,7 +234,7 @@ class Reloads:
 
     def _files_changed(self, paths: list[str]) -> None:
         self._host.sources.touched(paths)
-        log.info("the configuration has changed: %s", first_of(paths))
+        log.info("the configuration has changed: %s", first_of(paths), code="configuration-changed")
         self.want("states changed")
 
     def _use_settings(self, settings: Settings) -> None:
@@ -222,11 +242,12 @@ class Reloads:
         before, self.settings = self.settings, settings
         if settings == before:
             return
-        late = [name for name in FIXED if getattr(settings, name) != getattr(before, name)]
+        late = [name for name in FIXED if attrgetter(name)(settings) != attrgetter(name)(before)]
         if late:
             log.warning("the change of %s takes effect when the agent is restarted", ", ".join(late))
         self._logs.configure(settings.log)
-        self._host.states, self._host.durable = settings.states, settings.durable
+        self._host.states = settings.states
+        self._host.kept.use(settings.kept_bounds, durable=self._host.durable)
 
     def _report(self, problems: list[Problem]) -> None:
         """Log all problems, and say which graph stays in force."""

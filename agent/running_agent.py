@@ -11,6 +11,8 @@ from holdfast.agent.engine.engine import Engine
 from holdfast.agent.insight.insight import Insight
 from holdfast.agent.logs import Logs
 from holdfast.agent.pausing import PauseCommands
+from holdfast.agent.records.recorder import Recorder
+from holdfast.agent.records.records import Records
 from holdfast.agent.reloads import Reloads
 from holdfast.agent.triggers import Triggers
 
@@ -23,6 +25,8 @@ class RunningAgent(NamedTuple):
     insight: Insight
     logs: Logs
     pausing: PauseCommands
+    recorder: Recorder
+    records: Records
     reloads: Reloads
     sessions: JournalSessions
     status: AgentStatus

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 from holdfast.agent.control.server import ControlServer
+from holdfast.agent.control.view_server import ViewServer
 from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.health import Health
 from holdfast.agent.host.blocking import Blocking
@@ -24,16 +25,20 @@ TROUBLE = "state-trouble"
 
 
 class SelfCheck:
-    """Checks the state directory, the lock and the journal in it, and the control socket."""
+    """Checks the state directory, the lock and the journal in it, and the sockets."""
 
-    def __init__(self, directory: Path, lock: Lock, journal: Journal, server: ControlServer, health: Health) -> None:
-        self._directory, self._lock, self._journal, self._server, self._health = (
-            directory,
-            lock,
-            journal,
-            server,
-            health,
-        )
+    def __init__(
+        self,
+        directory: Path,
+        lock: Lock,
+        journal: Journal,
+        server: ControlServer,
+        health: Health,
+        *,
+        view: ViewServer | None = None,
+    ) -> None:
+        self._directory, self._lock, self._journal = directory, lock, journal
+        self._server, self._view, self._health = server, view, health
         self._blocking = Blocking(1)
         self._seen = _identity(directory)
         """Device and inode of the directory; None while it is missing."""
@@ -54,6 +59,8 @@ class SelfCheck:
             if await self._blocking(self._server.lost):
                 await self._server.start()
                 renewed.append(f"{where} was removed or replaced")
+            if self._view is not None and (text := await self._view.renew()):
+                renewed.append(text)
             self._health.clear(TROUBLE)
         except HoldfastError as error:
             self._health.set(TROUBLE, str(error), "error")

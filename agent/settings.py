@@ -10,14 +10,18 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Annotated, Any, Literal, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
 
 from holdfast.agent.engine.model.options import EngineOptions
-from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, is_location, read_settings
-from holdfast.resources.accepts import accepts
+from holdfast.agent.kept_bounds import KeptBounds
+from holdfast.agent.northbound.errors import Invalid
+from holdfast.agent.northbound.pubsub.topics import topic_part
+from holdfast.agent.paths import CONFIG, STATE_DIR, anchored, default_socket, default_view_socket, read_settings
+from holdfast.agent.publishing.mqtt_settings import MqttSettings
+from holdfast.agent.settings_types import Location, SettingsGroup
 from holdfast.resources.fields import field
 from holdfast.resources.refusals import said
 from holdfast.resources.secrets import Redactor
@@ -28,28 +32,11 @@ from holdfast.states.parse.marks import Document, Map, Spot, descend, plain
 from holdfast.states.source.files import exists
 
 
-@accepts(pattern=r"[^\0]+")
-def _parse_location(value: object) -> object:
-    if isinstance(value, str) and not is_location(value):
-        raise ValueError("a path cannot be empty or contain a NUL character; without this line the default applies")
-    return value
-
-
-Location = Annotated[Path, BeforeValidator(_parse_location)]
-"""A path; not empty, without NUL."""
-
-
 class SettingsError(CompileError):
     """`agent.yaml` cannot be used; `problems` lists every mistake in it."""
 
 
-class _Strict(BaseModel):
-    """A group of settings: immutable, and unknown names are refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)
-
-
-class LogSettings(_Strict):
+class LogSettings(SettingsGroup):
     """What the agent logs, and how."""
 
     format: Literal["auto", "console", "json", "journal"] = "auto"
@@ -61,8 +48,8 @@ class LogSettings(_Strict):
     """Lines kept in memory for `holdfast log`."""
 
 
-class WatchSettings(_Strict):
-    """How changes of the configuration are noticed. Times are in seconds."""
+class WatchSettings(SettingsGroup):
+    """How changes are noticed. Times are in seconds."""
 
     settle: float = field(0.05, unit="seconds", ge=0)
     """Time without events before the states are compiled again, because an editor or git writes many files."""
@@ -70,9 +57,12 @@ class WatchSettings(_Strict):
     """The longest wait for such a time."""
     rescan: float = field(60.0, unit="seconds", ge=1)
     """Period of a comparison of all files, which finds changes without an event."""
+    programs: bool = False
+    """Read each program that any process begins to execute, so that short-lived ones are named as the cause of a drift.
+    Read only when the agent starts."""
 
 
-class LintSettings(_Strict):
+class LintSettings(SettingsGroup):
     """What `holdfast check` reports."""
 
     ignore: tuple[str, ...] = ()
@@ -86,7 +76,7 @@ class LintSettings(_Strict):
         return codes
 
 
-class MetricsSettings(_Strict):
+class MetricsSettings(SettingsGroup):
     """Metrics for Prometheus. `holdfast metrics` always prints them; both of these settings are off by default."""
 
     listen: str | None = None
@@ -112,7 +102,21 @@ class MetricsSettings(_Strict):
         return textfile
 
 
-class Directories(_Strict):
+class RecordSettings(SettingsGroup):
+    """What the agent writes down: passes, changes, notes, and content that repairs replace. The oldest goes first."""
+
+    days: float = field(90.0, unit="days", gt=0)
+    """Age at which a record is removed."""
+    size: int = field(256, unit="MiB", ge=64)
+    """Size of the database above which the oldest records are removed, or a quarter of its file system if that is less.
+    Its log of recent writes takes up to 32 MiB."""
+    kept_file: int = field(1, unit="MiB", ge=0, le=64)
+    """Content that a repair replaces or removes is kept up to this size of one file; 0: none is kept."""
+    kept: int = field(64, unit="MiB", ge=1)
+    """Room for all kept content; the oldest is removed first."""
+
+
+class Directories(SettingsGroup):
     """The directories of one environment."""
 
     states: Location
@@ -136,7 +140,7 @@ class ToolName(str):
         return name
 
 
-class Settings(_Strict):
+class Settings(SettingsGroup):
     """All settings of one agent."""
 
     id: str | None = None
@@ -160,6 +164,11 @@ class Settings(_Strict):
     control: Location | None = None
     """Control socket, for `holdfast status` and other verbs. Default: /run/holdfast/control.sock, or control.sock in a
     state_dir of your own."""
+    view: Location | None = None
+    """Socket for users who may look at the agent and change nothing. Default: /run/holdfast/view.sock, and none with a
+    state_dir or control of your own."""
+    viewers: str = "holdfast"
+    """Group whose members are these users."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
     interfaces: Literal["strict", "lenient"] = "strict"
@@ -192,6 +201,10 @@ class Settings(_Strict):
     """How changes of the configuration are noticed."""
     metrics: MetricsSettings = Field(default_factory=MetricsSettings.model_construct)
     """Metrics for Prometheus."""
+    records: RecordSettings = Field(default_factory=RecordSettings.model_construct)
+    """What the agent writes down."""
+    mqtt: MqttSettings = Field(default_factory=MqttSettings.model_construct)
+    """The broker to which the agent publishes its presence, conditions, passes and changes."""
     lint: LintSettings = Field(default_factory=LintSettings.model_construct)
     """What `holdfast check` reports."""
     engine: EngineOptions = Field(default_factory=EngineOptions.model_construct)
@@ -201,6 +214,16 @@ class Settings(_Strict):
     def socket(self) -> Path:
         """Where the control socket is."""
         return self.control if self.control is not None else default_socket(self.state_dir)
+
+    @property
+    def view_socket(self) -> Path | None:
+        """Where the socket for viewers is; None: there is none."""
+        return self.view if self.view is not None else default_view_socket(self.state_dir, self.control)
+
+    @property
+    def kept_bounds(self) -> KeptBounds:
+        """How much replaced content is kept."""
+        return KeptBounds(self.records.kept_file << 20, self.records.kept << 20)
 
     @property
     def tree(self) -> str:
@@ -231,6 +254,8 @@ def load(path: Path | None = None, overrides: Mapping[str, Any] | None = None, *
         raise SettingsError(
             _problem(document, values, detail).redacted(redactor) for detail in error.errors()
         ) from None
+    if settings.mqtt.url and settings.id is not None:
+        _demand_topic_part(settings.id, document, values)
     tools = {
         name: ToolName.at(tool, Spot(document, descend(values, ("providers", name))))
         for name, tool in settings.providers.items()
@@ -252,9 +277,21 @@ def _anchored(settings: Settings, base: Path) -> Settings:
     """Return the same settings with every path absolute, those that were relative below `base`."""
     paths = {name: value for name, value in settings if isinstance(value, Path)}
     update: dict[str, Any] = {name: anchored(value, base) for name, value in paths.items()}
-    if textfile := settings.metrics.textfile:
-        update["metrics"] = settings.metrics.model_copy(update={"textfile": anchored(textfile, base)})
+    for name in ("metrics", "mqtt"):
+        group: SettingsGroup = getattr(settings, name)
+        inner = {key: anchored(value, base) for key, value in group if isinstance(value, Path)}
+        if inner:
+            update[name] = group.model_copy(update=inner)
     return settings.model_copy(update=update)
+
+
+def _demand_topic_part(id: str, document: Document, values: Map) -> None:
+    """Raise `SettingsError` if the name of the host cannot be a part of the topics to which the agent publishes."""
+    try:
+        topic_part(id)
+    except Invalid as error:
+        text = f"the setting 'id' is wrong: {error}; it is a part of the topics of messages, because `mqtt` has a `url`"
+        raise SettingsError([document.problem(descend(values, ("id",)), "wrong-setting", text)]) from None
 
 
 def _in_environment(settings: Settings, document: Document, given: Mapping[str, Any]) -> Settings:

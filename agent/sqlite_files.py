@@ -14,6 +14,10 @@ PRIMARY = 0xFF
 """The bits of an SQLite result code that contain the error; the higher bits contain details."""
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 """SQLite errors of a file that is permanently unreadable."""
+LOG_PAGES = 200
+"""Pages of the log of writes (`-wal`) after which SQLite copies them into the file: it takes less than 1 MiB."""
+CACHE = 128
+"""KiB of pages that SQLite keeps of a file: the system has the file in its own cache."""
 BESIDE = ("-wal", "-shm", "-journal")
 """Suffixes of all files that SQLite keeps beside a database."""
 

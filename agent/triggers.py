@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError
@@ -20,8 +21,10 @@ class Triggers:
         self._waiting: dict[str, list[asyncio.Future[Outcome]]] = {}
         """Resource -> callers that wait for the outcome of its run."""
 
-    async def trigger(self, name: str) -> dict[str, Any]:
+    async def trigger(self, name: str, asked: Callable[[str], None]) -> dict[str, Any]:
         """Run one resource now; `text` is the outcome in a sentence, `result` that of the outcome.
+
+        `asked` is called with the identity of the resource before it runs.
 
         Raises `ControlError` if there is no such resource, or if it is paused by name.
         """
@@ -31,6 +34,7 @@ class Triggers:
             raise ControlError(
                 f"cannot trigger {identity}: {by.pattern} is {by.said}; `holdfast resume '{by.pattern}'` first"
             )
+        asked(identity)
         try:
             self._engine.trigger(identity)
         except KeyError:  # the states were replaced during the search

@@ -65,11 +65,13 @@ def settings(base: Path, extra: str = "") -> Path:
 
 
 @contextlib.contextmanager
-def agent(base: Path, timeout: float = 120) -> Iterator[subprocess.Popen[bytes]]:
-    """Run an agent that has converged once; its log is in `base`/log."""
+def agent(base: Path, timeout: float = 120, extra: str = "") -> Iterator[subprocess.Popen[bytes]]:
+    """Run an agent that has converged once; its log is in `base`/log. `extra`: more settings."""
     log = base / "log"
     with log.open("wb") as output:
-        process = subprocess.Popen([*HOLDFAST, "run", "--config", str(settings(base))], stdout=output, stderr=output)
+        process = subprocess.Popen(
+            [*HOLDFAST, "run", "--config", str(settings(base, extra))], stdout=output, stderr=output
+        )
     try:
         deadline = time.monotonic() + timeout
         while b"converged" not in log.read_bytes():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import DeclarationError
 from holdfast.resources.paths import Place
+from holdfast.resources.replaced import ReplacedFile
 from holdfast.resources.world import World
 
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -115,12 +117,20 @@ class Report:
     """Unified diff of text content, with secrets masked."""
     effect: Effect | None = None
     """What was done, or would be, in verbs; None if nothing was."""
+    public: bool = False
+    """Whether every user of this host could read what the run reports, so that viewers may see it."""
+    ended: str = ""
+    """How the service had ended that the run found dead: `web.service was killed by signal 9 (SIGKILL)`."""
     touched: bool = False
     """Whether the run has begun to change something. An error after that may leave the resource half repaired."""
     account: Callable[[], Awaitable[None]] | None = None
     """Awaited after an error: probes again, and reports in `changes` and `comment` the changes before the error."""
     sent: dict[str, Any] = field(default_factory=dict)
     """Values for other resources, key -> value."""
+    replaced: list[ReplacedFile] = field(default_factory=list)
+    """Files that were replaced, removed or changed in place; the host fills it in."""
+    before: dict[str, Any] = field(default_factory=dict)
+    """Values before the change, of properties that differed, with secrets masked."""
 
     def begin(self, account: Callable[[], Awaitable[None]]) -> None:
         """Note that the run begins to change something.
@@ -280,6 +290,13 @@ class Context(Services, Protocol):
     @property
     def salt_names(self) -> bool:
         """Whether files and marks that carry the tool's name carry Salt's name instead (`salt_names` in agent.yaml)."""
+        ...
+
+    def keeping(self, *, private: bool) -> AbstractContextManager[None]:
+        """Keep files that are replaced, removed or changed in the body, and report them in `report.replaced`.
+
+        `private`: the state hides its content. Called by the engine.
+        """
         ...
 
     def redacted(self, value: Any) -> Any:

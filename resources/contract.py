@@ -26,7 +26,7 @@ from holdfast.resources.effects import Effect, EffectVerb
 from holdfast.resources.errors import RAISED, DeclarationError, Permanent
 from holdfast.resources.fields import secret_fields
 from holdfast.resources.needs import Need
-from holdfast.resources.secrets import MASK
+from holdfast.resources.secrets import MASK, NAME
 from holdfast.resources.traits import together
 from holdfast.resources.watches import idle
 
@@ -67,6 +67,8 @@ class Resource(BaseModel):
     """Whether the kind also declares what lies below its path; the compiler then asks `contradicts` about that, too."""
     concerns: ClassVar[Mapping[str, Concern]] = {"": "other"}
     """What a difference concerns, for reports: key of `changes` (such as `mode`) -> concern; `""` is for other keys."""
+    public_results: ClassVar[bool] = False
+    """Whether every user of this host could read what a successful run reports, so that viewers may see it."""
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("create", "change", "remove")
     """All verbs of the effects that a run of the kind may report."""
     later: ClassVar[frozenset[str]] = frozenset()
@@ -163,6 +165,13 @@ class Resource(BaseModel):
 
     # -- what the engine calls ---------------------------------------------------------------------------------
 
+    def _before(self, delta: Delta) -> dict[str, Any]:
+        """Return the present values of the fields that differ, with secrets masked; none if the thing is absent."""
+        hidden, known = set(secret_fields(type(self))), delta.before or {}
+        return {
+            name: MASK if name in hidden or NAME.search(name) else known[name] for name in delta.fields if name in known
+        }
+
     @announced
     async def check_apply(self, ctx: Context, apply: bool) -> bool:
         """Probe the thing and, with `apply`, repair it.
@@ -183,6 +192,7 @@ class Resource(BaseModel):
             if left is not None:
                 raise Permanent(f"still differs after the repair: {', '.join(left.fields) or self.name}")
         ctx.report.changes = ctx.report.changes or self.changes(delta)
+        ctx.report.before = self._before(delta)
         if ctx.report.effect is None:
             own = ctx.report.comment
             ctx.report.did(self.effect(delta), applied=apply)

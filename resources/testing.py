@@ -29,7 +29,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -251,6 +251,10 @@ class FakeContext:
         """Record the paths in `watched`; return a watch that reports no events."""
         self.watched += paths
         return idle()
+
+    def keeping(self, *, private: bool) -> AbstractContextManager[None]:
+        """Keep nothing."""
+        return nullcontext()
 
     def redacted(self, value: Any) -> Any:
         """Return the value without the secrets of the pillar."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import Any, Protocol, Self
 
+from holdfast.resources.author import Author
 from holdfast.resources.context import Completed, Watch
 from holdfast.resources.errors import Permanent
 
@@ -27,6 +28,14 @@ class Closable(Protocol):
         ...
 
 
+class Listening(Closable, Protocol):
+    """An armed watch that reports by a callback."""
+
+    async def changed_by(self, since: float) -> Author | None:
+        """Return the last process that has changed what is watched since this loop time; None if none is known."""
+        ...
+
+
 class CallbackWatch(AsyncGenerator[None, None]):
     """A watch that can also report by a callback, and never fails once it is armed.
 
@@ -34,7 +43,7 @@ class CallbackWatch(AsyncGenerator[None, None]):
     """
 
     @abstractmethod
-    def listen(self, callback: Callable[[], None]) -> Closable:
+    def listen(self, callback: Callable[[], None]) -> Listening:
         """Arm the watch. `callback` is called at each event until the result is closed.
 
         `callback` must neither block nor raise.

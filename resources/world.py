@@ -9,8 +9,8 @@ from typing import Protocol
 class World(Protocol):
     """Strings that hosts share, and maps with one string for each host.
 
-    Without a fleet, the resources of one host share them. Each method except the watches raises `Permanent` or
-    `OSError` on failure.
+    Without a fleet, the resources of one host share them. A method that fails raises `Permanent`, `OSError`, or
+    `Temporary` while the strings cannot be read or written. A watch that fails ends with these, too.
     """
 
     async def string(self, key: str) -> str | None:

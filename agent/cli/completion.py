@@ -40,7 +40,7 @@ def completer(find: Callable[[ConfigurationSource, str], Iterator[str]]) -> Comp
 @completer
 def resources(source: ConfigurationSource, incomplete: str) -> Iterator[str]:
     """Yield IDs; identities where several resources share the ID. Once a word has begun, all identities as well."""
-    rows = ask(source.socket(), Status(), PATIENCE)["resources"]
+    rows = ask(source.view(), Status(), PATIENCE)["resources"]
     times = Counter(row["id"] for row in rows)
     for row in rows:
         if times[row["id"]] == 1:

@@ -64,5 +64,6 @@ _REFUSED = {
     "not-permitted": ExitCode.NOT_PERMITTED,
     "not-understood": ExitCode.FOREIGN,
     "busy": ExitCode.NO_AGENT,
+    "gone": ExitCode.FAILED,
 }
 """Reason why the agent could not be asked -> exit code."""

@@ -12,6 +12,7 @@ from holdfast.agent.cli.terminal import Paper, ago, one_line, span
 from holdfast.agent.console import clock
 from holdfast.agent.narrate import duration
 from holdfast.agent.widths import columns, pad
+from holdfast.resources.author import Author
 
 CAUSES = {
     "start": "the agent was started",
@@ -111,12 +112,18 @@ def _last(facts: Facts) -> Iterator[str]:
     yield f"{ago(last['at'])}{took}{tried}" if last["at"] else "it could not run"
     by = f": {', '.join(last['by'])}" if last["by"] else ""
     undone = f"; {last['undone']}" if last.get("undone") else ""  # an older agent, before an upgrade, does not send it
-    yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}{undone}"
+    yield f"because {CAUSES.get(last['cause'], last['cause'])}{by}{undone}{_origin(last, last.get('changed_by'))}"
     if last["comment"]:
         yield last["comment"]
     change = facts["last_change"]
     if change:
-        yield f"changed last {ago(change['at'])} ({change['cause']})"
+        yield f"changed last {ago(change['at'])} ({change['cause']}{_origin(change, change.get('by'))})"
+
+
+def _origin(facts: Facts, by: Facts | None) -> str:
+    """Return what has caused a drift, as far as it is known. An older agent does not send it."""
+    ended = f"; {facts['ended']}" if facts.get("ended") else ""
+    return f"{ended}; changed by {Author.of(by)}" if by and by.get("way") == "host" else ended
 
 
 def _waits(facts: Facts) -> Iterator[str]:
@@ -144,7 +151,7 @@ def _entries(facts: Facts, paper: Paper) -> Iterator[str]:
         took = f"{duration(entry['duration']):>7}  {entry['cause']}"
         undone = f", {entry['undone']}" if entry.get("undone") else ""
         times = f", {entry['times']} times since {clock(entry['first'])}" if entry["times"] > 1 else ""
-        used, said = columns(head) + 11, f"{took}{times}{undone}"
+        used, said = columns(head) + 11, f"{took}{times}{undone}{_origin(entry, entry.get('by'))}"
         if entry["comment"] and not paper.narrow:
             said += f": {entry['comment']}"
         first, *rest = paper.lines(said, used)

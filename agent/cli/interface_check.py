@@ -17,7 +17,7 @@ from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.options import ConfigurationSource, print_json
 from holdfast.agent.cli.terminal import Paper
 from holdfast.agent.configuration import ConfigurationCompiler
-from holdfast.resources.errors import HoldfastError
+from holdfast.resources.errors import RAISED, HoldfastError
 from holdfast.resources.interfaces import registry
 from holdfast.resources.interfaces.base import Interface
 from holdfast.resources.interfaces.binding import VIOLATIONS
@@ -121,7 +121,7 @@ def _imported(path: Path) -> ModuleType:
     registered, Provider.registered = Provider.registered, []
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except RAISED as error:  # the file may do anything when it is imported
         raise click.UsageError(f"cannot import {path}: {type(error).__name__}: {error}") from error
     finally:
         Provider.registered = registered

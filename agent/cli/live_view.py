@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from holdfast.agent.cli.screen import Screen
-from holdfast.agent.cli.terminal import Paper, ago, headline
+from holdfast.agent.cli.terminal import SEVERITIES, Paper, ago, headline
 from holdfast.agent.console import clock, coloured
 from holdfast.agent.control.schema import ControlError
 from holdfast.agent.engine.model.states import QUIET, urgency
@@ -110,7 +110,7 @@ def _health(frame: Frame, paper: Paper, room: int) -> Iterator[str]:
     for each in conditions:
         lines = paper.lines(f"{each['severity']}: {each['text']} [{each['code']}]", most=1 + spare)
         spare -= len(lines) - 1
-        yield from (paper.paint("1;31" if each["severity"] == "error" else "33", line) for line in lines)
+        yield from (paper.paint(SEVERITIES[each["severity"]], line) for line in lines)
 
 
 def _pass(last: Frame | None, tick: int) -> str:

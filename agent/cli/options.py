@@ -6,6 +6,7 @@ import functools
 import json
 import math
 import re
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path, readable=False)
 """A path that click does not check: a client of the agent need not be able to read its directory."""
 
+LAST = 30e9
+"""A Unix time after all that can be asked for."""
 Function = Callable[..., Any]
 
 
@@ -73,7 +76,26 @@ def span(text: str) -> float:
     return seconds
 
 
+def moment(text: str) -> float:
+    """Return the Unix time of a span ago (`2h`), or of a local date or time. Raises `ValueError`.
+
+    `2026-11-23`, `2026-11-23 20:15:03` or `20:15` of today; a time may have an offset (`+01:00`).
+    """
+    from datetime import date, datetime
+
+    if re.fullmatch(r"\d{1,2}:\d\d(:\d\d)?", text, re.ASCII):
+        hour, _, rest = text.partition(":")
+        text = f"{date.today().isoformat()} {hour:0>2}:{rest}"  # noqa: DTZ011 - the user's own day
+    elif not re.match(r"\d{4}-", text, re.ASCII):
+        return time.time() - span(text)
+    at = datetime.fromisoformat(text).timestamp()
+    if not 0 <= at < LAST:
+        raise ValueError(text)
+    return at
+
+
 SPAN = Number("a span of time, as 90s, 30m, 2h, 1h30m or 3d", span)
+MOMENT = Number("a span of time, as 2h, or a time, as 20:15, 2026-11-23 or '2026-11-23 20:15'", moment)
 SECONDS = Number("a number of seconds above 0", some)
 COUNT = Number("a whole number, 0 or more", count)
 
@@ -157,6 +179,25 @@ class ConfigurationSource(NamedTuple):
         from holdfast.agent.paths import socket_of
 
         return socket_of(self.config, self.overrides)
+
+    def view(self) -> Path:
+        """Return the socket for requests that only look: that for viewers if the user may open it and not the other.
+
+        Raises `CompileError`.
+        """
+        import os
+
+        from holdfast.agent.paths import sockets_of
+
+        control, view = sockets_of(self.config, self.overrides)
+        looks_only = view is not None and not os.access(control, os.W_OK) and os.access(view, os.W_OK)
+        return view if view is not None and looks_only else control
+
+    def records(self) -> Path:
+        """Return the path of the records of this host. Raises `CompileError`."""
+        from holdfast.agent.paths import RECORDS, state_dir_of
+
+        return state_dir_of(self.config, self.overrides) / RECORDS
 
     def facts(self, settings: Settings) -> Mapping[str, Any] | None:
         """Return another host's grains, if a file was given. Raises `CompileError`."""

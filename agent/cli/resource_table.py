@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from holdfast.agent.cli.options import print_json
-from holdfast.agent.cli.terminal import Paper, ago, headline, one_line, span
+from holdfast.agent.cli.terminal import SEVERITIES, Paper, ago, headline, one_line, span
 from holdfast.agent.engine.model.states import QUIET, urgency
 from holdfast.agent.phrases import as_declared
 from holdfast.agent.widths import columns
@@ -50,7 +50,7 @@ def heading(answer: dict[str, Any], paper: Paper) -> Iterator[str]:
     yield f"{name}{paper.paint(colour, first.removeprefix(name))}{details}"
     yield from (paper.paint(colour, line) for line in rest)
     for each in answer["health"]:
-        severity, colour = each["severity"], "1;31" if each["severity"] == "error" else "33"
+        severity, colour = each["severity"], SEVERITIES[each["severity"]]
         first, *rest = paper.lines(f"{severity}: {each['text']} [{each['code']}]", 2)
         yield f"  {paper.paint(colour, severity)}{first.removeprefix(severity)}"
         yield from (f"  {line}" for line in rest)

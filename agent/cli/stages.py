@@ -97,7 +97,7 @@ def _drawing(sls: tuple[str, ...], source: ConfigurationSource) -> Drawing:
 
 def _live(source: ConfigurationSource) -> Drawing:
     """Return the graph of the running agent."""
-    found = ask(source.socket(), LiveGraph())
+    found = ask(source.view(), LiveGraph())
     return Drawing(
         [DrawnNode(**node) for node in found["nodes"]],
         [DrawnEdge(edge["from"], edge["to"], edge["kind"]) for edge in found["edges"]],

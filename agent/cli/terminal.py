@@ -28,6 +28,8 @@ COLOURS = {
     "ok": "32",
 }
 """State of a resource -> its colour (SGR)."""
+SEVERITIES = {"error": "1;31", "warning": "33", "info": "2"}
+"""Severity of a health condition -> its colour."""
 NARROW = 60
 """Columns below which a terminal counts as narrow."""
 _WORDS = {"repaired": "1;33", "refreshed": "36", "recovered": "32"}

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -53,9 +54,7 @@ def converse(
     """
     with unix_socket() as connection:
         connection.settimeout(timeout)
-        with reached(path) as name:
-            connection.connect(name)
-            connection.sendall(encode(request.message()))
+        _begin(connection, path, request)
         with connection.makefile("rb") as stream:
             responses = _responses(path, stream)
             while until is None or (left := until - time.monotonic()) > 0:
@@ -79,9 +78,7 @@ def ask_until_stopped(path: Path, request: ControlRequest, timeout: float | None
     """
     with unix_socket() as connection:
         connection.settimeout(None if timeout is None else timeout + ENDING)
-        with reached(path) as name:
-            connection.connect(name)
-            connection.sendall(encode(request.message()))
+        _begin(connection, path, request)
         with connection.makefile("rb") as stream:
             try:
                 return _last(_responses(path, stream))
@@ -89,6 +86,14 @@ def ask_until_stopped(path: Path, request: ControlRequest, timeout: float | None
                 connection.settimeout(ENDING)
                 connection.sendall(b"\n")
                 return _last(_responses(path, stream))
+
+
+def _begin(connection: socket.socket, path: Path, request: ControlRequest) -> None:
+    """Connect to the agent and send a request. Raises `ControlError`."""
+    with reached(path) as name:
+        connection.connect(name)
+        with suppress(BrokenPipeError, ConnectionResetError):  # the agent has already sent the reason of its refusal
+            connection.sendall(encode(request.message()))
 
 
 def _last(responses: Iterator[dict[str, Any]]) -> Any:
@@ -179,7 +184,8 @@ def _why(path: Path, error: OSError) -> ControlError:
         )
     if isinstance(error, PermissionError):
         return ControlError(
-            f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may",
+            f"cannot ask the agent at {path}: permission denied; only root and the agent's own user may, "
+            "and members of the group holdfast may look (`viewers` in agent.yaml)",
             "not-permitted",
         )
     code: Refusal = "busy" if isinstance(error, BlockingIOError) else "no-agent"  # busy: its backlog is full

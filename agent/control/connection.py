@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, nullcontext
 from typing import Any, NamedTuple
 
-from holdfast.agent.control.answers import encoded
+from holdfast.agent.control.answers import Encoder, Turn
 from holdfast.agent.control.schema import encode
-from holdfast.resources.secrets import Redactor
+
+_CREDENTIALS = struct.Struct("3i")
+"""Process, user and group of a peer."""
 
 
 class Peer(NamedTuple):
@@ -17,33 +21,45 @@ class Peer(NamedTuple):
 
     pid: int
     uid: int
+    gid: int = -1
+
+
+def peer_of(connection: socket.socket) -> Peer:
+    """Return the process that has connected. Raises `OSError`."""
+    size = _CREDENTIALS.size
+    return Peer(*_CREDENTIALS.unpack(connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)))
 
 
 class ClientConnection:
-    """A connection whose request was read."""
+    """A connection whose request was read.
+
+    `encoder` makes lines of messages, without what the client may not see; `turn` is the context in which to make long
+    messages; `patience` is the number of seconds after which a client that does not read is dropped; `viewer` says
+    that it may only look.
+    """
 
     def __init__(
         self,
         peer: Peer,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        redactor: Callable[[], Redactor],
+        encoder: Encoder,
+        *,
+        turn: Turn = nullcontext,
+        patience: float | None = None,
+        viewer: bool = False,
     ) -> None:
-        self.peer, self.reader = peer, reader
-        self._writer, self._redactor = writer, redactor
+        self.peer, self.reader, self.line, self.turn, self.viewer = peer, reader, encoder, turn, viewer
+        self._writer, self._patience = writer, patience
 
     def send(self, message: Any, more: bytes = b"") -> None:
-        """Send a message that contains no secrets, followed by `more`."""
+        """Send a message that contains no secrets, followed by `more`; the answers of journal sessions."""
         self._writer.write(encode(message) + more)
 
-    def line(self, message: Any) -> bytes:
-        """Return the line of a message with secrets redacted."""
-        return encoded(message, self._redactor())
-
     async def write(self, line: bytes) -> None:
-        """Send a line, and wait until the client has taken most of what was sent."""
+        """Send a line, and wait until the client has taken what was sent. Raises `TimeoutError`."""
         self._writer.write(line)
-        await self._writer.drain()
+        await asyncio.wait_for(self._writer.drain(), self._patience)
 
     @asynccontextmanager
     async def gone(self) -> AsyncIterator[asyncio.Task[bytes]]:

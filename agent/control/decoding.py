@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from functools import cache
 from typing import Any
@@ -9,9 +10,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from holdfast.agent import verbs
-from holdfast.agent.control import internal  # noqa: F401 - declares requests
+from holdfast.agent.control import internal, table_requests  # noqa: F401 - declare requests
+from holdfast.agent.control.answers import PATIENCE
 from holdfast.agent.control.request import ControlRequest, declared
-from holdfast.agent.control.schema import ControlError
+from holdfast.agent.control.schema import LIMIT, ControlError
 
 UNKNOWN = "unexpected_keyword_argument"
 """The code of pydantic's error for a field that does not exist."""
@@ -32,6 +34,18 @@ def requests() -> dict[str, type[ControlRequest]]:
 def _adapter(verb: str) -> TypeAdapter[ControlRequest]:
     """Return the validator of the fields of a request."""
     return TypeAdapter(requests()[verb])
+
+
+async def read_request(reader: asyncio.StreamReader) -> ControlRequest | ControlError:
+    """Return the request that a client sends first, or the error in place of an invalid one."""
+    try:
+        return decode_request(await asyncio.wait_for(reader.readline(), PATIENCE))
+    except ControlError as error:
+        return error
+    except ValueError:
+        return ControlError(f"cannot read the request: it is longer than {LIMIT} bytes", "not-understood")
+    except TimeoutError:
+        return ControlError(f"cannot wait longer than {PATIENCE:g} s for a request")
 
 
 def decode_request(line: bytes) -> ControlRequest:

@@ -23,7 +23,7 @@ class KeptStates(ControlRequest, verb="keeps"):
 
 
 @dataclass(frozen=True)
-class LiveGraph(ControlRequest, verb="graph"):
+class LiveGraph(ControlRequest, verb="graph", viewers="whole"):
     """Ask for the running graph, for `show graph --live`."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:

@@ -27,7 +27,7 @@ class LogFilter:
         return (
             (not self._cause or entry.get("cause") == self._cause)
             and (not self._failed or _failed(entry))
-            and (not self._resource or _names(self._resource, str(entry.get("resource") or "")))
+            and (not self._resource or names(self._resource, str(entry.get("resource") or "")))
         )
 
 
@@ -35,7 +35,7 @@ def _failed(entry: LogEntry) -> bool:
     return entry.get("result") == "failed" or entry.get("level") in WRONG or entry.get("code") in FAILURES
 
 
-def _names(word: str, identity: str) -> bool:
+def names(word: str, identity: str) -> bool:
     """Return whether a word is an identity, its ID, the end of a path that is its ID, or a pattern for one of these."""
     name = identity.partition("[")[2].removesuffix("]")
     pattern = word.replace("[", "[[]")

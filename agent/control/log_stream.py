@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import aclosing
 
 from holdfast.agent.console import LogEntry
+from holdfast.agent.control.answers import ROWS
 from holdfast.agent.control.connection import ClientConnection
 from holdfast.agent.control.log_filter import LogFilter
-from holdfast.agent.control.schema import ControlError, encode
+from holdfast.agent.control.schema import ControlError
 from holdfast.agent.logs import Logs
+from holdfast.agent.records.log_lines import OlderLines
 
 QUEUE = 1000
 """Most entries that wait for one client."""
@@ -17,22 +22,43 @@ QUEUE = 1000
 class LogStream:
     """The entries that one client asks for."""
 
-    def __init__(self, logs: Logs, chosen: LogFilter, client: ClientConnection) -> None:
-        self._logs, self._chosen, self._client = logs, chosen, client
+    def __init__(self, logs: Logs, chosen: LogFilter, client: ClientConnection, older: OlderLines) -> None:
+        self._logs, self._chosen, self._client, self._older = logs, chosen, client, older
         self._queue: asyncio.Queue[LogEntry | None] = asyncio.Queue(QUEUE)
         """Entries to send; None: the client did not keep up."""
 
-    def past(self, lines: int, span: float | None) -> None:
+    async def past(self, lines: int, span: float | None) -> None:
         """Send the last entries: at most `lines` of them, and only those of the last `span` seconds.
 
-        If the log does not reach back so far, the first message says since when it is kept.
+        Those from before the entries in memory are made from the records. If the entries in memory do not reach back
+        so far, the first message says since when they are kept, and since when there are records.
         """
         buffer = self._logs.buffer
-        if span is not None and (oldest := next(iter(buffer), None)) and buffer.reach < span:
-            self._client.send({"kept": oldest["time"]})
+        begin = min((float(entry["time"]) for entry in buffer), default=time.time())
+        reaches = span is not None and buffer.reach >= span
+        if span is not None and not reaches:
+            recorded = await self._older.beginning()
+            await self._client.write(self._client.line({"kept": begin, "recorded": recorded}))
         kept = buffer if span is None else buffer.since(span)
-        for entry in [entry for entry in kept if self._chosen(entry)][-lines:] if lines > 0 else ():
-            self._client.send({"entry": dict(entry)})
+        chosen = [entry for entry in kept if self._chosen(entry)][-lines:] if lines > 0 else []
+        if lines > len(chosen) and not reaches:
+            await self._send_older(begin, None if span is None else time.time() - span, lines - len(chosen))
+        for first in range(0, len(chosen), ROWS):
+            await self._send(chosen[first : first + ROWS])
+
+    async def _send_older(self, begin: float, since: float | None, most: int) -> None:
+        async with aclosing(self._older.before(begin, since, most, ROWS)) as pages:
+            while True:
+                async with self._client.turn():  # viewers wait after it, so they cannot keep a thread busy
+                    entries = await anext(pages, None)
+                if entries is None:
+                    return
+                await self._send(entries)
+
+    async def _send(self, entries: Sequence[LogEntry]) -> None:
+        async with self._client.turn():
+            some = b"".join(self._client.line({"entry": dict(entry)}) for entry in entries)
+        await self._client.write(some)
 
     async def follow(self) -> None:
         """Send new entries until the client disconnects. Raises `ControlError` if the client cannot keep up."""
@@ -63,4 +89,6 @@ class LogStream:
         entry = following.result()
         if entry is None:
             raise ControlError(f"cannot keep up: more than {QUEUE} entries waited for this client")
-        await self._client.write(encode({"entry": dict(entry)}))
+        async with self._client.turn():
+            line = self._client.line({"entry": dict(entry)})
+        await self._client.write(line)

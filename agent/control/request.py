@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from holdfast.agent.control.schema import FOREVER
 
@@ -17,6 +17,13 @@ if TYPE_CHECKING:
     from holdfast.agent.control.connection import ClientConnection
     from holdfast.agent.running_agent import RunningAgent
 
+
+Viewers = Literal["no", "masked", "whole"]
+"""Whether viewers may send a request (`view_server`).
+
+`masked`: yes, and `viewers.masked` decides what they see of the answer; `whole`: yes, and the handler answers them
+nothing that is not for everyone.
+"""
 
 declared: dict[str, type[ControlRequest]] = {}
 """Verb -> its request; complete when all modules with requests are imported."""
@@ -33,13 +40,15 @@ class ControlRequest(ABC):
     """A client's request. Every field has a default or must be sent; the agent checks the types."""
 
     verb: ClassVar[str]
+    viewers: ClassVar[Viewers]
+    stream: ClassVar[bool]  # the answer lasts: it consists of messages that the handler makes in turns of the client
     __pydantic_config__ = {"extra": "forbid", "strict": True}  # noqa: RUF012 - not a field: pydantic reads it
 
-    def __init_subclass__(cls, verb: str) -> None:
+    def __init_subclass__(cls, verb: str, viewers: Viewers = "no", *, stream: bool = False) -> None:
         """Register the request of this verb. Raises `ValueError` if there is another one."""
         if verb in declared:
             raise ValueError(f"there are two requests of the verb {verb!r}")
-        cls.verb = verb
+        cls.verb, cls.viewers, cls.stream = verb, viewers, stream
         declared[verb] = cls
 
     @abstractmethod

@@ -33,9 +33,10 @@ SOCKET_PATH_LIMIT = 107
 """Most bytes of the address of a unix socket."""
 
 
-Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy"]
+Refusal = Literal["", "no-agent", "not-permitted", "not-understood", "busy", "gone"]
 """Reason for programs why a request has failed. Empty: the agent has understood the request and refuses it.
 
+`gone`: what was asked for is no longer kept.
 `busy`: the agent has done nothing, and may accept the same request later.
 """
 REFUSALS: tuple[Refusal, ...] = get_args(Refusal)

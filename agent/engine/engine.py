@@ -19,7 +19,7 @@ from holdfast.agent.engine.inspect.status import View, gone, rows
 from holdfast.agent.engine.model.events import Cause, Event, PassRecord, Pause
 from holdfast.agent.engine.model.options import EngineOptions
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.engine.parts import Host, Parts
+from holdfast.agent.engine.parts import EngineHost, Parts
 from holdfast.agent.engine.policy import Policy
 from holdfast.agent.engine.schedule.loans import concerns
 from holdfast.agent.engine.schedule.pauses import Pauses
@@ -33,7 +33,7 @@ class Engine:
 
     def __init__(
         self,
-        host: Host,
+        host: EngineHost,
         options: EngineOptions,
         journal: Journal,
         emit: Callable[[Event], None],

@@ -49,6 +49,11 @@ def action(resource: Resource) -> bool:
     return _ask(resource.action, plain=False)
 
 
+def hides(resource: Resource) -> bool:
+    """Return whether the state says that its content is not to be shown."""
+    return getattr(resource, "show_changes", None) is False
+
+
 def reacts(resource: Reactive) -> bool:
     """Return whether the declaration of the resource gives something to watch."""
     return _ask(resource.reacts, plain=True)  # then the watch fails, and the reason is reported

@@ -33,7 +33,7 @@ from holdfast.agent.engine.watch.watches import Watches
 from holdfast.resources.context import Context
 
 
-class Host(Protocol):
+class EngineHost(Protocol):
     """The part of `agent/host` that the engine needs."""
 
     def context(self, identity: str) -> Context:
@@ -45,7 +45,7 @@ class Parts:
     """The parts of one engine, each of which writes its own state only."""
 
     def __init__(
-        self, host: Host, policy: Policy, journal: Journal, emit: Callable[[Event], None], obstacle: Ask
+        self, host: EngineHost, policy: Policy, journal: Journal, emit: Callable[[Event], None], obstacle: Ask
     ) -> None:
         self.policy, self.journal, self.emit, self.context = policy, journal, emit, host.context
         self.census = Census(policy)

@@ -103,4 +103,5 @@ def _requirements(provider: ProviderModel) -> str:
     parts = [f"`{grain}` is {' or '.join(values)}" for grain, values in provider.grains.items()]
     parts += [f"there is the command `{command}`" for command in provider.commands]
     parts += [f"`{path}` exists" for path in provider.paths]
+    parts += [f"`{command}` is not `{other}`" for command, other in provider.unless.items()]
     return ", ".join(parts) or "everywhere"

@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Iterator
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from queue import Empty, SimpleQueue
 from typing import Any
 
@@ -106,7 +106,7 @@ class Blocking:
         return call(*args) if self.alone() else await self(call, *args)
 
     async def __call__(self, call: Callable[..., Any], /, *args: Any) -> Any:
-        """Return the result of `call(*args)`, or raise its exception.
+        """Return the result of `call(*args)`, or raise its exception. The call has the context variables of its caller.
 
         The caller can be cancelled. A call that still waits for a thread is then never made. A running call continues
         to its end, keeps its slot until then, and its result is discarded.
@@ -115,7 +115,7 @@ class Blocking:
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[Any] = loop.create_future()
         give_back = self._lend(loop)
-        threads = _COUNTED.get()
+        threads, context = _COUNTED.get(), copy_context()
 
         def over() -> None:
             give_back()
@@ -134,7 +134,7 @@ class Blocking:
         def work(free: Callable[[], None]) -> None:
             value, error = None, None
             try:
-                value = call(*args)
+                value = context.run(call, *args)
             except BaseException as raised:  # noqa: BLE001 - handed to the waiting caller
                 error = raised
             free()  # before the result is handed over: the next call can use this thread

@@ -15,6 +15,7 @@ from holdfast.agent.host import files
 from holdfast.agent.host.blocking import Blocking
 from holdfast.agent.host.files import Replacement
 from holdfast.agent.host.flushes import Flushes
+from holdfast.agent.host.kept import KeptFiles, RunKeeper
 from holdfast.agent.host.sources import Sources, read
 from holdfast.agent.loggers import LazyLogger
 from holdfast.resources import paths
@@ -43,6 +44,7 @@ class ContextHost(Protocol):
     blocking: Blocking
     long_blocking: Blocking
     flushes: Flushes
+    kept: KeptFiles
     sources: Sources
     var_dir: Path
     durable: bool
@@ -113,6 +115,10 @@ class HostContext:
         """The host's pillar."""
         self._host.read_by(self.identity)
         return self._host.pillar
+
+    def keeping(self, *, private: bool) -> RunKeeper:
+        """Keep the content of files that are replaced or removed in the body: see the protocol."""
+        return RunKeeper(self._host.kept, self.report, lambda: self._host.redactor, private=private)
 
     def redacted(self, value: Any) -> Any:
         """Return the value with the secrets of the pillar redacted."""

@@ -21,6 +21,7 @@ from holdfast.agent.host.blocking import Blocking
 from holdfast.resources import paths
 from holdfast.resources.paths.handle import Handle
 from holdfast.resources.paths.place import Place, SafeDirectory
+from holdfast.resources.paths.replacing import likely_to_replace
 from holdfast.resources.temporaries import OWN, TEMPORARY, give_back, take_name
 
 LARGE = 1 << 20
@@ -74,6 +75,11 @@ class Replacement:
         if self.abandoned:
             self.discard()
 
+    def prepare(self) -> None:
+        """`fill`, and let the present file be kept: little time must pass between a check and `commit`."""
+        self.fill()
+        likely_to_replace(self.target, self.temporary)
+
     def _write(self, handle: Handle, target: Place) -> None:
         handle.write(self.data)
         if self.uid != -1 or self.gid != -1:
@@ -125,7 +131,7 @@ class Replacement:
         self.abandoned, self.pinned = True, None
         if self.temporary is not None:
             with contextlib.suppress(OSError):
-                self.temporary.unlink()
+                self.temporary.unlink(own=True)
             give_back(self.temporary.name)
 
 
@@ -141,7 +147,7 @@ async def replace(file: Replacement, blocking: Blocking, check: Callable[[str], 
         if check is None:
             await waits(file.place)
             return
-        await waits(file.fill)
+        await waits(file.prepare)
         await check(file.shown)
         await (blocking.brief if file.durable else _at_once)(file.commit)
     except (asyncio.CancelledError, Exception):
@@ -170,7 +176,7 @@ def sweep(directory: SafeDirectory) -> None:
             place = directory.entry(name)
             with contextlib.suppress(OSError, paths.Unsafe):
                 if not in_use(int(found[1], 16), place):
-                    place.unlink()
+                    place.unlink(own=True)
 
 
 def in_use(pid: int, place: Place) -> bool:

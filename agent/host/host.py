@@ -17,9 +17,11 @@ from holdfast.agent.host.blocking import LINGER, SPARE, Blocking
 from holdfast.agent.host.context import HostContext
 from holdfast.agent.host.flushes import Flushes
 from holdfast.agent.host.interfaces import Interfaces
+from holdfast.agent.host.kept import KeptFiles
 from holdfast.agent.host.source_snapshot import SourceSnapshot
 from holdfast.agent.host.source_store import SourceStore
 from holdfast.agent.host.sources import Sources
+from holdfast.agent.kept_bounds import KEPT_BOUNDS, KeptBounds
 from holdfast.agent.tasks import Tasks
 from holdfast.resources.secrets import Redactor
 from holdfast.states.data import Call
@@ -28,7 +30,9 @@ from holdfast.states.view.grains import seen
 
 if TYPE_CHECKING:
     from holdfast.agent.host.path_watcher import PathWatcher
-    from holdfast.agent.host.world import LocalWorld
+    from holdfast.agent.records.records import Records
+    from holdfast.agent.records.world import StoredWorld
+    from holdfast.agent.records.world_records import WorldRecords
     from holdfast.resources.interfaces.host import Bus
     from holdfast.resources.interfaces.pkg import PkgInterface
 
@@ -40,8 +44,9 @@ class LocalHost:
     """The machine. Use as an async context manager.
 
     `providers` is the operator's choice of tools (`{"pkg": "apt"}`), `strict` whether they are refused if they violate
-    their interface. `durable` says whether files must be on the disk
-    before they count as written. `health` and `tasks` are the daemon's, if there is one.
+    their interface. `programs` says whether the programs of all processes are read, to name who changes files;
+    `durable` whether files must be on the disk before they count as written; `kept` how much replaced content is kept.
+    `health`, `tasks` and `records` are the daemon's, if there is one.
     """
 
     def __init__(
@@ -54,11 +59,16 @@ class LocalHost:
         options: Mapping[str, Any] | None = None,
         providers: Mapping[str, str] | None = None,
         strict: bool = True,
+        programs: bool = False,
         durable: bool = True,
+        kept: KeptBounds = KEPT_BOUNDS,
         health: Health | None = None,
         tasks: Tasks | None = None,
+        records: Records | None = None,
     ) -> None:
         self.var_dir, self.durable = var_dir, durable
+        self.kept = KeptFiles(absolute(var_dir), kept, durable=durable)
+        self._programs = programs
         self.facts: Mapping[str, Any] = facts or {}
         self.pillar: Mapping[str, Any] = pillar or {}
         self.redactor = Redactor(self.pillar)
@@ -79,6 +89,9 @@ class LocalHost:
         self.sources = Sources(states, self.blocking, self._network)
         self._store = SourceStore(absolute(var_dir))
         self._tasks, self._own_tasks = tasks or Tasks(self.health), tasks is None
+        self._records = records
+        self._own_records: Records | None = None
+        """The database of a host without a daemon, once a resource has used it."""
         self.interfaces = Interfaces(self.context, providers or {}, strict=strict)
         self.onlooker: Callable[[str, str, bytes], None] | None = None
         """Shows output of commands to a person. Called with identity, stream name and bytes."""
@@ -97,23 +110,38 @@ class LocalHost:
             self.paths.close()
         if self._bus is not None:
             await self._bus.close()
+        if self._own_records:
+            await self._own_records.close()
         if self._own_tasks:
             await self._tasks.stop()
 
     @cached_property
     def paths(self) -> PathWatcher:
-        """Events of paths; a one-shot run needs none."""
+        """Events of paths, and who caused them; a one-shot run needs none."""
+        from holdfast.agent.host.namer import Namer  # noqa: PLC0415 - see above
         from holdfast.agent.host.path_watcher import PathWatcher  # noqa: PLC0415 - see above
 
-        return PathWatcher(self.health)
+        return PathWatcher(self.health, Namer(programs=self._programs))
 
     @cached_property
-    def world(self) -> LocalWorld:
+    def world(self) -> StoredWorld:
         """Strings and host maps."""
-        from holdfast.agent.host.world import LocalWorld  # noqa: PLC0415 - few states use it
+        from holdfast.agent.records.world import StoredWorld  # noqa: PLC0415 - few states use it
 
-        file, name = self.var_dir / "world.json", partial(self._fact, "id")
-        return LocalWorld(file, name, self.blocking, self.paths.watch, durable=self.durable)
+        return StoredWorld(self._open_world, partial(self._fact, "id"))
+
+    async def _open_world(self) -> WorldRecords:
+        """Open the database, and take over the strings and host maps of earlier versions."""
+        from holdfast.agent.records.records import Records  # noqa: PLC0415 - see above
+
+        records = self._records or self._own_records
+        if records is None:
+            records = self._own_records = Records(self.var_dir, self.health, agent=False, durable=self.durable)
+        api = await records.api()
+        from holdfast.agent.records import world_file, world_records  # noqa: PLC0415 - `api` has loaded the models
+
+        await world_file.take_over(self.var_dir, api, self.blocking)
+        return world_records.WorldRecords(api)
 
     def _fact(self, name: str) -> str:
         return str(self.facts.get(name, ""))

@@ -6,14 +6,19 @@ node of a watch removes it.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import sys
 from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
 
 from asyncinotify import Inotify, Mask
 
 from holdfast.agent.host.path_nodes import KernelWatch, PathNode, held
+
+if TYPE_CHECKING:
+    from holdfast.agent.host.namer import Namer
 
 ISDIR = int(Mask.ISDIR)
 MODIFY = int(Mask.MODIFY)
@@ -73,10 +78,13 @@ class SharedInotify:
     """The process's one inotify descriptor for resources: opened on first use, closed by `close`.
 
     `opened` and `closing` are called with the descriptor, so that the event loop can start and stop listening to it.
+    The directories are marked for the `namer`, too, if there is one.
     """
 
-    def __init__(self, opened: Callable[[int], None], closing: Callable[[int], None]) -> None:
-        self._opened, self._closing = opened, closing
+    def __init__(
+        self, opened: Callable[[int], None], closing: Callable[[int], None], namer: Namer | None = None
+    ) -> None:
+        self._opened, self._closing, self._namer = opened, closing, namer
         self._inotify: Descriptor | None = None
         self._entries: dict[int, KernelWatch] = {}
 
@@ -94,9 +102,15 @@ class SharedInotify:
             with held(node.path, follow=follow) as path:
                 itself = follow or path != node.path
                 watch = self._inotify.add_watch(path, mask if itself else mask | Mask.DONT_FOLLOW)
+                entry = self._entry_of(node, watch)
+                if self._namer is not None:
+                    self._namer.mark(path, full=any(each.full for each in entry.nodes), follow=itself)
         except OSError:
             self.detach(node)
             raise
+
+    def _entry_of(self, node: PathNode, watch: Any) -> KernelWatch:
+        """Return the entry of a kernel watch, to which the node belongs from now on."""
         entry = self._entries.get(watch.wd)
         if entry is None:
             entry = self._entries[watch.wd] = KernelWatch(watch)
@@ -104,6 +118,7 @@ class SharedInotify:
             self.detach(node)
             entry.nodes.add(node)
             node.kernel = entry
+        return entry
 
     def detach(self, node: PathNode) -> None:
         """Remove the node's watch, if it has one."""
@@ -112,10 +127,15 @@ class SharedInotify:
             return
         entry.nodes.discard(node)
         if not entry.nodes and self._entries.pop(entry.watch.wd, None) is entry and self._inotify is not None:
-            try:
+            with contextlib.suppress(OSError):  # the kernel has removed the watch: the directory is gone
                 self._inotify.rm_watch(entry.watch)
-            except OSError:  # the kernel has removed the watch: the directory is gone
-                return
+                self._unmark(node)
+
+    def _unmark(self, node: PathNode) -> None:
+        """Remove the mark of a directory that is no longer watched. Raises `OSError` if its path leads nowhere."""
+        if self._namer is not None:
+            with held(node.path, follow=True) as path:
+                self._namer.unmark(path)
 
     def read(self) -> Iterator[tuple[tuple[PathNode, ...], int, str]]:
         """Yield pending events: (directories, mask, entry name or an empty string). Never waits.

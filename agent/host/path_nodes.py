@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.resources import paths
+from holdfast.resources.author import Author
 from holdfast.resources.paths import mounts
 
 Signature = tuple[int, ...]
@@ -42,14 +43,25 @@ def left(group: Group[Member], member: Member) -> Group[Member]:
     return tuple([each for each in group if each is not member])
 
 
+class Owner(Protocol):
+    """The watcher to which subscriptions belong."""
+
+    def leave(self, subscription: Subscription) -> None:
+        """End a subscription."""
+
+    async def who(self, subscription: Subscription, since: float) -> Author | None:
+        """Return the last process that has changed what a subscription watches."""
+        ...
+
+
 class Subscription:
     """One watcher's subscription to some paths; `close` ends it."""
 
-    __slots__ = ("_leave", "callback", "deep", "links", "nodes", "own")
+    __slots__ = ("_owner", "callback", "deep", "links", "nodes", "own")
 
-    def __init__(self, callback: Callable[[], None], leave: Callable[[Subscription], None], *, deep: bool) -> None:
+    def __init__(self, callback: Callable[[], None], owner: Owner, *, deep: bool) -> None:
         self.callback = callback
-        self._leave = leave
+        self._owner = owner
         self.deep = deep
         self.own: Sequence[PathNode] = ()
         """Nodes of the subscribed paths."""
@@ -60,7 +72,11 @@ class Subscription:
 
     def close(self) -> None:
         """Receive no more events, and release the nodes that only this subscription needed. May be called twice."""
-        self._leave(self)
+        self._owner.leave(self)
+
+    async def changed_by(self, since: float) -> Author | None:
+        """Return the last process that has changed a watched path since this loop time; None if none is known."""
+        return await self._owner.who(self, since)
 
 
 NOBODY: frozenset[Subscription] = frozenset()

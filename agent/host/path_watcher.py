@@ -12,6 +12,8 @@ the bound are not watched, health reports `watch-bounded`, and the watch is trie
 own recheck covers them. Large trees that appear are armed in parts, so that other events are handled in between; the
 watch reports an event after each part.
 
+A `Namer`, if there is one, knows which process has changed a watched path (`Subscription.changed_by`).
+
 Mounting, unmounting or remounting a file system over a watched directory is an event of all that it hides or uncovers.
 
 A write through another hard link of a file, or through a memory map, is not an event of the file's directory. So the
@@ -28,19 +30,25 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Container, Coroutine, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast.agent.health import Health
 from holdfast.agent.host.inotify import APPEARED, ISDIR, MODIFY, OVERFLOW, STRUCTURE, SharedInotify
 from holdfast.agent.host.mounts import Mounts
+from holdfast.agent.host.namer import places
 from holdfast.agent.host.path_nodes import PathNode, Subscription, seal, status
 from holdfast.agent.host.path_tree import PathTree
 from holdfast.agent.host.sweep import PERIOD as SWEEP
 from holdfast.agent.host.sweep import Sweep
 from holdfast.agent.host.watch_health import WatchHealth
 from holdfast.resources.watches import CallbackWatch
+
+if TYPE_CHECKING:
+    from holdfast.agent.host.namer import Namer
+    from holdfast.resources.author import Author
 
 SETTLE = 0.02
 """Seconds to wait for the writer of a file to close it. A repair during the write would show half of the content in its
@@ -57,12 +65,24 @@ REST = 4.0
 """After a long check, the watcher pauses for this multiple of its duration and collects events meanwhile."""
 
 
+WITHIN = 256
+"""Most events within recursively watched directories that are remembered."""
+
+
 class PathWatcher:
     """All path watches of the process. Create, use and close it in one event loop."""
 
-    def __init__(self, health: Health | None = None, *, period: float = PERIOD, sweep: float = SWEEP) -> None:
+    def __init__(
+        self,
+        health: Health | None = None,
+        namer: Namer | None = None,
+        *,
+        period: float = PERIOD,
+        sweep: float = SWEEP,
+    ) -> None:
         self._health, self._period = WatchHealth(health, period), period
-        self._kernel = SharedInotify(self._listen, self._unlisten)
+        self._namer = namer
+        self._kernel = SharedInotify(self._listen, self._unlisten, namer)
         self._tree = PathTree(self._kernel)
         self._sweep = Sweep(self._nodes, self._swept, sweep)
         self._mounts: Mounts | None = None
@@ -79,8 +99,8 @@ class PathWatcher:
         """Nodes with events that concern recursive watches from there upward."""
         self._again: asyncio.TimerHandle | None = None
         self._resting: asyncio.TimerHandle | None = None
-        self._left = self._leave
-        """Shared by all subscriptions: each access to a method creates an object."""
+        self._within: deque[tuple[PathNode, str]] = deque(maxlen=WITHIN)
+        """The last events within recursively watched directories, for `who`."""
 
     # -- for users ---------------------------------------------------------------------------------------------
 
@@ -94,7 +114,7 @@ class PathWatcher:
 
     def subscribe(self, paths: Iterable[str], callback: Callable[[], None], *, recursive: bool = False) -> Subscription:
         """Watch with a callback, which must neither block nor raise. The watch is armed on return."""
-        subscription = Subscription(callback, self._left, deep=recursive)
+        subscription = Subscription(callback, self, deep=recursive)
         self._tree.add(subscription, paths)
         self._sweep.begin()
         self._review()
@@ -109,6 +129,8 @@ class PathWatcher:
         """Close everything; watches receive no more events."""
         self._sweep.close()
         self._kernel.close()
+        if self._namer is not None:
+            self._namer.close()
         self._tree = PathTree(self._kernel)
         for timer in (self._timer, self._settling, self._remounting, self._again, self._resting):
             if timer is not None:
@@ -117,16 +139,21 @@ class PathWatcher:
         for waiting in (self._writing, self._replaced, self._stirred):
             waiting.clear()
 
-    def _leave(self, subscription: Subscription) -> None:
+    def leave(self, subscription: Subscription) -> None:
+        """End a subscription: see `Subscription.close`."""
         self._tree.remove(subscription)
         self._review()
+
+    async def who(self, subscription: Subscription, since: float) -> Author | None:
+        """Return who has changed what a subscription watches: see `Subscription.changed_by`."""
+        return None if self._namer is None else await self._namer.who(places(subscription, self._within), since)
 
     # -- events ------------------------------------------------------------------------------------------------
 
     def _listen(self, descriptor: int) -> None:
         self._loop = asyncio.get_running_loop()
         self._clock = self._loop.time
-        self._loop.add_reader(descriptor, self._drain)
+        self._loop.add_reader(descriptor, self._readable)
         with suppress(OSError):  # without /proc, mounts are not reported
             self._mounts = Mounts()
             self._loop.add_reader(self._mounts.fileno(), self._remounted, self._loop)
@@ -156,7 +183,7 @@ class PathWatcher:
             self._replaced.update(dict.fromkeys(self._tree.showing(path)))
         self._flush()
 
-    def _drain(self) -> None:
+    def _readable(self) -> None:
         """Handle one buffer of events; the loop calls again if there are more."""
         for nodes, mask, name in self._kernel.read():
             if mask & OVERFLOW:
@@ -170,6 +197,8 @@ class PathWatcher:
     def _event(self, node: PathNode, mask: int, name: str) -> None:
         """Handle one event of a directory (no name) or of its entry `name`."""
         child = node.children.get(name) if name else node
+        if self._namer is not None and node.covered:
+            self._within.append((node, name))
         if child is None:
             if node.covered:
                 self._beneath(node, mask, name)
@@ -220,7 +249,7 @@ class PathWatcher:
         Each change is sent once, also if the kernel reports it.
         """
         if files or directories:
-            self._drain()
+            self._readable()
             self._replaced.update(
                 dict.fromkeys(node for node, known in files if node.seal == known and node not in self._writing)
             )

@@ -134,9 +134,9 @@ class SourceStore:
         """Return a new file without a name. Raises `OSError`."""
         place = paths.at(f"{self._directory}/{NAME}")
         if place.look() is not None:  # left over from an agent killed at this point
-            place.unlink()
+            place.unlink(own=True)
         writing, (reading, _) = place.create(0o600), place.open()
-        place.unlink()
+        place.unlink(own=True)
         return writing, reading
 
 

@@ -90,9 +90,9 @@ async def command_user(command: CommandSpec, blocking: Callable[..., Any]) -> Co
 
 
 def environment(who: Account | None) -> dict[str, str]:
-    """Return the minimal environment of a command, independent of the agent's own."""
+    """Return the minimal environment of a command, of the agent's own only `HOME`."""
     if who is None:
-        return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/root")}
+        return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": paths.own_home()}
     return {"PATH": PATH, "LANG": "C.UTF-8", "HOME": who.home, "USER": who.name, "LOGNAME": who.name}
 
 

@@ -9,8 +9,8 @@ from typing import Any
 from holdfast.agent.engine.inspect.status import View, gone, state_of
 from holdfast.agent.engine.model.states import State
 from holdfast.agent.engine.model.vertex import Vertex
-from holdfast.agent.insight.history import History
 from holdfast.agent.insight.traces import Traces
+from holdfast.agent.records.recent import Recent
 
 ROWS = 200
 """Most resources in one frame; in a larger graph those with current or recent activity."""
@@ -21,10 +21,10 @@ COUNTED: tuple[State, ...] = ("running", "waiting", "unwatched", "drifted", "wou
 """States that have a count of their own. Each resource counts once, in the state that its row shows."""
 
 
-def frame(view: View, history: History, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
+def frame(view: View, recent: Recent, traces: Traces, running_for: Callable[[str], float | None]) -> dict[str, Any]:
     """Return the present state, ready for JSON; times are in seconds."""
     now = asyncio.get_running_loop().time()
-    chosen = _chosen(view, history)
+    chosen = _chosen(view, recent)
     return {
         "counts": {"resources": len(view.graph), **_counts(view)},
         "pass": _pass(traces),
@@ -38,7 +38,7 @@ def frame(view: View, history: History, traces: Traces, running_for: Callable[[s
                 "duration": each.duration,
                 "times": each.times,
             }
-            for (identity, what), each in list(history.recent.items())[-REPAIRS:]
+            for (identity, what), each in list(recent.changes.items())[-REPAIRS:]
         ],
     }
 
@@ -49,23 +49,23 @@ def _counts(view: View) -> dict[str, int]:
     return {word: states[word] for word in COUNTED}
 
 
-def _chosen(view: View, history: History) -> list[Vertex]:
+def _chosen(view: View, recent: Recent) -> list[Vertex]:
     """Return the resources of a frame, in order of execution."""
     if len(view.graph) <= ROWS:
         return list(view.present)
     chosen: dict[Vertex, None] = {}
-    for vertex in _in_turn(view, history):
+    for vertex in _in_turn(view, recent):
         chosen[vertex] = None
         if len(chosen) == ROWS:
             break
     return sorted(chosen, key=_position)
 
 
-def _in_turn(view: View, history: History) -> Iterator[Vertex]:
+def _in_turn(view: View, recent: Recent) -> Iterator[Vertex]:
     """Yield the resources by urgency, the most urgent first."""
     yield from view.census.urgent()
-    recent = (view.graph.by_identity.get(identity) for identity, _ in history.recent)
-    yield from (vertex for vertex in recent if vertex and not gone(vertex))
+    found = (view.graph.by_identity.get(identity) for identity, _ in recent.changes)
+    yield from (vertex for vertex in found if vertex and not gone(vertex))
     yield from view.present
 
 
@@ -80,6 +80,7 @@ def _row(vertex: Vertex, view: View, now: float, running_for: Callable[[str], fl
     elif vertex.last.outcome and (vertex.failed or vertex.last.outcome.result is None):
         comment = vertex.last.outcome.comment
         row["comment"] = comment if len(comment) <= COMMENT else f"{comment[:COMMENT]}…"
+        row["public"] = vertex.last.outcome.public
     return row
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any
 
 from holdfast.agent.control.schema import ControlError
@@ -14,21 +14,27 @@ from holdfast.agent.engine.model.events import Event, Notice, Outcome, PassEnded
 from holdfast.agent.engine.model.vertex import Vertex
 from holdfast.agent.insight import process
 from holdfast.agent.insight.frames import frame
-from holdfast.agent.insight.history import History
 from holdfast.agent.insight.metrics import RunCounters, kind_of
 from holdfast.agent.insight.search import matching
 from holdfast.agent.insight.traces import Traces, chrome
+from holdfast.agent.records.recent import Recent
 from holdfast.states.requisite_kinds import PROBED
 
 EXPLAINED = 20
 """Most resources of one name that an answer explains."""
 
 
+async def _nothing(identity: str) -> list[dict[str, Any]]:  # noqa: ARG001 - the form of `history`
+    """Return no changes, for an agent without records."""
+    return []
+
+
 class Insight:
     """The record of one agent.
 
     `status` returns the agent's own state (health, paused, converged) for monitoring, `deprecated_calls` the number of
-    deprecated calls by module and function.
+    deprecated calls by module and function. `recent` has the last changes of all resources, `history` returns those of
+    one resource, newest first.
     """
 
     def __init__(
@@ -37,8 +43,10 @@ class Insight:
         clock: Callable[[], float] = time.monotonic,
         *,
         deprecated_calls: Callable[[], Mapping[tuple[str, str], int]] = dict,
+        recent: Recent | None = None,
+        history: Callable[[str], Awaitable[list[dict[str, Any]]]] = _nothing,
     ) -> None:
-        self.history = History()
+        self._recent, self._history = recent or Recent(), history
         self.traces = Traces(clock)
         self.metrics = RunCounters(deprecated_calls)
         self._status = status
@@ -65,7 +73,6 @@ class Insight:
     def _ran(self, outcome: Outcome) -> None:
         now = self._clock()
         begun, waited = self._running.pop(outcome.identity, (now - outcome.duration, 0.0))
-        self.history.tell(outcome, time.time())
         self.traces.add(outcome, begun, waited, now)
         self.metrics.tell(outcome, now - begun + waited)
 
@@ -75,24 +82,32 @@ class Insight:
 
     @staticmethod
     def graph(view: View) -> dict[str, Any]:
-        """Return the running graph: resources with their state, and the requisites between them."""
+        """Return iterators over the resources of the running graph with their state, and the requisites between them.
+
+        Rows may be taken slowly: a resource that leaves the graph meanwhile is skipped.
+        """
         now = asyncio.get_running_loop().time()
-        nodes = [
+        vertices = [*view.present]
+
+        def present() -> Iterator[Vertex]:
+            return (each for each in vertices if view.graph.by_identity.get(each.identity) is each)
+
+        nodes = (
             {
                 "identity": each.identity,
                 "kind": each.call.kind,
                 "sls": each.call.low["__sls__"],
                 "state": state_of(each, view, now),
             }
-            for each in view.present
-        ]
-        edges = [
+            for each in present()
+        )
+        edges = (
             {"from": vertex.identity, "to": target.identity, "kind": kind}
             if kind in PROBED
             else {"from": target.identity, "to": vertex.identity, "kind": kind}
-            for vertex in view.present
+            for vertex in present()
             for kind, target in requisites(vertex)
-        ]
+        )
         return {"nodes": nodes, "edges": edges}
 
     def full_text(self, view: View) -> str:
@@ -101,7 +116,7 @@ class Insight:
 
     def frame(self, view: View) -> dict[str, Any]:
         """Return the present state, for the live view."""
-        return {**self._status(), **frame(view, self.history, self.traces, self._running_for)}
+        return {**self._status(), **frame(view, self._recent, self.traces, self._running_for)}
 
     def _running_for(self, identity: str) -> float | None:
         known = self._running.get(identity)
@@ -114,15 +129,16 @@ class Insight:
         """
         found = await matching(identity, view, "explain")
         if len(found) == 1:
-            return self._explained(found[0], view)
+            return await self._explained(found[0], view)
         return {
-            "matches": [self._explained(each, view) for each in found[:EXPLAINED]],
+            "matches": [await self._explained(each, view) for each in found[:EXPLAINED]],
             "more": max(0, len(found) - EXPLAINED),
         }
 
-    def _explained(self, vertex: Vertex, view: View) -> dict[str, Any]:
+    async def _explained(self, vertex: Vertex, view: View) -> dict[str, Any]:
+        history = await self._history(vertex.identity)
         running_for = self._running_for(vertex.identity) if vertex.queue.running else None
-        return {**explain(vertex, view), "running_for": running_for, "history": self.history.of(vertex.identity)}
+        return {**explain(vertex, view), "running_for": running_for, "history": history}
 
     def trace(self, number: int | None, view: View) -> dict[str, Any]:
         """Return the pass of this number, or the last one, for a viewer of traces.

@@ -107,7 +107,7 @@ class RunCounters:
             yield family(f"holdfast_{name}", "gauge", text, [("", (), int(state[name]))])
         yield from _marks(state, self.last)
         health = Counter(each["severity"] for each in state["health"])
-        rows = [("", (("severity", severity),), health[severity]) for severity in ("warning", "error")]
+        rows = [("", (("severity", severity),), health[severity]) for severity in ("info", "warning", "error")]
         yield family("holdfast_health_conditions", "gauge", "Problems of the agent itself.", rows)
         yield from (family(f"holdfast_{name}", "gauge", text, rows) for name, text, rows in _gauges(view))
         for name, text, counter in (

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
-from itertools import count
+from itertools import chain, count
 from typing import Any, NamedTuple
 
 from holdfast.agent.engine.model.events import Outcome, PassRecord, PassStarted, result_of
@@ -122,8 +122,12 @@ class Traces:
 
 
 def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
-    """Return a pass in Chrome's trace format: runs in lanes, arrows from dependencies, and waits as separate events."""
-    lanes = list(_lanes(traced.runs))
+    """Return a pass in Chrome's trace format: runs in lanes, arrows from dependencies, and waits as separate events.
+
+    The events are an iterator, which may be taken slowly.
+    """
+    runs = list(traced.runs)
+    lanes = list(_lanes(runs))
     title = f"pass {traced.number} ({traced.cause})"
     events = [
         _meta("process_name", PASS_LANE, "holdfast"),
@@ -131,11 +135,9 @@ def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
         *(_meta("thread_name", lane, f"lane {lane}") for lane in sorted(set(lanes))),
     ]
     length = (
-        traced.duration
-        if traced.duration is not None
-        else max((run.begun + run.duration for run in traced.runs), default=0.0)
+        traced.duration if traced.duration is not None else max((run.begun + run.duration for run in runs), default=0.0)
     )
-    args = {"cause": traced.cause, "converged": traced.converged, "runs": len(traced.runs), "dropped": traced.dropped}
+    args = {"cause": traced.cause, "converged": traced.converged, "runs": len(runs), "dropped": traced.dropped}
     events.append(
         {
             "ph": "X",
@@ -148,11 +150,13 @@ def chrome(traced: TracedPass, graph: Graph) -> dict[str, Any]:
             "args": args,
         }
     )
-    for run, lane in zip(traced.runs, lanes, strict=True):
-        events.extend(_run(run, lane))
-    events.extend(_arrows(traced.runs, lanes, graph))
     other = {"pass": traced.number, "cause": traced.cause, "started": traced.started}
-    return {"traceEvents": events, "displayTimeUnit": "ms", "otherData": other}
+    shown = (event for run, lane in zip(runs, lanes, strict=True) for event in _run(run, lane))
+    return {
+        "traceEvents": chain(events, shown, _arrows(runs, lanes, graph)),
+        "displayTimeUnit": "ms",
+        "otherData": other,
+    }
 
 
 def _lanes(runs: list[TracedRun]) -> Iterator[int]:

@@ -179,6 +179,7 @@ class _ModelBuilder:
             grains=offer.confine.grains,
             commands=offer.confine.commands,
             paths=offer.confine.paths,
+            unless=offer.confine.unless,
         )
 
     def provider_function(self, name: str, call: Any, promised: Any) -> ProviderFunction:

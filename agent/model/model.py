@@ -148,6 +148,8 @@ class ProviderModel:
     """Commands that the host has."""
     paths: tuple[str, ...] = ()
     """Paths that exist."""
+    unless: Mapping[str, str] = field(default_factory=dict)
+    """Command -> program of another tool, to which the command is no link."""
 
 
 @dataclass(frozen=True)

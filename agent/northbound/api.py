@@ -10,34 +10,27 @@ Writes go to the database; the cache follows the database, and a method returns 
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import Any, NamedTuple, Self, TypeVar, overload
 
-from holdfast.agent.northbound.drivers.base import ConditionFailed, Driver, Expect, LeaseEnded
-from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, RefMissing, Unavailable
+from holdfast.agent.northbound.commits import PATIENCE, Committer
+from holdfast.agent.northbound.delivery import EventDelivery
+from holdfast.agent.northbound.drivers.base import Driver, WatchBatch
+from holdfast.agent.northbound.errors import Invalid, RefMissing, Unavailable
 from holdfast.agent.northbound.events import Event, EventQueue, Filter, event
 from holdfast.agent.northbound.feed import CacheFeed
+from holdfast.agent.northbound.handlers import EventHandlers, Handler
 from holdfast.agent.northbound.leases import Lease
 from holdfast.agent.northbound.mixins import Topic
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import Ref
 from holdfast.agent.northbound.registry import registry
-from holdfast.agent.northbound.store.base import DbStore, Stored, StoreView
-from holdfast.agent.northbound.transactions import Computed, Writing, ref_model
+from holdfast.agent.northbound.store.base import DbStore, StoreView
+from holdfast.agent.northbound.transactions import Writing, ref_model
 
 T = TypeVar("T", bound=Model)
-
-TRIES = 100
-"""Most times that a transaction is computed again because others have changed what it read."""
-PATIENCE = 10.0
-"""Seconds for which a write waits until the cache shows it."""
-HANDLER_RESTS = (0.1, 30.0)
-"""Seconds before the first and before a late repetition of a handler that raises."""
-REST = 0.02
-"""Greatest seconds between two tries after several have failed."""
 
 
 class Followed(NamedTuple):
@@ -49,6 +42,15 @@ class Followed(NamedTuple):
     id: str
     record: Model | None
     """None: it was deleted."""
+
+
+class FollowedBatch(NamedTuple):
+    """The writes of one or more transactions, as `follow_batches` tells them."""
+
+    revision: int
+    """Where to go on after them. There may be no writes: nothing was written to these tables until then."""
+    writes: Iterator[Followed]
+    """They are read while they are iterated over, so that a large transaction does not hold up others."""
 
 
 class NbApi:
@@ -69,26 +71,30 @@ class NbApi:
         self._driver, self._store = driver, store
         self._topics = None if topics is None else set(topics)
         self._uncached = frozenset(uncached)
-        self._handlers: set[asyncio.Task[None]] = set()
-        self._failing: dict[str, str] = {}
-        """Handler -> why it has raised."""
-        self._feed = CacheFeed(driver, store, self, self._wanted, self._uncached)
+        self._delivery = EventDelivery(self._complete)
+        self._handlers = EventHandlers(self._delivery)
+        self._feed = CacheFeed(driver, store, self, self._wanted, uncached=self._uncached, delivery=self._delivery)
+        self._committer = Committer(driver, self._feed, self._uncached, self._complete)
 
     async def __aenter__(self) -> Self:
         """Open the database and fill the cache. Raises `Invalid` for models, and the errors of the driver."""
-        await self._driver.open()
-        await self._feed.start()
+        try:
+            await self._driver.open()
+            await self._feed.start()
+        except BaseException:
+            await self._driver.close()
+            raise
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End all handlers and subscriptions, and close the database."""
-        for task in self._handlers:
-            task.cancel()
-        await asyncio.gather(*self._handlers, return_exceptions=True)
-        await self._feed.stop()
-        await self._driver.close()
+        try:
+            await self._handlers.close()
+            await self._feed.stop()
+        finally:
+            await self._driver.close()
 
     @property
     def view(self) -> StoreView:
@@ -99,6 +105,10 @@ class NbApi:
         """Wait until the cache is at least at this revision; return False if it is not after `patience` seconds."""
         return await self._feed.shows(revision, patience)
 
+    async def revision(self) -> int:
+        """Return the present revision of the database, which the cache may not show yet. Raises `Unavailable`."""
+        return (await self._driver.read([])).revision
+
     # -- the five methods --------------------------------------------------------------------------------------
 
     async def create(self, record: T, *, lease: Lease | None = None) -> T:
@@ -108,7 +118,7 @@ class NbApi:
         """
         writing = Writing(lease=lease.number if lease else 0)
         writing.create(record)
-        result = await self._commit(writing)
+        result = await self._committer.commit(writing)
         return result.records[type(record), record.id]  # type: ignore[return-value]
 
     async def update(self, change: Model, *, expected: int | None = None) -> frozenset[str]:
@@ -119,7 +129,7 @@ class NbApi:
         """
         writing = Writing()
         writing.update(change, expected=expected)
-        return (await self._commit(writing)).changed
+        return (await self._committer.commit(writing)).changed
 
     async def delete(self, record: Model, *, expected: int | None = None) -> None:
         """Delete the record with the ID of this one, which may be partial, and those that are deleted with it.
@@ -128,7 +138,7 @@ class NbApi:
         """
         writing = Writing()
         writing.delete(record, expected=expected)
-        await self._commit(writing)
+        await self._committer.commit(writing)
 
     @overload
     async def get(self, model: type[T], id: str, *, resolve: Iterable[str] = ()) -> T | None: ...
@@ -142,7 +152,7 @@ class NbApi:
         `model`: a class, class name, table or reference. `resolve`: names of fields whose references are read, too.
         """
         key = model.id if isinstance(model, Ref) else id
-        found = ref_model(model) if isinstance(model, Ref) else registry.find(model)
+        found = _with_table(ref_model(model) if isinstance(model, Ref) else registry.find(model), resolve)
         row = await self._driver.get(found.table, key)
         record = self._feed.decode(row) if row else None
         if record is not None and row is not None:
@@ -156,7 +166,7 @@ class NbApi:
 
         `values`: parts of the index: a value, a set of values, `ANY`, `MISSING` or None. Raises `Invalid`.
         """
-        found: Any = registry.find(model)
+        found: Any = _with_table(registry.find(model), resolve)
         if found in self._uncached:
             raise Invalid(f"the cache does not hold the records of {found.table}: use `page`")
         records = [*found.on_get_all_post(self.view.get_all(found, index, **values))]
@@ -170,8 +180,15 @@ class NbApi:
 
         Records that cannot be read are left out. `after`, `before`: only greater or smaller IDs.
         """
-        rows = await self._driver.scan(model.table, after=after, before=before, limit=limit, newest=newest)
-        return [record for row in rows if (record := self._feed.decode(row)) is not None]  # type: ignore[misc]
+        found: list[T] = []
+        while limit > len(found):
+            wanted = limit - len(found)
+            rows = await self._driver.scan(model.table, after=after, before=before, limit=wanted, newest=newest)
+            found += [record for row in rows if (record := self._feed.decode(row)) is not None]  # type: ignore[misc]
+            if len(rows) < wanted:
+                break
+            after, before = (after, rows[-1].id) if newest else (rows[-1].id, before)
+        return found
 
     # -- more than one record ----------------------------------------------------------------------------------
 
@@ -182,9 +199,7 @@ class NbApi:
         """
         writing = Writing()
         writing.mutate(model, id, change)
-        result = await self._commit(writing)
-        written = result.records.get((model, id))
-        return written if written is not None else self.view.get(model, id)  # type: ignore[return-value]
+        return (await self._committer.commit(writing)).last  # type: ignore[return-value]
 
     @asynccontextmanager
     async def transaction(self, *, lease: Lease | None = None, require: Lease | None = None) -> AsyncIterator[Writing]:
@@ -194,11 +209,14 @@ class NbApi:
         """
         writing = Writing(lease=lease.number if lease else 0, require=require.number if require else 0)
         yield writing
-        await self._commit(writing)
+        await self._committer.commit(writing)
 
     @asynccontextmanager
     async def lease(self, ttl: float) -> AsyncIterator[Lease]:
-        """Hold a lease during the block; it ends `ttl` seconds after this process died, and at the end of the block."""
+        """Hold a lease during the block. It ends with the block.
+
+        It ends `ttl` seconds later if this process dies or the database is away then.
+        """
         lease = Lease(await self._driver.grant(ttl), ttl)
         keeping = asyncio.create_task(lease.keep(self._driver), name=f"northbound lease {lease.number}")
         try:
@@ -206,11 +224,12 @@ class NbApi:
         finally:
             keeping.cancel()
             await asyncio.wait([keeping])
-            await self._driver.revoke(lease.number)
+            with suppress(Unavailable):  # then it ends by itself
+                await self._driver.revoke(lease.number)
 
     # -- watching ----------------------------------------------------------------------------------------------
 
-    async def watch(
+    def watch(
         self,
         model: type[T],
         *,
@@ -221,48 +240,61 @@ class NbApi:
     ) -> AsyncIterator[Event[T]]:
         """Yield the events of records with these values in their fields, for which `where` is true.
 
-        `since`: begin with the differences from this view, so that nothing falls between a listing and the watch.
-        Raises `Invalid` for a field that the model does not have.
+        The watch begins with its first step. `since`: begin with the differences from this view, so that nothing falls
+        between a listing and the watch. Raises `Invalid` for a field that the model does not have.
         """
-        if unknown := values.keys() - model.model_fields.keys():
-            raise Invalid(f"{model.__name__} has no field {', '.join(sorted(unknown))}")
-        subscription = EventQueue(Filter(model, values, where, subclasses=subclasses))
-        for each in self._differences(since):
-            subscription.offer(each)
-        self._feed.subscriptions.add(subscription)
-        try:
-            async for found in subscription:
-                yield found
-        finally:
-            self._feed.subscriptions.discard(subscription)
+        return self._watch(self._filter(model, where, values, subclasses=subclasses), since)
 
-    def handle(self, model: type[T], handler: Callable[[Event[T]], Awaitable[None]], name: str, **options: Any) -> None:
-        """Call `handler` for each event of a watch with these options, until the API is closed.
+    def handle(
+        self,
+        model: type[T],
+        handler: Handler[T],
+        name: str,
+        *,
+        since: StoreView | None = None,
+        where: Callable[[T], bool] | None = None,
+        subclasses: bool = False,
+        **values: Any,
+    ) -> None:
+        """Call `handler` for each event of such a watch, from now on until the API is closed. Raises `Invalid`.
 
         An event whose handler raises is handed over again, after 0.1 to 30 seconds; `problems` tells so meanwhile.
         """
-        task = asyncio.create_task(self._handle(self.watch(model, **options), handler, name), name=f"handler {name}")
-        self._handlers.add(task)
+        events = self._subscribe(self._filter(model, where, values, subclasses=subclasses), since)
+        self._handlers.add(events, handler, name)
 
     async def follow(self, models: Collection[type[Model]], after: int) -> AsyncIterator[Followed]:
         """Yield every write after a revision, from the database: none is merged, and the state before is not known.
 
         A consumer that notes the revision can go on from there after a restart. Raises `Compacted` if the history is no
-        longer kept.
+        longer kept, and `Unavailable`. Records that cannot be read are left out.
         """
+        async for batch in self.follow_batches(models, after):
+            for each in batch.writes:
+                yield each
+
+    async def follow_batches(self, models: Collection[type[Model]], after: int) -> AsyncGenerator[FollowedBatch, None]:
+        """Do as `follow`, and also tell up to which revision there is nothing to follow."""
         async for batch in self._driver.watch(after, [model.table for model in models]):
-            for change in batch.changes:
-                record = self._feed.decode(change.row) if change.row else None
-                if record is not None or change.row is None:
-                    yield Followed(batch.revision, registry.find(change.table), change.id, record)
+            yield FollowedBatch(batch.revision, self._followed(batch))
+
+    def _followed(self, batch: WatchBatch) -> Iterator[Followed]:
+        for change in batch.changes:
+            record = self._feed.decode(change.row) if change.row else None
+            if record is not None or change.row is None:
+                yield Followed(batch.revision, registry.find(change.table), change.id, record)
 
     # -- topics ------------------------------------------------------------------------------------------------
 
     async def take_topic(self, topic: str) -> None:
-        """Hold the records of a topic, too; they appear with events."""
+        """Hold the records of a topic, too; they appear with events. Raises `Unavailable`."""
         if self._topics is not None and topic not in self._topics:
             self._topics.add(topic)
-            await self._feed.list_records()
+            try:
+                await self._feed.list_records()
+            except BaseException:
+                await self.drop_topic(topic)
+                raise
 
     async def drop_topic(self, topic: str) -> None:
         """Hold the records of a topic no longer; they disappear with events, and nothing else does."""
@@ -287,77 +319,47 @@ class NbApi:
     # -- health ------------------------------------------------------------------------------------------------
 
     def problems(self) -> list[str]:
-        """Return what an operator should know: records that cannot be read, newer ones, a database out of reach."""
-        newer = (
-            f"{model.table} has records of schema version {version}, this program knows {model.schema_version}"
-            for model, version in self._feed.newer.items()
-        )
-        failing = (f"the handler {name} fails: {why}" for name, why in self._failing.items())
-        return [*filter(None, [self._feed.trouble]), *self._feed.unreadable.values(), *newer, *failing]
+        """Return what an operator should know: a database out of reach, records that cannot be read, newer ones."""
+        return [*filter(None, [self._driver.trouble]), *self._feed.problems(), *self._handlers.problems()]
 
     # -- parts -------------------------------------------------------------------------------------------------
 
     def _wanted(self, record: Model) -> bool:
         return self._topics is None or not isinstance(record, Topic) or record.topic in self._topics
 
-    def _differences(self, since: StoreView | None) -> list[Event[Any]]:
-        """Return the events that lead from a view to the present one."""
-        now = self.view
-        if since is None or since is now:
-            return []
-        found = []
-        for model in registry.in_order():
-            for key in dict.fromkeys([*since.keys(model), *now.keys(model)]):
-                before, after = since.get(model, key), now.get(model, key)
-                if before is not after and (each := event(model, key, before, after, now.revision)):
-                    found.append(each)
-        return found
+    def _complete(self, model: type[Model]) -> bool:
+        """Return whether the cache holds all records of a model."""
+        return model not in self._uncached and (self._topics is None or not issubclass(model, Topic))
 
-    async def _commit(self, writing: Writing) -> Computed:
-        """Write a transaction; compute it again as long as others have changed what it read."""
-        for number in range(TRIES):
-            view = self.view
-            result = writing.compute(view, await self._fetch(writing.records))
-            try:
-                revision = await self._driver.commit(result.transaction)
-            except ConditionFailed as error:
-                if writing.asserted(error.condition):
-                    raise Conflict(str(error), error.current) from None
-                await self._caught_up(view, error)
-                await asyncio.sleep(random.uniform(0, REST) if number else 0)  # noqa: S311 - no secret
-            except LeaseEnded as error:
-                raise Conflict(str(error), 0) from None
-            else:
-                if result.transaction.writes:
-                    await self._feed.shows(revision, PATIENCE)
-                return result
-        raise Conflict(f"others have changed the same records {TRIES} times in a row", 0)
+    @staticmethod
+    def _filter(
+        model: type[T], where: Callable[[T], bool] | None, values: Mapping[str, Any], *, subclasses: bool
+    ) -> Filter[T]:
+        if unknown := values.keys() - model.model_fields.keys():
+            raise Invalid(f"{model.__name__} has no field {', '.join(sorted(unknown))}")
+        return Filter(model, values, where, subclasses=subclasses)
 
-    async def _fetch(self, records: Iterable[tuple[type[Model], str]]) -> dict[tuple[type[Model], str], Stored | None]:
-        """Return those of the records that the cache does not hold, from the database."""
-        fetched: dict[tuple[type[Model], str], Stored | None] = {}
-        for model, key in records:
-            if model in self._uncached:
-                row = await self._driver.get(model.table, key)
-                record = self._feed.decode(row) if row else None
-                fetched[model, key] = Stored(record, row.revision, row.created) if row and record else None
-        return fetched
+    def _subscribe(self, wanted: Filter[T], since: StoreView | None) -> EventQueue[T]:
+        """Return the queue of a new subscriber; it ends at once if the API is closed."""
+        events, now = EventQueue(wanted), self.view
+        before = since or now
+        for model in filter(wanted.covers, registry.in_order()):
+            for key in sorted(before.touched(model, now)) if before is not now else ():
+                if each := event(model, key, before.get(model, key), now.get(model, key), now.revision):
+                    events.offer(each)
+        if self._feed.ended:
+            events.close()
+        self._delivery.subscriptions.add(events)
+        return events
 
-    async def _caught_up(self, view: StoreView, error: ConditionFailed) -> None:
-        """Wait until the cache has seen what made a condition fail."""
-        condition = error.condition
-        if self.view is not view or registry.find(condition.table) in self._uncached:
-            return
-        if isinstance(condition, Expect) and condition.revision == 0 and error.current:
-            model = registry.find(condition.table)
-            if not self.view.has(model, condition.id) and self._hidden(model, condition.id):
-                raise AlreadyExists(f"cannot create {condition.table} {condition.id!r}: it exists")
-        if not await self._feed.shows(max(error.current, view.revision + 1), PATIENCE):
-            raise Unavailable(f"the cache does not follow the database: {self._feed.trouble or 'it does not answer'}")
-
-    def _hidden(self, model: type[Model], id: str) -> bool:
-        """Return whether a record may be in the database but not in the cache."""
-        return (model, id) in self._feed.unreadable or (self._topics is not None and issubclass(model, Topic))
+    async def _watch(self, wanted: Filter[T], since: StoreView | None) -> AsyncIterator[Event[T]]:
+        events = self._subscribe(wanted, since)
+        del since  # each write costs more while an old view is held
+        try:
+            async for found in events:
+                yield found
+        finally:
+            self._delivery.subscriptions.discard(events)
 
     async def _resolve(self, records: Iterable[Model], fields: Iterable[str]) -> None:
         for record in records:
@@ -365,21 +367,14 @@ class NbApi:
                 for ref in refs(getattr(record, field)):
                     await self.resolve(ref)
 
-    async def _handle(
-        self, events: AsyncIterator[Event[T]], handler: Callable[[Event[T]], Awaitable[None]], name: str
-    ) -> None:
-        async for each in events:
-            rest = HANDLER_RESTS[0]
-            while True:
-                try:
-                    await handler(each)
-                except Exception as error:  # noqa: BLE001 - a handler may raise anything; it is told
-                    self._failing[name] = f"{type(error).__name__}: {error}"
-                    await asyncio.sleep(rest)
-                    rest = min(2 * rest, HANDLER_RESTS[1])
-                else:
-                    self._failing.pop(name, None)
-                    break
+
+def _with_table(model: type[T], resolve: Iterable[str]) -> type[T]:
+    """Return a model that has a table and these fields. Raises `Invalid`."""
+    if not getattr(model, "table", ""):
+        raise Invalid(f"{model.__name__} has no table; it can only be embedded")
+    if unknown := [name for name in resolve if name not in model.model_fields]:
+        raise Invalid(f"{model.__name__} has no field {', '.join(unknown)}")
+    return model
 
 
 def refs(value: Any) -> Iterator[Ref[Any]]:

@@ -50,4 +50,11 @@ class Unavailable(NorthboundError):
 
 
 class Compacted(NorthboundError):
-    """The changes since a revision are no longer kept; list the records instead."""
+    """The changes since a revision are no longer kept; list the records instead.
+
+    `kept`: the first revision from which on a watch finds all changes.
+    """
+
+    def __init__(self, after: int, kept: int) -> None:
+        super().__init__(f"the changes since revision {after} are no longer kept")
+        self.after, self.kept = after, kept

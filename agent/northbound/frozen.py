@@ -75,6 +75,8 @@ def freeze(value: Any) -> Any:
 
 def same(one: Any, other: Any) -> bool:
     """Return whether two values of a field are the same; unlike `==`, True is not 1."""
+    if one is other or type(one) is type(other) is str:
+        return bool(one == other)
     if isinstance(one, dict) and isinstance(other, dict):
         return one.keys() == other.keys() and all(same(each, other[key]) for key, each in one.items())
     if isinstance(one, (list, tuple)) and isinstance(other, (list, tuple)):

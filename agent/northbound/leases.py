@@ -20,17 +20,24 @@ class Lease:
         """Set when it ended although the block goes on."""
 
     async def keep(self, driver: Driver) -> None:
-        """Keep the lease alive until it ends or the task is cancelled, also while the database is away."""
+        """Keep the lease alive until it ends or the task is cancelled, also while the database is away.
+
+        It counts as ended `ttl` seconds after the beginning of the last request that succeeded: by then, the database
+        may have given its place to another process.
+        """
         loop = asyncio.get_running_loop()
-        last = loop.time()
+        end, rest = loop.time() + self.ttl, self.ttl / 3
         while True:
-            await asyncio.sleep(self.ttl / 3)
+            await asyncio.sleep(min(rest, max(0, end - loop.time())))
+            began = loop.time()
+            if began >= end:
+                break
             try:
-                await driver.keep_alive(self.number)
-                last = loop.time()
+                async with asyncio.timeout_at(min(began + self.ttl / 3, end)):
+                    await driver.keep_alive(self.number)
+                end, rest = began + self.ttl, self.ttl / 3
             except LeaseEnded:
                 break
-            except Unavailable:
-                if loop.time() > last + self.ttl:
-                    break
+            except (Unavailable, TimeoutError):
+                rest = self.ttl / 10
         self.ended.set()

@@ -56,4 +56,6 @@ class Topic(Model):
 class Counter(Model, table="counters"):
     """The numbers of one table that are allocated; the ID is the table."""
 
+    internal: ClassVar[bool] = True
+
     last: int = 0

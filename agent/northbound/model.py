@@ -13,19 +13,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import MappingProxyType
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self, dataclass_transform
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, model_validator
 from pydantic._internal._model_construction import ModelMetaclass
 from pydantic.errors import PydanticUndefinedAnnotation
 from pydantic.fields import FieldInfo
+from pydantic_core import from_json
 
 from holdfast.agent.northbound.errors import Invalid
 from holdfast.agent.northbound.frozen import CONTAINERS, freeze, same
 from holdfast.agent.northbound.indexing import Index
+from holdfast.agent.northbound.mistakes import telling, told, unknown_fields, unstorable
 from holdfast.agent.northbound.ref import OnDelete, Ref, Source, target_name, within
 from holdfast.agent.northbound.registry import registry
 from holdfast.agent.northbound.values import UNSET
@@ -94,7 +94,7 @@ class _Meta(ModelMetaclass):
 
         Raises `Invalid` that names each field that is wrong.
         """
-        with _telling(cls, values):
+        with telling(cls, values):
             return super().__call__(*arguments, **{name: value for name, value in values.items() if value is not UNSET})
 
 
@@ -125,14 +125,14 @@ class Struct(BaseModel, metaclass=_Meta):
         """Return a copy with other values, validated as a whole; UNSET takes a value away. Raises `Invalid`."""
         model = type(self)
         if strange := values.keys() - model.model_fields.keys():
-            raise Invalid(f"cannot build {model.__name__}: {_unknown_fields(model, sorted(strange))}")
-        with _telling(model):
+            raise Invalid(f"cannot build {model.__name__}: {unknown_fields(model, sorted(strange))}")
+        with telling(model):
             given = {name: value for name, value in (self._set_fields() | values).items() if value is not UNSET}
             return model.model_validate(given, context=REBUILDING)
 
     def merged(self, change: Self) -> Self:
         """Return a copy with the fields that are set in `change`, validated as a whole. Raises `Invalid`."""
-        with _telling(type(self)):
+        with telling(type(self)):
             return self.model_validate(self._set_fields() | change._set_fields(), context=REBUILDING)
 
     def demand_whole(self) -> None:
@@ -150,7 +150,7 @@ class Struct(BaseModel, metaclass=_Meta):
         if extra:
             policy = info.context.unknown if info.context else "reject"
             if policy == "reject":
-                raise ValueError(_unknown_fields(type(self), extra))
+                raise ValueError(unknown_fields(type(self), extra))
             if policy == "drop":
                 extra.clear()
         values = self.__dict__
@@ -165,6 +165,8 @@ class Model(Struct):
 
     table: ClassVar[str] = ""
     """Name of the table; empty: the model is only embedded."""
+    internal: ClassVar[bool] = False
+    """Whether only this program needs the table; users are not shown it."""
     schema_version: ClassVar[int] = 1
     unknown: ClassVar[Unknown] = "keep"
     upgrades: ClassVar[Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
@@ -271,11 +273,18 @@ class Model(Struct):
     # -- how it is stored --------------------------------------------------------------------------------------
 
     def encode(self) -> bytes:
-        """Return the stored form: JSON. Raises `Invalid` if a required field is not set."""
+        """Return the stored form: JSON that `decode` can read.
+
+        Raises `Invalid` if a required field is not set, or has a value that JSON does not have or that is nested too
+        deeply.
+        """
         self.demand_whole()
-        version = (self.__pydantic_extra__ or {}).get(VERSION, self.schema_version)
-        body = self.model_dump_json(exclude={VERSION})
-        return f'{{"{VERSION}":{version},{body[1:]}'.encode()
+        try:
+            body = self.model_dump_json(exclude={VERSION})
+            from_json(body)
+        except (ValueError, RecursionError) as error:  # a part of its text may be a secret value
+            raise Invalid(f"cannot store {self.table} {self.id!r:.60}: {unstorable(error)}") from None
+        return f'{{"{VERSION}":{self.newer or self.schema_version},{body[1:]}'.encode()
 
     @classmethod
     def decode(cls, data: bytes, source: Source | None = None) -> Self:
@@ -285,12 +294,14 @@ class Model(Struct):
         """
         head = f'{{"{VERSION}":{cls.schema_version},'.encode()
         context = Decoding(source, cls.unknown)
+        if not isinstance(data, bytes):
+            raise Invalid(f"cannot read a record of {cls.table}: it is stored as {type(data).__name__}, not as bytes")
         try:
             if data.startswith(head):
                 return cls.model_validate_json(b"{" + data[len(head) :], context=context)
             return cls._decode_other(json.loads(data), context)
         except ValidationError as error:
-            raise Invalid(f"cannot read a record of {cls.table}: {_told(error)}") from None
+            raise Invalid(f"cannot read a record of {cls.table}: {told(error)}") from None
         except RecursionError:
             raise Invalid(f"cannot read a record of {cls.table}: it is nested too deeply") from None
         except ValueError as error:
@@ -299,7 +310,8 @@ class Model(Struct):
     @property
     def newer(self) -> int:
         """The schema version of the stored record if it is newer than the model's, else 0."""
-        return int((self.__pydantic_extra__ or {}).get(VERSION, 0))
+        version = (self.__pydantic_extra__ or {}).get(VERSION)
+        return version if type(version) is int and version > self.schema_version else 0
 
     @classmethod
     def _decode_other(cls, values: Any, context: Decoding) -> Self:
@@ -308,14 +320,15 @@ class Model(Struct):
             raise ValueError("it is not a JSON object")  # noqa: TRY004 - of a stored form, not of an argument
         version = values.pop(VERSION, 1)
         if type(version) is not int or version < 1:
-            raise ValueError(f"its schema version is {version!r}")
+            raise ValueError(f"its schema version is {version!r:.60}")
         if version > cls.schema_version:
             values[VERSION], context = version, context._replace(unknown="keep")
         for number in range(version, cls.schema_version):  # none if the record is newer
             try:
                 values = cls.upgrades[number](values)
             except Exception as error:
-                raise ValueError(f"the upgrade from schema version {number} fails: {error!r}") from error
+                why = type(error).__name__  # its text may have a value, which may be secret
+                raise ValueError(f"the upgrade from schema version {number} fails: {why}") from error
         return cls.model_validate_json(json.dumps(values), context=context)
 
 
@@ -323,33 +336,6 @@ def _own(cls: type) -> tuple[Mapping[str, str | tuple[str, ...]], Sequence[str]]
     """Return the indexes and events that a class declares itself."""
     declared = vars(cls).get("_declared")
     return declared or (vars(cls).get("indexes", {}), vars(cls).get("events", ()))
-
-
-@contextmanager
-def _telling(model: Any, values: Mapping[str, Any] = MappingProxyType({})) -> Iterator[None]:
-    """Turn the errors of validation into `Invalid`."""
-    try:
-        yield
-    except ValidationError as error:
-        raise Invalid(f"cannot build {model.__name__}: {_told(error)}{_strange(model, values, error)}") from None
-
-
-def _unknown_fields(model: type[BaseModel], names: Iterable[str]) -> str:
-    return f"there is no field {', '.join(map(repr, names))}; the fields are {', '.join(model.model_fields)}"
-
-
-def _strange(model: Any, values: Mapping[str, Any], error: ValidationError) -> str:
-    """Return what is wrong with the names of the given fields, if the error does not say so itself."""
-    names = [name for name in values if name not in model.model_fields]
-    return f"; {_unknown_fields(model, names)}" if names and "there is no field" not in str(error) else ""
-
-
-def _told(error: ValidationError) -> str:
-    """Return all mistakes in one line, without the values, which may be secret."""
-    return "; ".join(
-        f"{'.'.join(map(str, each['loc'])) or 'the record'}: {each['msg'].removeprefix('Value error, ')}"
-        for each in error.errors(include_url=False, include_input=False, include_context=False)
-    )
 
 
 def _missing(value: Any, path: str) -> Iterable[str]:

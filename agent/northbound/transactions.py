@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypeVar
 
+from holdfast.agent.northbound.delivery import targets
 from holdfast.agent.northbound.drivers.base import DbTransaction, Delete, Expect, Put, Unchanged
 from holdfast.agent.northbound.errors import AlreadyExists, Conflict, Invalid, NotFound, Referenced, RefMissing
-from holdfast.agent.northbound.feed import targets
 from holdfast.agent.northbound.mixins import Counter, UniqueKey
 from holdfast.agent.northbound.model import Model
 from holdfast.agent.northbound.ref import OnDelete, Ref
@@ -47,6 +47,10 @@ class Computed:
     """What is written; None: deleted."""
     changed: frozenset[str] = frozenset()
     """Names of the fields that the last step changed."""
+    last: Model | None = None
+    """The record of the last step, as it is afterwards."""
+    error: Exception | None = None
+    """What a step has raised. Nothing is written then; the error is right if the conditions hold."""
 
 
 class Writing:
@@ -59,6 +63,8 @@ class Writing:
         self._lease, self._require = lease, require
         self._steps: list[WriteStep] = []
         self._expected: list[tuple[Record, int]] = []
+        self._counters: set[Record] = set()
+        """Records with the last numbers of the tables in which a record gets one."""
 
     def create(self, record: Model) -> None:
         """Create a record; the commit raises `AlreadyExists` if there is one with its ID."""
@@ -70,6 +76,7 @@ class Writing:
             return record.on_create_pre()
 
         self._steps.append(WriteStep(type(record), record.id, compute))
+        self._count(record)
 
     def update(self, change: Model, *, expected: int | None = None) -> None:
         """Change the fields that are set in `change`; the commit raises `NotFound` or `Conflict`.
@@ -84,6 +91,16 @@ class Writing:
             return updated(present, present.merged(change))
 
         self._steps.append(WriteStep(type(change), change.id, compute, expected))
+
+    def put(self, record: Model) -> None:
+        """Create a record, or change the fields that are set in `record` if there is one with its ID."""
+        _demand_table(record)
+
+        def compute(present: Model | None) -> Model:
+            return record.on_create_pre() if present is None else updated(present, present.merged(record))
+
+        self._steps.append(WriteStep(type(record), record.id, compute))
+        self._count(record)
 
     def delete(self, record: Model, *, expected: int | None = None) -> None:
         """Delete the record with this ID; the commit raises `NotFound`, `Conflict` or `Referenced`."""
@@ -110,46 +127,55 @@ class Writing:
         """Write only if a record, which need not be written, has this revision; 0: does not exist; -1: exists."""
         self._expected.append(((model, id), revision))
 
-    @property
-    def asserts(self) -> bool:
-        """Whether the caller stated conditions."""
-        return bool(self._expected)
-
     def asserted(self, condition: Expect | Unchanged) -> bool:
         """Return whether the caller stated this condition."""
         return any(condition == Expect(model.table, key, revision) for (model, key), revision in self._expected)
 
     @property
     def records(self) -> Iterator[Record]:
-        """The records that the steps name."""
+        """The records that the steps read first."""
         yield from ((step.model, step.id) for step in self._steps)
+        yield from self._counters
 
-    def compute(self, view: StoreView, fetched: Mapping[Record, Stored | None] = MappingProxyType({})) -> Computed:
-        """Return the writes and their conditions. Raises the errors of the steps, of hooks and of references.
+    def _count(self, record: Model) -> None:
+        """Note that a record may get a number."""
+        if isinstance(record, UniqueKey):
+            self._counters.add((Counter, record.table))
 
-        `fetched`: the records of the database that the view does not hold.
+    def compute(
+        self,
+        view: StoreView,
+        fetched: Mapping[Record, Stored | None] = MappingProxyType({}),
+        complete: Callable[[type[Model]], bool] = lambda _: True,
+    ) -> Computed:
+        """Return the writes and their conditions, or the error of a step, of a hook or of a reference.
+
+        `fetched`: records of the database that the view does not hold. `complete`: whether it holds all of a model.
         """
-        state = _State(view, fetched)
+        state = _State(view, fetched, complete)
         changed: frozenset[str] = frozenset()
-        for step in self._steps:
-            changed = state.make(step)
+        try:
+            for step in self._steps:
+                changed = state.make(step)
+        except Exception as error:  # noqa: BLE001 - hooks may raise anything
+            return Computed(DbTransaction((), [*state.conditions()], self._require), error=error)
         conditions = [Expect(model.table, key, revision) for (model, key), revision in self._expected]
+        writes = [_write(record, value, self._lease) for record, value in state.written.items()]
         return Computed(
-            DbTransaction(
-                [_write(record, value, self._lease) for record, value in state.written.items()],
-                [*state.conditions(), *conditions],
-                self._require,
-            ),
+            DbTransaction(writes, [*state.conditions(), *conditions], self._require),
             state.written,
             changed,
+            state.present((step.model, step.id)) if self._steps else None,
         )
 
 
 class _State:
     """A view with the writes of a transaction so far."""
 
-    def __init__(self, view: StoreView, fetched: Mapping[Record, Stored | None]) -> None:
-        self._view, self._fetched = view, fetched
+    def __init__(
+        self, view: StoreView, fetched: Mapping[Record, Stored | None], complete: Callable[[type[Model]], bool]
+    ) -> None:
+        self._view, self._fetched, self._complete = view, fetched, complete
         self.written: dict[Record, Model | None] = {}
         self._read: dict[Record, int] = {}
         """Records that were read -> their revisions."""
@@ -165,7 +191,7 @@ class _State:
         if step.expected is not None and stored.revision != step.expected:
             current = stored.revision
             raise Conflict(f"{step.model.table} {step.id!r} has revision {current}, not {step.expected}", current)
-        before = self._present(record)
+        before = self.present(record)
         after = step.compute(before)
         if after is None:
             self._delete(record)
@@ -174,7 +200,6 @@ class _State:
             after = self._numbered(after)
         changed = frozenset(step.model.model_fields) if before is None else after.changed_from(before)
         if changed:
-            after.demand_whole()
             self.written[record] = after
             self._demand_targets(record, before, after)
         return changed
@@ -195,28 +220,33 @@ class _State:
             raise Invalid(f"cannot create {name_of(record)}: its unique_key is allocated, it cannot be chosen")
         counter = (Counter, record.table)
         self._stored(counter)
-        last = self._present(counter)
+        last = self.present(counter)
         number = last.last + 1 if isinstance(last, Counter) else 1
         self.written[counter] = Counter(id=record.table, last=number)
         return record.replace(unique_key=number)
 
     def _stored(self, record: Record) -> Stored:
-        stored = (self._fetched[record] if record in self._fetched else self._view.stored(*record)) or ABSENT
+        stored = self._found(record) or ABSENT
         self._read[record] = stored.revision
         return stored
 
-    def _present(self, record: Record) -> Model | None:
+    def present(self, record: Record) -> Model | None:
+        """Return a record as it is after the writes so far."""
         if record in self.written:
             return self.written[record]
-        found = self._fetched[record] if record in self._fetched else self._view.stored(*record)
+        found = self._found(record)
         return found.record if found else None
+
+    def _found(self, record: Record) -> Stored | None:
+        return self._fetched[record] if record in self._fetched else self._view.own(*record)
 
     def _demand_targets(self, record: Record, before: Model | None, after: Model) -> None:
         """Raise `RefMissing` if a new reference leads nowhere."""
         known = targets(before) if before else {}
         for model, keys in targets(after).items():
             for key in sorted(keys - known.get(model, set())):
-                if self._present((model, key)) is None:
+                if self.present((model, key)) is None:
+                    self._stored((model, key))
                     table = record[0].table
                     what = f"it refers to {model.table} {key!r}, which does not exist"
                     raise RefMissing(f"cannot write {table} {record[1]!r}: {what}", model.table, key)
@@ -226,14 +256,15 @@ class _State:
         """Delete a record and those that are deleted with it. Raises `Referenced`."""
         self.written[record] = None
         for (model, key), policy in self._referrers(record):
-            if policy is OnDelete.CASCADE and self._present((model, key)) is not None:
+            if policy is OnDelete.CASCADE and self.present((model, key)) is not None:
                 self._stored((model, key))
-                present = self._present((model, key))
+                present = self.present((model, key))
                 if present is not None:
                     present.on_delete_pre()
                 self._delete((model, key))
         kept = [each for each, policy in self._referrers(record) if policy is OnDelete.RESTRICT]
-        if kept := [each for each in kept if self._present(each) is not None]:
+        if kept := [each for each in kept if self.present(each) is not None]:
+            self._stored(kept[0])
             names = ", ".join(f"{model.table} {key!r}" for model, key in kept[:NAMED])
             more = f" and {len(kept) - NAMED} more" if len(kept) > NAMED else ""
             raise Referenced(f"cannot delete {record[0].table} {record[1]!r}: {names}{more} refer to it")
@@ -245,11 +276,14 @@ class _State:
             for use, index in model.reference_indexes():
                 if use.on_delete is OnDelete.DANGLE or registry.find(use.target) is not target:
                     continue
+                if not self._complete(model):
+                    what = f"the cache does not hold all {model.table}, of which some may refer to it"
+                    raise Invalid(f"cannot delete {target.table} {target_id!r}: {what}")
                 self._unchanged.add(model)
                 found = [*self._view.keys(model, index.name, **{index.parts[0]: target_id})]
                 found += [key for (each, key), value in self.written.items() if each is model and value]
                 for key in dict.fromkeys(found):
-                    present = self._present((model, key))
+                    present = self.present((model, key))
                     if present is not None and (target_id,) in index.keys(present):
                         yield (model, key), use.on_delete
 

@@ -18,7 +18,8 @@ from holdfast.agent.verbs import HOST, verb
 def install(root: Path, no_start: bool) -> None:
     """Install the agent as a service of this host.
 
-    Settings, directories, the systemd unit, completion and the manual page are created. Existing files are kept.
+    Creates settings, directories, the systemd units, completion, the manual page, and, except with --root, the group
+    holdfast, whose members may look at the agent. Settings and files that were edited are kept.
     """
     from holdfast.agent.install import install as steps
 

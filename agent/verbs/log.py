@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
@@ -10,11 +11,12 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from holdfast.agent.cli.arguments import completed
-from holdfast.agent.cli.options import COUNT, SPAN, ConfigurationSource, output, source
+from holdfast.agent.cli.options import COUNT, MOMENT, ConfigurationSource, output, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
 from holdfast.agent.control.client import TIMEOUT, converse
 from holdfast.agent.control.request import ControlRequest, demand_span
+from holdfast.agent.control.schema import FOREVER
 from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.verbs import AGENT, verb
 
@@ -24,10 +26,12 @@ if TYPE_CHECKING:
 
 PAST, ALL = 50, 10**9
 """Past lines shown by default, and with --since."""
+SHORTEST = 0.001
+"""Seconds back that are asked for if --since is a time to come."""
 
 
 @dataclass(frozen=True)
-class LogLines(ControlRequest, verb="log"):
+class LogLines(ControlRequest, verb="log", viewers="masked", stream=True):
     """Ask for entries of the log. Entries must match all of `identity`, `failed` and `cause`."""
 
     lines: int = PAST
@@ -51,9 +55,12 @@ class LogLines(ControlRequest, verb="log"):
         """Send the entries."""
         from holdfast.agent.control.log_filter import LogFilter
         from holdfast.agent.control.log_stream import LogStream
+        from holdfast.agent.records.history import Chosen
+        from holdfast.agent.records.log_lines import OlderLines
 
-        stream = LogStream(agent.logs, LogFilter(self.identity, self.cause, failed=self.failed), client)
-        stream.past(self.lines, self.seconds)
+        older = OlderLines(agent.recorder, Chosen(self.identity, cause=self.cause, failed=self.failed))
+        stream = LogStream(agent.logs, LogFilter(self.identity, self.cause, failed=self.failed), client, older)
+        await stream.past(self.lines, self.seconds)
         if self.follow:
             await stream.follow()
 
@@ -66,7 +73,7 @@ class LogLines(ControlRequest, verb="log"):
 @click.option(
     "--lines", "-n", type=COUNT, metavar="N", help="Show at most N past lines; default 50, or all with --since."
 )
-@click.option("--since", type=SPAN, metavar="SPAN", help="Show only lines of this last time: 90s, 30m, 2h or 3d.")
+@click.option("--since", type=MOMENT, metavar="TIME", help="Show only lines after this time: 2h ago, or 20:15.")
 @click.option(
     "--resource",
     "identity",
@@ -86,13 +93,21 @@ def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
     """Show the log of the running agent.
 
     Lines must match all options, also with --follow. The agent keeps the latest lines since its start (`log.recent` in
-    agent.yaml); journald keeps more.
+    agent.yaml). Older ones are made from its records of changes, failures and notes, and say `source=records`; journald
+    keeps more.
+
+    A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'.
     """
+    seconds = _back(asked["since"])
     lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
-    request = LogLines(
-        lines, asked["following"], asked["since"], asked["identity"], asked["failed"], asked["cause"] or ""
-    )
-    show(source.socket(), form, request)
+    request = LogLines(lines, asked["following"], seconds, asked["identity"], asked["failed"], asked["cause"] or "")
+    show(source.view(), form, request)
+
+
+def _back(since: float | None) -> float | None:
+    """Return how many seconds ago a time was; None if it was before all lines."""
+    seconds = None if since is None else time.time() - since
+    return None if seconds is None or seconds >= FOREVER else max(SHORTEST, seconds)
 
 
 def show(socket: Path, form: str, request: LogLines) -> None:
@@ -101,13 +116,19 @@ def show(socket: Path, form: str, request: LogLines) -> None:
     found = False
     for message in converse(socket, request, None if request.follow else TIMEOUT):
         if "kept" in message:
-            say(
-                f"the log begins at {clock(message['kept'])}; `journalctl -u holdfast` may have older lines",
-                err=True,
-            )
+            say(_reach(message["kept"], message.get("recorded")), err=True)
         if "entry" in message:
             found = True
             sys.stdout.buffer.write(render(message["entry"]))
             sys.stdout.flush()
     if request.lines > 0 and not found:
         say("the agent's log has no such line", err=True)
+
+
+def _reach(kept: float, recorded: float | None) -> str:
+    """Return since when there are lines. Those from the records are fewer than those that were logged."""
+    begin = f"the log begins at {clock(kept)}"
+    if recorded is None or recorded >= kept:
+        return f"{begin}; `journalctl -u holdfast` may have older lines"
+    records = f"the records have changes, failures and notes since {clock(recorded)}"
+    return f"{begin}; {records}; `journalctl -u holdfast` may have more lines"

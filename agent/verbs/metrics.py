@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Metrics(ControlRequest, verb="metrics"):
+class Metrics(ControlRequest, verb="metrics", viewers="whole"):
     """Ask for all metrics."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
@@ -35,4 +35,4 @@ def metrics(source: ConfigurationSource) -> None:
 
     The setting `metrics` makes the agent serve the same text.
     """
-    sys.stdout.write(ask(source.socket(), Metrics()))
+    sys.stdout.write(ask(source.view(), Metrics()))

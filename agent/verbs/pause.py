@@ -37,7 +37,11 @@ class Pause(ControlRequest, verb="pause"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the pauses, each with its end."""
-        return await agent.pausing.pause(self.patterns, self.reason, self.seconds)
+        from holdfast.agent.records.askers import asker
+
+        answer = await agent.pausing.pause(self.patterns, self.reason, self.seconds)
+        agent.recorder.note("pause", self.patterns, f"{answer['text']}", asker(client.peer))
+        return answer
 
 
 @verb(AGENT)

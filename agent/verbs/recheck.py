@@ -24,6 +24,9 @@ class Recheck(ControlRequest, verb="recheck"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Begin; `paused` says whether the check waits for `resume`."""
+        from holdfast.agent.records.askers import asker
+
+        agent.recorder.asked(asker(client.peer))
         agent.engine.recheck()
         return {"paused": agent.engine.paused}
 

@@ -29,7 +29,11 @@ class Resume(ControlRequest, verb="resume"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the remaining pauses."""
-        return await agent.pausing.resume(self.patterns)
+        from holdfast.agent.records.askers import asker
+
+        answer = await agent.pausing.resume(self.patterns)
+        agent.recorder.note("resume", self.patterns, answer["text"], asker(client.peer))
+        return answer
 
 
 @verb(AGENT)

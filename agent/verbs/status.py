@@ -33,7 +33,7 @@ RETRY = 0.1
 
 
 @dataclass(frozen=True)
-class Status(ControlRequest, verb="status"):
+class Status(ControlRequest, verb="status", viewers="masked"):
     """Ask for the state of the agent, its health and its resources."""
 
     number: int | None = None
@@ -72,9 +72,9 @@ def status(
 
     if timeout is not None and not wait:
         raise click.UsageError("--timeout requires --wait")
-    late = wait and not settled(source.socket(), timeout)
+    late = wait and not settled(source.view(), timeout)
     all_rows = everything or as_tree or form == "json"
-    answer = ask(source.socket(), Status(number=None if all_rows else LISTED))
+    answer = ask(source.view(), Status(number=None if all_rows else LISTED))
     resource_table.show(answer, form, everything=everything, as_tree=as_tree)
     if late:
         raise click.exceptions.Exit(ExitCode.TIMEOUT)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Trace(ControlRequest, verb="trace"):
+class Trace(ControlRequest, verb="trace", viewers="whole"):
     """Ask for the record of a pass."""
 
     number: int | None = None
@@ -52,7 +52,7 @@ def trace(source: ConfigurationSource, last: bool, number: int | None, path: Pat
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:
         raise click.UsageError("--last and --pass exclude each other")
-    found = ask(source.socket(), Trace(number))
+    found = ask(source.view(), Trace(number))
     text = json.dumps(found) + "\n"
     if path is None:
         sys.stdout.write(text)

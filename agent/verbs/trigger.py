@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -29,7 +30,9 @@ class Trigger(ControlRequest, verb="trigger"):
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
         """Return the outcome: `text` in a sentence, `result` for programs."""
-        return await agent.triggers.trigger(self.identity)
+        from holdfast.agent.records.askers import asker
+
+        return await agent.triggers.trigger(self.identity, partial(agent.recorder.asked, asker(client.peer)))
 
 
 @verb(AGENT)

@@ -23,7 +23,7 @@ FRAME = 0.1
 
 
 @dataclass(frozen=True)
-class LiveView(ControlRequest, verb="watch"):
+class LiveView(ControlRequest, verb="watch", viewers="masked", stream=True):
     """Follow the state of the agent: health, the pass, and the resources with activity."""
 
     async def answer(self, agent: RunningAgent, client: ClientConnection) -> Any:
@@ -36,7 +36,8 @@ class LiveView(ControlRequest, verb="watch"):
         sent = b""
         async with client.gone() as gone:
             while not gone.done():
-                line = client.line({"frame": agent.insight.frame(agent.engine.view)})
+                async with client.turn():
+                    line = client.line({"frame": agent.insight.frame(agent.engine.view)})
                 if line != sent:
                     await client.write(line)
                     sent = line
@@ -52,8 +53,8 @@ def watch(source: ConfigurationSource) -> None:
     `q` or Ctrl-C ends the view. Without a capable terminal, the log is shown, as by `log --follow`.
     """
     if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
-        log.show(source.socket(), "text", log.LogLines(follow=True))
+        log.show(source.view(), "text", log.LogLines(follow=True))
         return
     from holdfast.agent.cli import live_view
 
-    live_view.show(follow(source.socket(), LiveView(), "frame"))
+    live_view.show(follow(source.view(), LiveView(), "frame"))

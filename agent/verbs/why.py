@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Why(ControlRequest, verb="why"):
+class Why(ControlRequest, verb="why", viewers="masked"):
     """Ask for the explanation of a resource."""
 
     identity: str
@@ -44,4 +44,4 @@ def why(identity: str, source: ConfigurationSource, form: str) -> None:
     """
     from holdfast.agent.cli import explanation
 
-    explanation.show(ask(source.socket(), Why(identity)), form)
+    explanation.show(ask(source.view(), Why(identity)), form)

@@ -12,15 +12,19 @@ import inspect
 import shutil
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import ModuleType
 from typing import Any, ClassVar, NamedTuple
 
 from holdfast.resources.context import PATH
-from holdfast.resources.errors import DeclarationError, HoldfastError, Permanent
+from holdfast.resources.errors import RAISED, DeclarationError, HoldfastError, Permanent
 from holdfast.resources.interfaces.base import Function, Interface, matches
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.module_host import bound_to, called_for, inject
+
+PROPERTIES = (property, cached_property)
+"""Attributes of a provider that run code when they are read."""
 
 
 class Confine(NamedTuple):
@@ -34,6 +38,8 @@ class Confine(NamedTuple):
     """Each of these paths must exist."""
     missing: str = ""
     """Meaning of a missing path, for messages."""
+    unless: Mapping[str, str] = {}
+    """Command -> program of another tool: where the command is a link to it, users of the host use that tool."""
 
     def refusals(self, host: ProviderHost) -> Iterator[str]:
         """Yield the reasons why a host does not fit."""
@@ -46,6 +52,10 @@ class Confine(NamedTuple):
         for path in self.paths:
             if not Path(path).exists():
                 yield self.missing or f"there is no {path}"
+        for command, other in self.unless.items():
+            found = shutil.which(command, path=PATH)
+            if found and Path(found).resolve().name == other:
+                yield f"{command} is {other}"
 
 
 class Provider:
@@ -133,7 +143,7 @@ class Offer:
             return self.source(host)
         except HoldfastError:
             raise
-        except (Exception, SystemExit) as error:  # the code of a provider may raise anything
+        except RAISED as error:  # the code of a provider may raise anything
             why = f"its constructor failed: {type(error).__name__}: {error}"
             raise Permanent(f"cannot use {self.tool} for {self.interface.module}: {why}") from error
 
@@ -186,8 +196,10 @@ def functions(provider: Any) -> Functions:
 
 
 def _of_object(provider: Any) -> dict[str, Any]:
+    """Return the members that may be functions. Properties are none, and are not read: their code could do anything."""
     names = [name for name in dir(provider) if not name.startswith("_") and not hasattr(Provider, name)]
-    return {name: getattr(provider, name) for name in names if name in vars(type(provider)) or name != "host"}
+    read = [name for name in names if not isinstance(inspect.getattr_static(provider, name), PROPERTIES)]
+    return {name: getattr(provider, name) for name in read if name in vars(type(provider)) or name != "host"}
 
 
 def _of_module(module: ModuleType) -> dict[str, Any]:
@@ -209,7 +221,7 @@ def _virtual(module: ModuleType) -> Iterator[str]:
         return
     try:
         said = check()
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - the code of a provider may raise anything
+    except RAISED as error:  # the code of a provider may raise anything
         yield f"its __virtual__ failed: {type(error).__name__}: {error}"
         return
     fits, reason = said if isinstance(said, tuple) else (said, "")

@@ -153,7 +153,7 @@ def written(script: bytes, directory: str, uid: int) -> paths.Place:
         handle.write(script)
         os.fchown(handle.fd, uid, -1)
     except BaseException:
-        place.unlink()
+        place.unlink(own=True)
         raise
     return place
 

@@ -101,6 +101,7 @@ class Packages(Resource):
     effect_verbs: ClassVar[tuple[EffectVerb, ...]] = ("install", "change", "remove")
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
+    public_results: ClassVar[bool] = True
     there: ClassVar[bool | None] = True
     """Whether the packages should be installed; None: the kind does not decide that."""
 

@@ -393,5 +393,5 @@ class Script(FromSources, Active, kind="cmd.script"):
             with suppress(
                 FileNotFoundError, IsADirectoryError
             ):  # a script may remove itself, or its user may put a directory there
-                place.unlink()
+                place.unlink(own=True)
         return self.conclude(ctx, done, url)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator
 
+from holdfast.resources import paths
 from holdfast.resources.context import Context, Watch
 from holdfast.resources.contract import Concern, Resource, Uid
 from holdfast.resources.delta import Delta, State
@@ -18,6 +20,7 @@ from holdfast.resources.fields import Account, Line, Text, field, one_line, shap
 from holdfast.resources.file_locks import file_lock
 from holdfast.resources.kinds._crontab import OWN, SALT, CronJob, Crontab, Variable, comment_text
 from holdfast.resources.kinds._crontimes import DayOfMonth, DayOfWeek, Hour, Minute, Month, Special
+from holdfast.resources.paths.replacing import about_to_replace
 from holdfast.resources.traits import Declaration, Edgeable, Reversible
 
 TIMES: Mapping[str, tuple[int, int]] = {
@@ -63,6 +66,7 @@ class InCrontab(Edgeable, Reversible, Resource):
         async with file_lock(f"crontab of {self.user}"):
             tab = await self.crontab(ctx)
             change(tab)
+            await ctx.blocking(_keep, self._file(ctx))
             done = await ctx.run("crontab", "-u", self.user, "-", stdin=tab.text(), check=False)
         if done.retcode != 0:
             raise Permanent(
@@ -71,7 +75,10 @@ class InCrontab(Edgeable, Reversible, Resource):
 
     def watch(self, ctx: Context) -> Watch:
         """Watch the file of the crontab."""
-        return ctx.watch_path(f"{SPOOLS.get(ctx.facts.get('os_family', ''), SPOOL)}/{self.user}")
+        return ctx.watch_path(self._file(ctx))
+
+    def _file(self, ctx: Context) -> str:
+        return f"{SPOOLS.get(ctx.facts.get('os_family', ''), SPOOL)}/{self.user}"
 
     def touches(self) -> tuple[Uid, ...]:
         """Return the path of the crontab on each family of systems."""
@@ -101,6 +108,12 @@ class InCrontab(Edgeable, Reversible, Resource):
         if delta.remove:
             return Effect(("remove",), self.name, detail=f" from {crontab}")
         return Effect(("change",), self.name, ", ".join(delta.fields), f" in {crontab}")
+
+
+def _keep(path: str) -> None:
+    """Let the agent keep a crontab that `crontab` is about to replace, or note why that is not possible. Blocks."""
+    with suppress(OSError, paths.Unsafe):
+        about_to_replace(paths.at(path), None)
 
 
 class JobKind(InCrontab):

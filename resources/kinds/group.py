@@ -23,6 +23,7 @@ class GroupKind(Resource):
     """Base of the kinds of this family."""
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "security"}
+    public_results: ClassVar[bool] = True
     ignored: ClassVar[Mapping[str, str]] = {"local": "groups are always those of the host's own files"}
 
     name: Account

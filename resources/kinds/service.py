@@ -44,6 +44,7 @@ class Service(Reversible, Resource):
 
     concerns: ClassVar[Mapping[str, Concern]] = {"": "operation"}
     ignored: ClassVar[Mapping[str, str]] = IGNORED
+    public_results: ClassVar[bool] = True
 
     name: Unit
     """The unit; without a suffix, `.service` is added."""
@@ -60,6 +61,8 @@ class Service(Reversible, Resource):
         whether the service runs, and that is declared.
         """
         status = await self.status(ctx)
+        if not status.active:
+            ctx.report.ended = ctx.report.ended or str(status.extra.get("ended", ""))
         if status.active is None and "active" in (self.desired() or {}):
             raise Permanent(
                 f"cannot tell whether {self.name} runs: its init script has no action `status`, and it has no pid file"

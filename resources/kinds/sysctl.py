@@ -190,7 +190,7 @@ class Present(Edgeable, Reversible, Resource, kind="sysctl.present"):
             if lines:
                 await ctx.write_file(place, "".join(lines).encode(errors="surrogateescape"), mode=mode)
             else:
-                paths.at(path).unlink()
+                await ctx.blocking(paths.at(path).unlink)
         except OSError as error:
             raise self._failure(f"write {path} for", error) from None
 

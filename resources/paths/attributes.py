@@ -11,6 +11,7 @@ import stat
 
 from holdfast.resources.paths.handle import Handle, Unsafe, drop_acls
 from holdfast.resources.paths.place import Place
+from holdfast.resources.paths.replacing import about_to_change
 from holdfast.resources.paths.trust import called, trusted_uids
 
 LABEL = "security.selinux"
@@ -32,6 +33,7 @@ def change(place: Place, seen: os.stat_result, uid: int = -1, gid: int = -1, mod
         return
     place.demand_own(info, "change owner or mode of")
     _demand_given(place, info, uid)
+    about_to_change(place, info)
     if not link and uid in trusted_uids() and place.changes_hands(info, uid):
         drop_acls(_opened(handle))  # an ACL could still let the former owner write the file
         mode = stat.S_IMODE(info.st_mode) & 0o755 if mode is None else mode

@@ -31,6 +31,7 @@ from holdfast.resources.paths.handle import (
     writers_inside,
 )
 from holdfast.resources.paths.mounts import careful
+from holdfast.resources.paths.replacing import about_to_replace
 from holdfast.resources.paths.trust import Weakness, called, trusted_uids, weakness
 
 
@@ -298,7 +299,7 @@ class Place:
         try:
             self._disinherit(f"/proc/self/fd/{handle.fd}")
         except OSError:
-            self.unlink()
+            self.unlink(own=True)
             raise
         return handle
 
@@ -342,11 +343,17 @@ class Place:
             os.chown(f"/proc/self/fd/{handle.fd}", uid, gid)
 
     def rename(self, to: Place) -> None:
-        """Rename the entry atomically. Raises `OSError`."""
+        """Rename the entry atomically. Blocks while an entry that is replaced is kept. Raises `OSError`."""
+        about_to_replace(to, self)
         os.rename(self.at, to.at, src_dir_fd=self.fd, dst_dir_fd=to.fd)
 
-    def unlink(self) -> None:
-        """Remove the entry, other than a directory. Raises `OSError`."""
+    def unlink(self, *, own: bool = False) -> None:
+        """Remove the entry, other than a directory. Blocks while it is kept. Raises `OSError`.
+
+        `own`: the caller has made the entry itself, and its content need not be kept.
+        """
+        if not own:
+            about_to_replace(self, None)
         os.unlink(self.at, dir_fd=self.fd)
 
     def rmdir(self) -> None:

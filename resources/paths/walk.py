@@ -109,14 +109,16 @@ def demand_trusted(place: Place, info: os.stat_result, acl: bytes = b"") -> None
         raise Unsafe(f"cannot trust {place.path}: {weak}" if weak.path != place.path else f"cannot trust {weak}")
 
 
-def read_trusted(path: str, limit: int = LIMIT) -> bytes:
+def read_trusted(path: str, limit: int = LIMIT, *, secret: bool = False) -> bytes:
     """Return the content of a file, links followed, that only trusted users could have written.
 
-    Raises `OSError`, `Permanent` and `Unsafe`.
+    `secret`: a file that everybody can read is refused. Raises `OSError`, `Permanent` and `Unsafe`.
     """
     place = at(path, follow=True)
     handle, info = place.open()
     demand_trusted(place, info, acl_of(handle))
+    if secret and info.st_mode & stat.S_IROTH:
+        raise Unsafe(f"cannot use the secret in {path}: everybody can read it; chmod o= {path}")
     return read_whole(handle.fd, info, limit, path)
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+import signal as signals
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import aclosing
 from typing import Any
 
@@ -15,6 +16,7 @@ SYSTEMD = "org.freedesktop.systemd1"
 ROOT = "/org/freedesktop/systemd1"
 PROPERTIES = "org.freedesktop.DBus.Properties"
 SUFFIXES = ("service", "socket", "timer", "path", "mount", "automount", "swap", "target", "slice", "scope", "device")
+ENDED = ("inactive", "failed")
 ACTIVE = ("active", "reloading", "refreshing")
 ENABLED = {"enabled": True, "enabled-runtime": True, "disabled": False, "linked": False, "linked-runtime": False}
 """Unit file states that say whether a unit starts at boot.
@@ -23,6 +25,8 @@ A unit in any other state (`static`, `generated`, `alias` ...) can be neither en
 """
 SERVICE = ("MainPID", "Type", "Result", "ExecMainStatus")
 """Properties that only services have."""
+EXITED, KILLED, DUMPED = 1, 2, 3
+"""Values of ExecMainCode: how the main process has ended."""
 LAST_WORDS = 8
 """Number of lines of the journal in a message."""
 
@@ -65,6 +69,10 @@ class Units:
                 *(call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", item) for item in SERVICE)
             )
             service = {item: value[0] for item, value in zip(SERVICE, values, strict=True)}
+        if service and found["ActiveState"] in ENDED:
+            service["ExecMainCode"] = (
+                await call(SYSTEMD, path, PROPERTIES, "Get", "ss", f"{SYSTEMD}.Service", "ExecMainCode")
+            )[0]
         exists = found["LoadState"] != "not-found"
         file_state = await self._file_state(unit) if exists else ""
         return ServiceStatus(
@@ -87,6 +95,7 @@ class Units:
                 "type": service.get("Type", ""),
                 "result": service.get("Result", ""),
                 "exit_status": service.get("ExecMainStatus", 0),
+                "ended": ended(unit, service),
             },
         )
 
@@ -135,6 +144,32 @@ class Units:
         )
         said = (await self._host.run("journalctl", *options, check=False, timeout=10.0)).stdout.strip()
         return f"; its journal:\n{said}" if said else ""
+
+
+def ended(unit: str, service: Mapping[str, Any]) -> str:
+    """Return how a service has ended: `web.service was killed by signal 9 (SIGKILL)`; empty if it has not run.
+
+    `service` are the properties of the service; ExecMainCode is there if it does not run.
+    """
+    code, status, result = service.get("ExecMainCode", 0), service.get("ExecMainStatus", 0), service.get("Result", "")
+    if code not in (EXITED, KILLED, DUMPED):
+        return ""
+    if result == "oom-kill":
+        return f"{unit} was killed because memory ran out (OOM)"
+    how = f"ended with status {status}" if code == EXITED else _killed(status, dumped=code == DUMPED)
+    if result == "success":
+        return f"{unit} was stopped" if code == KILLED else f"{unit} {how}"
+    why = f" ({result})" if result not in ("exit-code", "signal", "core-dump", "") else ""
+    return f"{unit} {how}{why}"
+
+
+def _killed(number: int, *, dumped: bool) -> str:
+    """Return which signal has killed a process."""
+    try:
+        name = f" ({signals.Signals(number).name})"
+    except ValueError:  # a real-time signal
+        name = ""
+    return f"was killed by signal {number}{name}{' and dumped its memory' if dumped else ''}"
 
 
 def unit_signals(path: str) -> Match:

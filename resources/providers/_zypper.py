@@ -135,6 +135,21 @@ def downloads(text: str) -> dict[str, str]:
     }
 
 
+def patterns(text: str) -> list[str]:
+    """Parse `zypper patterns`: the names."""
+    return [*dict.fromkeys(pattern.get("name", "") for pattern in _elements(text, "pattern"))]
+
+
+def contents(text: str) -> dict[str, list[str]]:
+    """Parse `zypper info --type pattern`: name -> packages, sorted."""
+    found = {}
+    for message in _elements(text, "message"):
+        if name := re.search(r"^Name +: (\S+)$", message.text or "", re.MULTILINE):
+            _, _, table = (message.text or "").rpartition("\nContents ")
+            found[name[1]] = sorted({*re.findall(r"^ +\S* *\| (\S+) +\| package +\|", table, re.MULTILINE)})
+    return found
+
+
 def patches(text: str) -> dict[str, Patch]:
     """Parse `zypper list-patches --all`: id -> patch. Patches that concern no installed package are left out."""
     found = {}

@@ -78,12 +78,6 @@ class Apk(PkgProvider):
             return Fetched({}, self._reason(done))
         return Fetched(outcomes, "; ".join(f"{name}: {reason}" for name, reason in why.items()))
 
-    async def _configured(self) -> list[str]:
-        """Return the configured repositories if apk does not name them by itself, which apk 3 does."""
-        if not (await self._run("apk", "--version", looks=True)).stdout.startswith(VERSION_2):
-            return []
-        return _apk.configured(await self.host.blocking(self._text, REPOSITORIES))
-
     async def compare(self, a: str, b: str) -> Literal[-1, 0, 1]:
         """Compare two versions by `apk version --test`. Raises `Permanent` for text that is not a version."""
         order = ORDER.get((await self.host.run("apk", "version", "--test", a, b, check=False)).stdout.strip())
@@ -135,6 +129,14 @@ class Apk(PkgProvider):
             raise await self._failure(f"download {', '.join(names)}", done)
         latest = await self.latest(names)
         return {name: str(DOWNLOADS / f"{name}-{version}.apk") for name, version in latest.items() if version}
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    async def _configured(self) -> list[str]:
+        """Return the configured repositories if apk does not name them by itself, which apk 3 does."""
+        if not (await self._run("apk", "--version", looks=True)).stdout.startswith(VERSION_2):
+            return []
+        return _apk.configured(await self.host.blocking(self._text, REPOSITORIES))
 
     async def _missing(self, paths: Sequence[str]) -> list[str]:
         """Return which of these paths do not exist."""

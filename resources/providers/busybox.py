@@ -29,26 +29,6 @@ class BusyboxUsers(UserProvider):
     changeable = frozenset({"groups"})
     shares_numbers = False
 
-    def _demand_possible(self, what: str, fields: Mapping[str, Any], new: NewUser | None = None) -> None:
-        """Raise `Permanent` for a group that does not exist, because adduser would have run before addgroup fails."""
-        known = accounts(self.host)
-        missing = [name for name in fields.get("groups", ()) if name not in known.groups]
-        if "gid" in fields and known.group_of(fields["gid"]) is None:
-            missing.append(fields["gid"])
-        if missing:
-            raise Permanent(f"cannot {what}: group '{missing[0]}' does not exist")
-        if new:
-            self._demand_complete(what, new)
-
-    def _demand_complete(self, what: str, new: NewUser) -> None:
-        """Raise `Permanent` for an account that adduser would add with another group, or without its home."""
-        if new.usergroup is False and "gid" not in new.fields:
-            raise Permanent(f"cannot {what}: busybox adds a group of the same name unless a gid is given")
-        home, _ = self._new_home(new.name, new.fields.get("home"))
-        above = Path(home).parent
-        if new.createhome and not paths.exists(str(self.host.system_path(above))):
-            raise Permanent(f"cannot {what}: there is no directory {above} for its home")
-
     async def _add(self, new: NewUser) -> None:
         """Add by adduser, which would take the shell of its environment, and a comment of its own."""
         what, fields = f"add user {new.name}", new.fields
@@ -91,6 +71,28 @@ class BusyboxUsers(UserProvider):
             await applet(self.host, f"set the password of {name}", "chpasswd", "-e", stdin=f"{name}:{value}\n")
         else:
             await applet(self.host, f"empty the password of {name}", "passwd", "-d", name)
+
+    # -- what busybox cannot do ----------------------------------------------------------------------------------
+
+    def _demand_possible(self, what: str, fields: Mapping[str, Any], new: NewUser | None = None) -> None:
+        """Raise `Permanent` for a group that does not exist, because adduser would have run before addgroup fails."""
+        known = accounts(self.host)
+        missing = [name for name in fields.get("groups", ()) if name not in known.groups]
+        if "gid" in fields and known.group_of(fields["gid"]) is None:
+            missing.append(fields["gid"])
+        if missing:
+            raise Permanent(f"cannot {what}: group '{missing[0]}' does not exist")
+        if new:
+            self._demand_complete(what, new)
+
+    def _demand_complete(self, what: str, new: NewUser) -> None:
+        """Raise `Permanent` for an account that adduser would add with another group, or without its home."""
+        if new.usergroup is False and "gid" not in new.fields:
+            raise Permanent(f"cannot {what}: busybox adds a group of the same name unless a gid is given")
+        home, _ = self._new_home(new.name, new.fields.get("home"))
+        above = Path(home).parent
+        if new.createhome and not paths.exists(str(self.host.system_path(above))):
+            raise Permanent(f"cannot {what}: there is no directory {above} for its home")
 
 
 class BusyboxGroups(GroupProvider):

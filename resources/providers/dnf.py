@@ -17,12 +17,12 @@ LOCKED = Path("/etc/dnf/plugins/versionlock.list")
 
 
 class Dnf(DnfProvider):
-    """Packages of Fedora, Red Hat and their relatives where dnf is version 4, which has the command `dnf-3`.
+    """Packages of Fedora, Red Hat and their relatives where `dnf` is version 4, also called `dnf-3`.
 
     Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`.
     """
 
-    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf-3", "rpm"))
+    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf-3", "rpm"), unless={"dnf": "dnf5"})
     command = "dnf-3"
     replaced = _dnf.REPLACED
     unlocked = "--disableplugin=versionlock"

@@ -17,13 +17,13 @@ LOCKED = Path("/etc/dnf/versionlock.toml")
 
 
 class Dnf5(DnfProvider):
-    """Packages of Fedora since 41, where dnf is version 5. Preferred where both versions are installed.
+    """Packages of Fedora since 41, where `dnf` is version 5. Preferred where `dnf` is neither version.
 
     Options of `install`: `fromrepo`, `skip_verify`, `update_holds`, `only_upgrade`, `install_recommends`. `watch` does
     not see that another program has fetched lists of packages, as dnf 5 keeps them in subdirectories.
     """
 
-    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf5", "rpm"))
+    confine = Confine(grains={"os_family": ("RedHat",)}, commands=("dnf5", "rpm"), unless={"dnf": "dnf-3"})
     priority = 1
     command = "dnf5"
     end = "\\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Literal
@@ -11,7 +10,14 @@ from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
-from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where, refuse_reinstall
+from holdfast.resources.providers.language_base import (
+    USER,
+    LanguageProvider,
+    Versions,
+    Where,
+    parsed,
+    refuse_reinstall,
+)
 
 LIST = """require "json"
 gems = Gem::Specification.select do |gem|
@@ -39,13 +45,17 @@ PLANNED = re.compile(r"^  (.+)-([0-9][\w.]*)(?:-[a-z].*)?$", re.MULTILINE)
 class Gem(LanguageProvider):
     """Ruby's packages. A path is a directory of gems, as in `GEM_HOME`; programs find them if `GEM_PATH` names it.
 
-    Several versions of a gem may be installed beside each other; an installation leaves the others there. gem cannot
-    be told to leave out the scripts by which a gem builds its native extensions. An index that is an absolute path is
-    a directory in which `gem generate_index` was run.
+    Several versions of a gem may be installed beside each other; an installation leaves the others there. An
+    installation runs the scripts by which a gem builds its native extensions, as gem cannot be told to leave them out.
+    An index that is an absolute path is a directory in which `gem generate_index` was run. RubyGems before 3.5 reads an
+    index with Ruby's `Marshal`, so that those who write the index can run code in a plan, too.
     """
 
     confine = Confine(commands=("gem", "ruby"))
-    parts = ("bin", "extensions", "gems", "specifications")
+    parts = (
+        *("bin", "build_info", "cache", "extensions", "gems", "plugins", "specifications"),
+        *("plugins/*", "specifications/*"),
+    )
 
     async def _installed(self, where: Where) -> Versions:
         return await self._list("all" if where.target is None else "own", where)
@@ -76,15 +86,16 @@ class Gem(LanguageProvider):
 
     async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
         """Compare two versions as RubyGems does: a part with letters makes a pre-release."""
-        order = int(await self._ruby(COMPARE, a, b, where=Where(None, runas), to=f"compare {a} and {b}"))
+        to = f"compare {a} and {b}"
+        order = parsed(await self._ruby(COMPARE, a, b, where=Where(None, runas), to=to), int, to)
         return -1 if order < 0 else 1 if order else 0
 
     # -- what only gem needs -------------------------------------------------------------------------------------
 
     async def _list(self, scope: Literal["all", "own"], where: Where) -> Versions:
         """Return the gems that all users find, or only those in the directory into which gem installs."""
-        found: Versions = json.loads(await self._ruby(LIST, scope, where=where, to="list packages"))
-        return found
+        done = await self._ruby(LIST, scope, where=where, to="list packages")
+        return parsed(done, Versions, "list packages")
 
     async def _demand_changeable(self, where: Where, verb: str, names: Sequence[str]) -> None:
         if verb != "remove":

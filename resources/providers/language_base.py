@@ -6,7 +6,9 @@ import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, TypeVar
+
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from holdfast.resources import paths
 from holdfast.resources.context import Completed
@@ -19,6 +21,7 @@ from holdfast.resources.interfaces.results import ChangeSet, Pkg, PkgSpec
 
 USER = "user"
 """The target of one user's packages."""
+Shape = TypeVar("Shape")
 Versions = dict[str, str]
 """Name of a package -> its version; several versions are separated by commas, the newest first."""
 
@@ -205,6 +208,24 @@ class LanguageProvider(Provider, ABC, abstract=True):
         if to and done.retcode:
             raise Permanent(f"cannot {to}: {self._reason(done)}")
         return done
+
+
+class PrintedPackage(BaseModel):
+    """A package in the JSON that a tool prints."""
+
+    name: str
+    version: str
+
+
+def parsed(text: str, shape: type[Shape], to: str) -> Shape:
+    """Return the JSON that a tool has printed, in a shape that pydantic knows; `to` is what the tool was asked for.
+
+    Raises `Permanent` for anything else: with `runas`, the user may have replaced the tool.
+    """
+    try:
+        return TypeAdapter(shape).validate_json(text)
+    except ValidationError:
+        raise Permanent(f"cannot {to}: the tool has printed something else") from None
 
 
 def refuse_reinstall(tool: str, pkgs: Sequence[PkgSpec]) -> None:

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
+
+from pydantic import BaseModel
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
-from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where, refuse_reinstall
+from holdfast.resources.providers.language_base import (
+    USER,
+    LanguageProvider,
+    PrintedPackage,
+    Versions,
+    Where,
+    parsed,
+    refuse_reinstall,
+)
 
 QUIET = {f"NPM_CONFIG_{name}": "false" for name in ("AUDIT", "FUND", "UPDATE_NOTIFIER")} | {
     "NPM_CONFIG_LOGLEVEL": "error"
@@ -25,11 +34,26 @@ UNPREPARED = "unknown until installed: npm must fetch and prepare it"
 """Version in a plan where npm would run code of a package to tell it."""
 
 
+class NpmPackage(BaseModel):
+    """A package in a tree."""
+
+    version: str | None = None
+    """None: it is missing."""
+
+
+class NpmTree(BaseModel):
+    """The installed packages."""
+
+    error: Any = None
+    dependencies: dict[str, NpmPackage] = {}
+
+
 class Npm(LanguageProvider):
     """Node.js's packages. A path is that of a project: npm writes the installed packages into its `package.json`.
 
     `user` is `~/.local` of the user. npm installs the dependencies of a package as parts of it, so that they are not
     listed. Scripts of packages do not run, except with `options: {scripts: true}`. An index is the URL of a registry.
+    A plan does not know the version of a package in a git repository, which npm would have to prepare.
     """
 
     confine = Confine(commands=("npm",))
@@ -38,17 +62,16 @@ class Npm(LanguageProvider):
 
     async def _installed(self, where: Where) -> Versions:
         done = await self._npm("ls", "--depth=0", where=where)  # the status is 1 if a package lacks a dependency
-        found = json.loads(done.stdout or "{}")
-        if "error" in found and "code ENOENT" not in done.stderr:  # npm 9: the directory does not exist
+        found = parsed(done.stdout or "{}", NpmTree, "list packages")
+        if found.error is not None and "code ENOENT" not in done.stderr:  # npm 9: the directory does not exist
             raise Permanent(f"cannot list packages: {self._reason(done)}")
-        packages = found.get("dependencies", {})
-        return {name: package["version"] for name, package in packages.items() if "version" in package}
+        return {name: package.version for name, package in found.dependencies.items() if package.version is not None}
 
     async def _newest(self, name: str, where: Where) -> str | None:
         done = await self._npm("view", name, "version", where=where)
         if done.retcode and "code E404" not in done.stderr:
             raise Permanent(f"cannot ask npm for {name}: {self._reason(done)}")
-        return json.loads(done.stdout) if done.stdout and not done.retcode else None
+        return parsed(done.stdout, str, f"ask npm for {name}") if done.stdout and not done.retcode else None
 
     async def _plan(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> Versions:
         packed = [pkg for pkg in pkgs if NAME.fullmatch(pkg.name) and (pkg.source or "/").startswith("/")]
@@ -56,7 +79,8 @@ class Npm(LanguageProvider):
         if not (words := await self._words(packed, where, upgrade=upgrade)):
             return planned
         done = await self._npm("pack", "--dry-run", "--ignore-scripts", *words, where=where, to=_title(pkgs))
-        return planned | {package["name"]: package["version"] for package in json.loads(done.stdout)}
+        packages = parsed(done.stdout, list[PrintedPackage], _title(pkgs))
+        return planned | {package.name: package.version for package in packages}
 
     async def _install(self, pkgs: Sequence[PkgSpec], where: Where, *, upgrade: bool) -> None:
         if words := await self._words(pkgs, where, upgrade=upgrade):
@@ -102,7 +126,7 @@ class Npm(LanguageProvider):
 
     def _reason(self, done: Completed) -> str:
         found = re.search(r'^ *"summary": (".*")', done.stdout, re.MULTILINE)
-        return json.loads(found[1]) if found else super()._reason(done)
+        return parsed(found[1], str, "read npm's error") if found else super()._reason(done)
 
 
 def _scripts(where: Where) -> tuple[str, ...]:

@@ -43,17 +43,40 @@ class OpenRC(InitScriptProvider):
         super().__init__(host)
         self._state, self._levels = host.system_path(STATE), host.system_path(RUNLEVELS)
 
-    def _command(self, name: str) -> tuple[str, ...]:
-        return ("rc-service", "--nocolor", name)
-
-    def _is_own(self, name: str) -> bool:
-        return "openrc-run" in self._text(name).partition("\n")[0]
+    # -- the core ------------------------------------------------------------------------------------------------
 
     async def _look(self, name: str) -> ServiceStatus:
         if not self._is_own(name):
             return await super()._look(name)
         status: ServiceStatus = await self.host.blocking(self._read, name)
         return status
+
+    async def _act(self, verb: Verb, name: str, before: ServiceStatus) -> Completed:
+        if not self._is_own(name):
+            return await super()._act(verb, name, before)
+        if before.state == "failed":  # OpenRC takes a crashed service for a started one
+            await self._run(*self._command(name), "zap")
+        return await self._run(*self._command(name), verb)
+
+    def _enabled(self, name: str) -> bool:
+        return bool(self._boot_levels(name))
+
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        change = ("add", name, "default") if enabled else ("delete", name, *self._boot_levels(name))
+        await self.host.run("rc-update", "--nocolor", *change)
+
+    def _sources(self, name: str) -> Iterable[Path]:
+        yield from super()._sources(name)
+        yield from (self._state / place / name for place in STATES)
+        yield from (self._levels / level / name for level in BOOT)
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _command(self, name: str) -> tuple[str, ...]:
+        return ("rc-service", "--nocolor", name)
+
+    def _is_own(self, name: str) -> bool:
+        return "openrc-run" in self._text(name).partition("\n")[0]
 
     def _read(self, name: str) -> ServiceStatus:
         marks = [self._state / place / name for place in STATES]
@@ -75,27 +98,8 @@ class OpenRC(InitScriptProvider):
         files.add(text_of(self._state / "options" / name / "pidfile").strip())
         return {self.host.system_path(Path(file)) for file in files if file.startswith("/")}
 
-    async def _act(self, verb: Verb, name: str, before: ServiceStatus) -> Completed:
-        if not self._is_own(name):
-            return await super()._act(verb, name, before)
-        if before.state == "failed":  # OpenRC takes a crashed service for a started one
-            await self._run(*self._command(name), "zap")
-        return await self._run(*self._command(name), verb)
-
-    def _enabled(self, name: str) -> bool:
-        return bool(self._boot_levels(name))
-
     def _boot_levels(self, name: str) -> list[str]:
         return [level for level in BOOT if (self._levels / level / name).is_symlink()]
-
-    async def _set_enabled(self, name: str, enabled: bool) -> None:
-        change = ("add", name, "default") if enabled else ("delete", name, *self._boot_levels(name))
-        await self.host.run("rc-update", "--nocolor", *change)
-
-    def _sources(self, name: str) -> Iterable[Path]:
-        yield from super()._sources(name)
-        yield from (self._state / place / name for place in STATES)
-        yield from (self._levels / level / name for level in BOOT)
 
     def _logs(self, name: str) -> Iterable[Path]:
         return [self.host.system_path(Path(path)) for path in LOG.findall(self._text(name))]

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Sequence
 from typing import Literal
+
+from pydantic import BaseModel
 
 from holdfast.resources.context import Completed
 from holdfast.resources.errors import Permanent
 from holdfast.resources.interfaces.provider import Confine
 from holdfast.resources.interfaces.results import PkgSpec
-from holdfast.resources.providers.language_base import USER, LanguageProvider, Versions, Where
+from holdfast.resources.providers.language_base import (
+    USER,
+    LanguageProvider,
+    PrintedPackage,
+    Versions,
+    Where,
+    parsed,
+)
 
 COMPARE = """import sys; from pip._vendor.packaging.version import Version
 a, b = map(Version, sys.argv[1:]); print((a > b) - (a < b))"""
@@ -21,6 +29,8 @@ print(int(sys.prefix == sys.base_prefix and os.path.exists(mark)))"""
 """Prints 1 if the Python belongs to the package manager of the system (PEP 668)."""
 
 
+PACKAGES = "lib/python3*/site-packages"
+"""The packages of a virtual environment, below its directory."""
 QUIET = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "PIP_NO_INPUT": "1", "PIP_ROOT_USER_ACTION": "ignore"}
 """Environment in which pip asks nothing, and prints no advice."""
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(\[[A-Za-z0-9._, -]*\])?")
@@ -29,22 +39,37 @@ UNBUILT = "unknown until installed: a source distribution must be built"
 """Version in a plan where only a build, which runs code of the package, tells version and dependencies."""
 
 
+class PipWheel(BaseModel):
+    """A package in a report."""
+
+    metadata: PrintedPackage
+
+
+class PipReport(BaseModel):
+    """The result of a dry run."""
+
+    install: list[PipWheel]
+
+
 class Pip(LanguageProvider):
     """Python's packages. A path is that of a virtual environment, which must exist.
 
     An index that is an absolute path is a directory of wheels. Names are compared as pip does: case, `-`, `_` and `.`
     do not matter. The packages of a Python that the package manager of the system owns (PEP 668) are never changed.
-    A plan runs no code of a package: where a source distribution must be built, the version is unknown until then.
+    Where a source distribution must be built, which runs code of the package, a plan does not know the version.
     """
 
     confine = Confine(commands=("python3",))
     environment = QUIET
-    parts = ("pyvenv.cfg", "bin", "bin/python", "lib", "lib/python3*/site-packages")
+    parts = (
+        *("pyvenv.cfg", "pip.conf", "bin", "bin/python", "lib", PACKAGES),
+        *(f"{PACKAGES}/{name}" for name in ("*.pth", "*customize.py", "pip")),
+    )
 
     async def _installed(self, where: Where) -> Versions:
         scope = ("--user",) if where.target == USER else ()
         done = await self._pip("list", "--format=json", *scope, where=where, to="list packages")
-        return {entry["name"]: entry["version"] for entry in json.loads(done)}
+        return {each.name: each.version for each in parsed(done, list[PrintedPackage], "list packages")}
 
     async def _newest(self, name: str, where: Where) -> str | None:
         return next(iter(await self._offered(name, where)), None)
@@ -57,8 +82,8 @@ class Pip(LanguageProvider):
         done = await self._dry_run(safe, where, *(["--upgrade"] if upgrade else []))
         if done.retcode:
             return planned | await self._unbuilt(safe, where, upgrade=upgrade, failed=done)
-        wheels = [entry["metadata"] for entry in json.loads(done.stdout)["install"]]
-        found = {wheel["name"]: wheel["version"] for wheel in wheels}
+        wheels = [entry.metadata for entry in parsed(done.stdout, PipReport, _title(pkgs)).install]
+        found = {wheel.name: wheel.version for wheel in wheels}
         free = {self._key(pkg.name) for pkg in safe if not pkg.version and not pkg.source}
         chosen = [name for name in found if self._key(name) in free]
         unknown = [name for name in chosen if await self._may_be_built(name, found[name], where)]
@@ -75,8 +100,9 @@ class Pip(LanguageProvider):
     async def compare(self, a: str, b: str, target: str | None = None, runas: str | None = None) -> Literal[-1, 0, 1]:
         """Compare two versions by PEP 440, with pip's implementation."""
         where = await self._checked(Where(target, runas))
-        done = await self._run(*_python(where), "-c", COMPARE, a, b, where=where, to=f"compare {a} and {b}")
-        order = int(done.stdout)
+        to = f"compare {a} and {b}"
+        done = await self._run(*_python(where), "-c", COMPARE, a, b, where=where, to=to)
+        order = parsed(done.stdout, int, to)
         return -1 if order < 0 else 1 if order else 0
 
     # -- what only pip needs -------------------------------------------------------------------------------------

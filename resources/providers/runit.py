@@ -42,17 +42,70 @@ class Runit(CommandServiceProvider):
         self._supervised = found[0] if found else host.system_path(SUPERVISED[0])
         self._available = host.system_path(AVAILABLE)
 
+    # -- the core ------------------------------------------------------------------------------------------------
+
     async def _names(self) -> Iterable[str]:
         there = [home.iterdir() for home in (self._available, self._supervised) if home.exists()]
         return {home.name for homes in there for home in homes if paths.exists(f"{home}/run")}
 
-    def _home(self, name: str) -> Path:
-        link = self._supervised / name
-        return link if paths.exists(str(link)) else self._available / name
-
     async def _look(self, name: str) -> ServiceStatus:
         status: ServiceStatus = await self.host.blocking(self._read, name)
         return status
+
+    async def _act(self, verb: Verb, name: str, before: ServiceStatus) -> Completed:
+        if verb == "reload":
+            self._demand_handler(name, before.pid)
+        elif verb != "stop":
+            await self._supervise(name)
+        return await self._run("sv", "-w", f"{STOPPING:g}", verb, str(self._supervised / name))
+
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        if enabled:
+            await self._supervise(name)
+            with suppress(FileNotFoundError):
+                paths.at(f"{self._home(name)}/down").unlink()
+        else:
+            self._keep_down(self._home(name))
+
+    def _sources(self, name: str) -> Iterable[Path]:
+        home = self._supervised / name
+        return (home, home / "down", home / "supervise/status", self._available / name)
+
+    # -- what runit does not do by itself ------------------------------------------------------------------------
+
+    async def _supervise(self, name: str) -> None:
+        """Have runsvdir supervise a service, which is not started at boot if it had no link until now."""
+        link = self._supervised / name
+        if not paths.exists(str(link)):
+            self._keep_down(self._available / name)
+            paths.at(str(link)).symlink(str(AVAILABLE / name))
+        try:
+            async with asyncio.timeout(FOUND):
+                while not self._record(name):  # noqa: ASYNC110 - no event tells that runsv has opened its pipe
+                    await asyncio.sleep(0.1)
+        except TimeoutError:
+            raise Temporary(f"cannot supervise {name}: runsvdir has not started it in {FOUND:g} s") from None
+
+    def _keep_down(self, home: Path) -> None:
+        """Keep runsv from starting a service when runsvdir finds the link to it."""
+        with suppress(FileExistsError):
+            paths.at(f"{home}/down").create(0o644)
+
+    def _demand_handler(self, name: str, pid: int | None) -> None:
+        """Raise `Permanent` if SIGHUP would end the process: runsv would then restart it."""
+        status = text_of(self.host.system_path(Path(f"/proc/{pid}/status")))
+        caught = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")] or ["0"]
+        if not int(caught[0], 16) & 1 and not paths.exists(f"{self._home(name)}/control/h"):
+            raise Permanent(
+                f"cannot reload {name}: its process does not handle SIGHUP; leave out `reload: true` to have it "
+                "restarted"
+            )
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    def _home(self, name: str) -> Path:
+        link = self._supervised / name
+        return link if paths.exists(str(link)) else self._available / name
 
     def _read(self, name: str) -> ServiceStatus:
         home, record = self._home(name), self._record(name)
@@ -78,55 +131,6 @@ class Runit(CommandServiceProvider):
         except (OSError, HoldfastError):
             return None
         return record if len(record) == 20 else None
-
-    async def _act(self, verb: Verb, name: str, before: ServiceStatus) -> Completed:
-        if verb == "reload":
-            self._demand_handler(name, before.pid)
-        elif verb != "stop":
-            await self._supervise(name)
-        return await self._run("sv", "-w", f"{STOPPING:g}", verb, str(self._supervised / name))
-
-    async def _set_enabled(self, name: str, enabled: bool) -> None:
-        if enabled:
-            await self._supervise(name)
-            with suppress(FileNotFoundError):
-                paths.at(f"{self._home(name)}/down").unlink()
-        else:
-            self._keep_down(self._home(name))
-
-    def _keep_down(self, home: Path) -> None:
-        """Keep runsv from starting a service when runsvdir finds the link to it."""
-        with suppress(FileExistsError):
-            paths.at(f"{home}/down").create(0o644)
-
-    def _sources(self, name: str) -> Iterable[Path]:
-        home = self._supervised / name
-        return (home, home / "down", home / "supervise/status", self._available / name)
-
-    # -- what runit does not do by itself --------------------------------------------------------------------------
-
-    async def _supervise(self, name: str) -> None:
-        """Have runsvdir supervise a service, which is not started at boot if it had no link until now."""
-        link = self._supervised / name
-        if not paths.exists(str(link)):
-            self._keep_down(self._available / name)
-            paths.at(str(link)).symlink(str(AVAILABLE / name))
-        try:
-            async with asyncio.timeout(FOUND):
-                while not self._record(name):  # noqa: ASYNC110 - no event tells that runsv has opened its pipe
-                    await asyncio.sleep(0.1)
-        except TimeoutError:
-            raise Temporary(f"cannot supervise {name}: runsvdir has not started it in {FOUND:g} s") from None
-
-    def _demand_handler(self, name: str, pid: int | None) -> None:
-        """Raise `Permanent` if SIGHUP would end the process: runsv would then restart it."""
-        status = text_of(self.host.system_path(Path(f"/proc/{pid}/status")))
-        caught = [line.split()[1] for line in status.splitlines() if line.startswith("SigCgt:")] or ["0"]
-        if not int(caught[0], 16) & 1 and not paths.exists(f"{self._home(name)}/control/h"):
-            raise Permanent(
-                f"cannot reload {name}: its process does not handle SIGHUP; leave out `reload: true` to have it "
-                "restarted"
-            )
 
     def _logs(self, name: str) -> Iterable[Path]:
         """Return the logs that svlogd writes in the usual places."""

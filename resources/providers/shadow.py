@@ -50,12 +50,6 @@ class ShadowUsers(UserProvider):
             switches.append("--user-group" if new.usergroup else "--no-user-group")
         await tool(self.host, f"add user {new.name}", "useradd", *switches, *arguments(new.fields), new.name)
 
-    def _new_home(self, name: str, home: str | None) -> tuple[str, str]:
-        """Return what useradd would use, by its configuration."""
-        locate = self.host.system_path
-        home = home or f"{_homes.default(locate, 'HOME', _homes.HOME)}/{name}"
-        return home, _homes.default(locate, "SKEL", _homes.SKELETON)
-
     async def _delete(self, user: User, *, remove_home: bool, force: bool) -> None:
         """Remove by userdel. If the user's sessions prevent the removal, they are ended first."""
         argv = ("userdel", *(["--remove"] if remove_home else []), *(["--force"] if force else []), user.name)
@@ -85,10 +79,18 @@ class ShadowUsers(UserProvider):
         else:
             await tool(self.host, f"empty the password of {name}", "passwd", "--quiet", "--delete", name)
 
+    # -- what shadow can do besides ------------------------------------------------------------------------------
+
     async def _lock(self, user: User, locked: bool) -> None:
         """Lock or unlock by passwd."""
         verb = "lock" if locked else "unlock"
         await tool(self.host, f"{verb} the password of {user.name}", "passwd", "--quiet", f"--{verb}", user.name)
+
+    def _new_home(self, name: str, home: str | None) -> tuple[str, str]:
+        """Return what useradd would use, by its configuration."""
+        locate = self.host.system_path
+        home = home or f"{_homes.default(locate, 'HOME', _homes.HOME)}/{name}"
+        return home, _homes.default(locate, "SKEL", _homes.SKELETON)
 
     async def set_expiry(
         self, name: str, value: dict[str, int], *, test: bool = False, options: Options = None

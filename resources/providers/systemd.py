@@ -38,7 +38,7 @@ class Systemd(ServiceProvider):
         super().__init__(host)
         self._units = Units(host)
 
-    # -- querying ------------------------------------------------------------------------------------------------
+    # -- the core ------------------------------------------------------------------------------------------------
 
     async def _names(self) -> Iterable[str]:
         """Return the names of all services, loaded or not, without their suffix."""
@@ -50,8 +50,24 @@ class Systemd(ServiceProvider):
     async def _inspect(self, name: str) -> ServiceStatus:
         return await self._units.status(name)
 
-    def _title(self, name: str) -> str:
-        return f"unit {unit_name(name)}"
+    async def _perform(
+        self, verb: Verb, name: str, before: ServiceStatus, timeout: float | None, *, wait: bool
+    ) -> None:
+        if wait and before.extra["job"]:
+            before = await self._after_others(name)
+        await self._demand(verb, name, before)
+        if before.extra["stale"]:
+            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
+        # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
+        if before.state == "failed" and verb in ("start", "restart"):
+            await self._units.manager("ResetFailedUnit", "s", unit_name(name))
+        await self._run_job(verb, name, timeout, wait=wait)
+
+    async def _set_enabled(self, name: str, enabled: bool) -> None:
+        if enabled:
+            await self._link("Enable", name, (False, True))
+        else:
+            await self._link("Disable", name, (False,))
 
     # -- changing the next boot ----------------------------------------------------------------------------------
 
@@ -68,12 +84,6 @@ class Systemd(ServiceProvider):
         levels = ((True,),) if runtime else ((False,), (True,))
         return await self._switch(name, masked, False, lambda: self._link("Unmask", name, *levels), test=test)
 
-    async def _set_enabled(self, name: str, enabled: bool) -> None:
-        if enabled:
-            await self._link("Enable", name, (False, True))
-        else:
-            await self._link("Disable", name, (False,))
-
     async def _link(self, verb: str, name: str, *calls: Sequence[bool]) -> None:
         """Change the links of a unit file by one call for each set of flags, and reload the manager."""
         try:
@@ -89,19 +99,6 @@ class Systemd(ServiceProvider):
     def _is_done(self, verb: Verb, status: ServiceStatus) -> bool:
         # A job of another program may be about to stop a unit that runs.
         return super()._is_done(verb, status) and not (verb == "start" and status.extra["job"])
-
-    async def _perform(
-        self, verb: Verb, name: str, before: ServiceStatus, timeout: float | None, *, wait: bool
-    ) -> None:
-        if wait and before.extra["job"]:
-            before = await self._after_others(name)
-        await self._demand(verb, name, before)
-        if before.extra["stale"]:
-            await self._units.manager("Reload", timeout=RELOAD_TIMEOUT)
-        # Reset systemd's counter of failures, so that its start limit does not refuse the job. The engine has its own.
-        if before.state == "failed" and verb in ("start", "restart"):
-            await self._units.manager("ResetFailedUnit", "s", unit_name(name))
-        await self._run_job(verb, name, timeout, wait=wait)
 
     async def _demand(self, verb: str, name: str, before: ServiceStatus) -> None:
         await super()._demand(verb, name, before)
@@ -167,6 +164,9 @@ class Systemd(ServiceProvider):
                 f"cannot keep {name} running: it ended by itself{hint}{await self._units.last_words(name, begun)}"
             )
         raise await self._units.failure_of(verb, name, "it ended at once", begun)
+
+    def _title(self, name: str) -> str:
+        return f"unit {unit_name(name)}"
 
     # -- watching ------------------------------------------------------------------------------------------------
 

@@ -7,6 +7,7 @@ cannot be reached does not prevent the use of the others.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from holdfast.resources import paths
@@ -62,14 +63,7 @@ class Zypper(RpmProvider):
         result = _zypper.repositories(done.stdout, await self._repositories())
         return Fetched(result, self._reason(done) if done.retcode or "failed" in result.values() else "")
 
-    async def _repositories(self) -> dict[str, str]:
-        """Return alias -> name of the enabled repositories."""
-        return _zypper.enabled((await self._run(*LOOK, "repos", to="list repositories", looks=True)).stdout)
-
-    def _reason(self, done: Completed) -> str:
-        return _zypper.complaint(done.stdout) or super()._reason(done)
-
-    # -- optional functions --------------------------------------------------------------------------------------
+    # -- what zypper has besides ---------------------------------------------------------------------------------
 
     async def _held(self) -> frozenset[str]:
         """Read zypper's locks of whole packages; those with a repository or a pattern are no holds."""
@@ -100,7 +94,25 @@ class Zypper(RpmProvider):
         files = _zypper.downloads(done.stdout)
         return {name: files[name] for name in names if name in files}
 
+    async def groups(self, names: Sequence[str] = ()) -> dict[str, list[str]]:
+        """Return the patterns with the packages that they require or recommend."""
+        run = partial(self._run, *LOOK, accept=_zypper.FOUND, looks=True)
+        wanted = names or _zypper.patterns((await run("patterns", to="list patterns")).stdout)
+        if not wanted:
+            return {}
+        done = await run("info", "--type", "pattern", *wanted, to="describe patterns")
+        return _zypper.contents(done.stdout)
+
     async def patches(self, names: Sequence[str] = ()) -> dict[str, Patch]:
         """Return the patches of the repositories that concern an installed package."""
         done = await self._run(*LOOK, "list-patches", "--all", to="list patches", accept=_zypper.DONE, looks=True)
         return {number: patch for number, patch in _zypper.patches(done.stdout).items() if not names or number in names}
+
+    # -- helpers -------------------------------------------------------------------------------------------------
+
+    async def _repositories(self) -> dict[str, str]:
+        """Return alias -> name of the enabled repositories."""
+        return _zypper.enabled((await self._run(*LOOK, "repos", to="list repositories", looks=True)).stdout)
+
+    def _reason(self, done: Completed) -> str:
+        return _zypper.complaint(done.stdout) or super()._reason(done)

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.resources.accounts import account
 from holdfast.resources.context import PATH
+from holdfast.resources.paths import own_home
 from holdfast.states.helpers.table import looking
 from holdfast.states.view.host_view import Forbidden, HostView
 
@@ -45,7 +46,7 @@ def _run(
     if runas:
         argv, options = _as_user(runas, argv, cwd, named)
     else:
-        options = {"cwd": cwd, "env": {**os.environ, **named}}
+        options = {"cwd": cwd, "env": {**os.environ, "HOME": own_home(), **named}}
     try:
         return ended(argv, stdin or "", timeout or TIMEOUT, options)
     except subprocess.TimeoutExpired as error:

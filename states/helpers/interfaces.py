@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import os
 import re
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future, wait
 from pathlib import Path
+from threading import Thread
 from typing import Any, Literal, cast
 
 from holdfast.resources.context import PATH, Completed, I, Logger, NoLog, Watch
@@ -32,6 +32,7 @@ from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.provider import Offer
 from holdfast.resources.interfaces.registry import choose
 from holdfast.resources.interfaces.service import ServiceInterface
+from holdfast.resources.paths import own_home
 from holdfast.resources.providers._dpkg import compare_versions
 from holdfast.states.helpers.commands import ended
 from holdfast.states.helpers.table import looking
@@ -40,6 +41,10 @@ from holdfast.states.view.host_view import HostView
 
 DEADLINE = 30.0
 """Seconds that a call, and each command of it, may take."""
+MARGIN = 0.5
+"""Seconds more for a call that ends by itself at the deadline."""
+_blocked: dict[str, Thread] = {}
+"""Name of a function -> the thread of its last call that exceeded the deadline."""
 UNITS = tuple(
     Path(path)
     for path in (
@@ -94,7 +99,7 @@ class LookingHost:
         limit: int = 1 << 20, timeout: float | None = None, **_: Any,
     ) -> Completed:  # fmt: skip
         """Run a command. Raises `Permanent` if it cannot be started or has failed, `Temporary` on timeout."""
-        options = {"env": {"PATH": PATH, "LANG": "C.UTF-8", "HOME": os.environ.get("HOME", "/"), **(env or {})}}
+        options = {"env": {"PATH": PATH, "LANG": "C.UTF-8", "HOME": own_home(), **(env or {})}}
         try:
             done = ended(list(argv), stdin or "", min(timeout or DEADLINE, DEADLINE), options)
         except subprocess.TimeoutExpired:
@@ -128,17 +133,38 @@ class LookingHost:
 def _called(
     function: execution.ExecutionFunction, view: HostView, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> Any:
-    """Call a function in a thread with an event loop, and wait for its end. Raises `ValueError` after `DEADLINE`."""
+    """Call a function in a thread with an event loop, and wait for its end.
+
+    Raises `Temporary` after `DEADLINE`. A provider that blocks its thread cannot be ended: until it returns, further
+    calls of the function raise `Temporary` at once.
+    """
+    if (blocked := _blocked.get(function.name)) is not None and blocked.is_alive():
+        raise Temporary(f"{function.name} was not called: an earlier call of it has not ended yet")
+
+    late = Temporary(f"{function.name} took longer than {DEADLINE:g} s")
 
     async def call() -> Any:
-        async with asyncio.timeout(DEADLINE):
-            return await function.call(LookingHost(view), *args, **kwargs)
-
-    with ThreadPoolExecutor(1) as thread:
         try:
-            return thread.submit(asyncio.run, call()).result()
-        except TimeoutError:
-            raise ValueError(f"{function.name} took longer than {DEADLINE:g} s") from None
+            async with asyncio.timeout(DEADLINE) as limit:
+                return await function.call(LookingHost(view), *args, **kwargs)
+        except TimeoutError as error:
+            raise late if limit.expired() else error from None
+
+    done: Future[Any] = Future()
+    thread = Thread(target=_run, args=(call, done), name=f"template: {function.name}", daemon=True)
+    thread.start()
+    if not wait([done], DEADLINE + MARGIN).done:
+        _blocked[function.name] = thread
+        raise late
+    return done.result()
+
+
+def _run(call: Callable[[], Coroutine[Any, Any, Any]], done: Future[Any]) -> None:
+    """Run a coroutine in a loop of its own, and pass on its result or what it raises."""
+    try:
+        done.set_result(asyncio.run(call()))
+    except BaseException as error:  # noqa: BLE001 - raised again in the thread that waits
+        done.set_exception(error)
 
 
 def _register(function: execution.ExecutionFunction) -> None:

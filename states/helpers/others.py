@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 import subprocess
 import time
 from typing import Any
@@ -40,6 +41,7 @@ def _dig(kind: str, host: str, nameserver: str | None) -> list[str]:
     try:
         done = subprocess.run(
             argv,
+            env={**os.environ, "HOME": paths.own_home()},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -164,7 +164,7 @@ def printed(value: Any) -> Any:
 
 
 def explain(
-    error: Exception,
+    error: BaseException,
     file: Path | str,
     texts: Mapping[str, str],
     names: Iterable[str],
@@ -194,7 +194,7 @@ def explain(
     return Problem(location, code, message, hint, text[:500])
 
 
-def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Location:
+def template_place(error: BaseException, file: str, texts: Mapping[str, str]) -> Location:
     """Return the innermost line of a template in the traceback of an error."""
     if isinstance(error, jinja2.TemplateSyntaxError):
         return Location(error.filename or file, error.lineno)
@@ -205,7 +205,7 @@ def template_place(error: Exception, file: str, texts: Mapping[str, str]) -> Loc
     )
 
 
-def _words(error: Exception, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912
+def _words(error: BaseException, names: list[str], tree: Tree | None) -> tuple[str, str, str]:  # noqa: C901, PLR0912
     """Return the code, message and hint for an error of a template."""
     said = str(error)
     match error:

@@ -13,6 +13,7 @@ from typing import Any
 
 import jinja2
 
+from holdfast.resources.errors import RAISED
 from holdfast.states.errors import CompileError, Location, Problem
 from holdfast.states.helpers.template_names import variables as given
 from holdfast.states.parse.line_breaks import by_yaml_lines, has_odd_breaks
@@ -62,7 +63,7 @@ class StateTemplates:
         options, body = template_options(text.text, file)
         try:
             marked = self._template(text.path, name, body, options).render(variables) + "\n" * text.text.endswith("\n")
-        except Exception as error:
+        except RAISED as error:  # helpers call providers, which may be foreign code
             raise CompileError(
                 [explain(error, file, self._texts(), variables, secret=self.secret, tree=self.imports.tree)]
             ) from error
@@ -136,7 +137,7 @@ def render_text(
         own = _name_in_tree(name)
         template = _template(text, own, root) if chosen is None else _compiled(made, body.replace("\n", "", 1), own)
         return template.render(context) + "\n" * text.endswith("\n")
-    except Exception as error:
+    except RAISED as error:
         problem = explain(error, "<template>", {"<template>": text, "<unknown>": text}, context, tree=tree)
         line = problem.location.line + (chosen is not None)
         location = Location(name, line) if problem.location.file.startswith("<") else problem.location

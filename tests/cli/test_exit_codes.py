@@ -17,6 +17,7 @@ import pytest
 from holdfast.agent import verbs
 from holdfast.agent.cli.exits import ExitCode
 from holdfast_process import COMMAND, environment, in_process
+from strangers import UID, open_directory
 
 ROOT = Path(__file__).parents[2]
 ROW = re.compile(r"^\| (\d+) \| (.+) \|$", re.MULTILINE)
@@ -97,22 +98,20 @@ def test_the_exit_code_of_status_tells_why_the_agent_gave_no_status(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_another_user_is_not_permitted(tmp_path: Path) -> None:
+def test_another_user_is_not_permitted() -> None:
     """A user without permission to ask the agent gets a code of its own, not that of a host that has not converged."""
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "control.sock"))
-        (tmp_path / "control.sock").chmod(0o600)
-        for parent in (tmp_path, *tmp_path.parents[:3]):
-            parent.chmod(parent.stat().st_mode | 0o011)
+    with socket.socket(socket.AF_UNIX) as listener, open_directory() as top:
+        listener.bind(str(top / "control.sock"))
+        (top / "control.sock").chmod(0o600)
         code = (
             "import os, sys\nfrom holdfast.agent.cli.main import main\n"
             "from holdfast.agent.cli import resource_table, exits\n"
             "import holdfast.agent.paths, holdfast.agent.settings, holdfast.agent.control.client, "
             "holdfast.agent.cli.terminal\n"
-            "os.setgid(12345); os.setuid(12345)\nmain(sys.argv[1:])"
+            f"os.setgid({UID}); os.setuid({UID})\nmain(sys.argv[1:])"
         )
         done = subprocess.run(
-            [*COMMAND[:3], "-c", code, "status", "--state-dir", str(tmp_path)],
+            [*COMMAND[:3], "-c", code, "status", "--state-dir", str(top)],
             capture_output=True, text=True, env=environment(), timeout=60, check=False,
         )  # fmt: skip
     assert done.returncode == ExitCode.NOT_PERMITTED, done.stderr

@@ -58,6 +58,8 @@ def loaded(tmp_path: Path, text: str) -> set[str]:
         "holdfast.resources.kinds.cmd",
         "holdfast.resources.kinds.file.directory",
         "holdfast.agent.host.path_watcher",
+        "holdfast.agent.northbound.model",
+        "holdfast.agent.records.world",
     ],
 )
 def test_a_run_with_one_file_does_not_import(library: str, a_file: set[str]) -> None:

@@ -260,6 +260,24 @@ def test_check_accepts_a_provider_that_follows_its_interface(tree: Tree) -> None
     ).stdout.endswith("\naccepted\n")
 
 
+def test_check_accepts_a_provider_with_properties(tree: Tree) -> None:
+    """They need a host, which `check` does not make."""
+    path = tree.root / "toy.py"
+    path.write_text(
+        "from functools import cached_property\n"
+        "from pathlib import Path\n"
+        "from holdfast.resources.providers.shadow import ShadowGroups\n"
+        "class Toy(ShadowGroups):\n"
+        "    @property\n"
+        "    def etc(self): return self.host.system_path(Path('/etc'))\n"
+        "    @cached_property\n"
+        "    def file(self): return self.etc / 'group'\n"
+    )
+    words = ("interface", "check", path, "group", "--grains", tree.root / "grains.yaml")
+
+    assert tree(*words, check=0).stdout.endswith("\naccepted\n")
+
+
 def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
     """A strict agent wants it to say which interface it serves."""
     path = tree.root / "plain.py"
@@ -272,6 +290,7 @@ def test_check_takes_a_module_as_a_provider(tree: Tree) -> None:
     assert tree(*words, check=0).stdout.endswith("\naccepted\n")
     path.write_text(f"__version__ = 7\n{path.read_text()}")
     assert "\nrefused: it was written for version 7, the interface is at " in tree(*words, check=1).stdout
-    path.write_text("import does_not_exist\n")
-    assert "cannot import" in tree(*words, check=64).stderr
+    for wrong in ("import does_not_exist\n", "raise SystemExit(3)\n"):
+        path.write_text(wrong)
+        assert "cannot import" in tree(*words, check=64).stderr
     assert "did you mean user?" in tree("interface", "check", path, "usr", check=64).stderr

@@ -5,13 +5,12 @@ import os
 import re
 import signal
 import subprocess
-import tempfile
 import time
-from pathlib import Path
 
 import pytest
 
 from holdfast_process import COMMAND, Tree, environment, holdfast
+from strangers import UID, open_directory
 
 AS_USER = """
 import os, pathlib, sys
@@ -26,7 +25,7 @@ for path in (root, *root.rglob("*")):
     os.chown(path, 12345, 12345)
 os.setgroups([]); os.setgid(12345); os.setuid(12345)
 main(sys.argv[2:])
-"""
+""".replace("12345", str(UID))
 """Runs Holdfast as an ordinary user, in a process that starts as root."""
 CALL = {"id", "state", "fun", "name", "sls", "run", "result", "changes", "comment", "duration", "ran"}
 
@@ -351,20 +350,19 @@ def test_apply_needs_no_configuration(tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_an_ordinary_user_can_apply(tree):
+def test_an_ordinary_user_can_apply():
     """The user has no state directory."""
-    tree.file()
-    for parent in tree.root.parents:
-        if Path(tempfile.gettempdir()) in parent.parents:
-            parent.chmod(parent.stat().st_mode | 0o011)
-    done = subprocess.run(
-        [COMMAND[0], "-c", AS_USER, str(tree.root), "apply", "--states", str(tree.etc / "states"),
-         "--pillar", str(tree.etc / "pillar")],
-        capture_output=True, text=True, env=environment(), timeout=60, check=False,
-    )  # fmt: skip
+    with open_directory() as top:
+        tree = Tree(top / "tree")
+        tree.file()
+        done = subprocess.run(
+            [COMMAND[0], "-c", AS_USER, str(tree.root), "apply", "--states", str(tree.etc / "states"),
+             "--pillar", str(tree.etc / "pillar")],
+            capture_output=True, text=True, env=environment(), timeout=60, check=False,
+        )  # fmt: skip
 
-    assert (done.returncode, done.stderr) == (0, "")
-    assert (tree.host / "motd").stat().st_uid == 12345
+        assert (done.returncode, done.stderr) == (0, "")
+        assert (tree.host / "motd").stat().st_uid == UID
 
 
 def test_the_state_directory_must_be_private(tree):

@@ -8,6 +8,7 @@ import pytest
 from holdfast.agent.cli import explanation, live_view, resource_table
 from holdfast.agent.cli.terminal import Paper, span
 from holdfast.agent.widths import columns, fit, flow, pad, shorten, wrap
+from holdfast.resources.author import Author
 
 SGR = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -161,6 +162,18 @@ def test_the_heading_fits_the_terminal(width):
     assert f"error: {text} [states-broken]" in " ".join(line.strip() for line in lines)
 
 
+@pytest.mark.parametrize(("severity", "colour"), [("error", "1;31"), ("warning", "33"), ("info", "2")])
+def test_the_severity_of_a_condition_has_its_colour(severity, colour):
+    """In `status` and in `watch`. What is no problem is dim."""
+    health = [{"severity": severity, "text": "there is no group", "code": "view-unavailable"}]
+    answer = {"id": "web1", "converged": True, "status": "converged", "pid": 1, "started": 0.0, "health": health}
+    paper = Paper(80, colour=True)
+
+    assert f"\x1b[{colour}m{severity}\x1b[0m" in list(resource_table.heading(answer, paper))[-1]
+    shown = "\n".join(live_view.picture({**FRAME, "health": health}, paper, 40, 0))
+    assert f"\x1b[{colour}m{severity}: there is no group [view-unavailable]" in shown
+
+
 @pytest.mark.parametrize("show", [resource_table.table, resource_table.tree], ids=["table", "tree"])
 def test_status_is_complete_and_without_colour_in_a_file(show):
     """A program that reads the output gets every line in full."""
@@ -259,6 +272,22 @@ def test_why_shows_all_facts():
         "and 10 more",
     ):
         assert words in text
+
+
+def test_why_names_the_process_that_has_caused_a_drift():
+    """The last run, the last change and the history name it; who asked for a run is no cause of drift."""
+    by = Author(7, "vim", "vim \x1b[2J", 0, "root", "deploy").fields()
+    (entry, *_) = FACTS["history"]
+    facts = {
+        **FACTS,
+        "last": {**FACTS["last"], "cause": "drift", "by": [], "changed_by": by},
+        "last_change": {"at": 1.0, "cause": "drift", "comment": "", "by": by, "ended": "killed by signal 9 (SIGKILL)"},
+        "history": [{**entry, "by": by}, {**entry, "by": {"pid": 9, "uid": 0, "name": "holdfast", "way": "socket"}}],
+    }
+    text = "\n".join(explanation.tell(facts, Paper()))
+
+    assert text.count("; changed by vim \\x1b[2J, pid 7, login user deploy") == text.count("changed by") == 3
+    assert "(drift; killed by signal 9 (SIGKILL); changed by vim" in text
 
 
 def test_why_names_the_resource_that_may_have_undone_a_repair():

@@ -18,12 +18,16 @@ from holdfast.agent.control.decoding import decode_request, requests
 from holdfast.agent.control.request import ControlRequest
 from holdfast_process import COMMAND, SRC, Agent, Tree, environment, in_process
 
-INTERNAL = {"apply", "plan", "graph", "keeps"}
+NO_VERBS = {"internal", "table_requests"}
+"""Modules of requests without a verb of a user."""
+INTERNAL = {"apply", "plan", "graph", "keeps", "get", "list", "subscribe"}
 """Requests without a verb of a user; `apply` and `plan` begin the session of a one-shot run."""
 NEEDED = {
     "call": {"function": "pkg.list_installed"},
     "trigger": {"identity": "a.b[c]"},
     "why": {"identity": "a.b[c]"},
+    "get": {"table": "changes", "id": "a"},
+    "list": {"table": "changes"},
 }
 """Verb -> what its request cannot do without."""
 HEAVY = (
@@ -60,10 +64,10 @@ def test_the_request_of_a_verb_is_in_the_module_of_the_verb() -> None:
     """The control socket understands only these requests and the internal ones."""
     modules = {verb: request.__module__.rpartition(".")[2] for verb, request in requests().items()}
 
-    assert {verb: module for verb, module in modules.items() if module != "internal"} == {
+    assert {verb: module for verb, module in modules.items() if module not in NO_VERBS} == {
         verb: verb for verb in modules.keys() - INTERNAL
     }
-    assert {verb for verb, module in modules.items() if module == "internal"} == INTERNAL
+    assert {verb for verb, module in modules.items() if module in NO_VERBS} == INTERNAL
 
 
 def test_a_request_equals_the_one_read_from_its_message() -> None:

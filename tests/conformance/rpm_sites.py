@@ -58,6 +58,20 @@ PATCH = """<update from="lab@example.org" status="stable" type="{kind}" version=
 PATCHES = f"""<updates>{PATCH.format(kind="bugfix", version="1.0", severity="None")}
 {PATCH.format(kind="security", version="2.0", severity="Important")}</updates>
 """
+PATTERN = "Provides: pattern() = smalls\nRequires: tiny\nRecommends: tiny-needs"
+"""What makes a package of openSUSE a pattern."""
+PATTERNS = """#!/bin/sh
+repo2solv.real "$@" || exit
+[ "$1 $3" = "-o -X" ] || exit 0
+helix2solv </srv/patterns.xml >"$2.patterns" && mergesolv "$2" "$2.patterns" >"$2.both" && mv "$2.both" "$2"
+"""
+"""A program in place of repo2solv, which with `-X` derives patterns from packages only in libsolv as SUSE builds it."""
+SMALLS = """<channel><subchannel><pattern><name>smalls</name><arch>noarch</arch>
+<history><update><arch>noarch</arch><version>1.0</version><release>1</release></update></history>
+<provides><dep name="pattern:smalls" op="=" version="1.0" release="1"/>
+<dep name="autopattern()" op="=" version="patterns-smalls"/></provides></pattern></subchannel></channel>
+"""
+"""What it derives from the package."""
 GONE = "[gone]\nname=gone\nenabled=1\nbaseurl=http://127.0.0.1:9/gone\ngpgcheck=0\n"
 
 
@@ -71,6 +85,8 @@ class RpmSite(PkgSite):
     """Directory with the tool's repositories."""
     pid: ClassVar[str]
     """File of the tool with the id of the process that holds its lock."""
+    groups: ClassVar[dict[str, list[str]]]
+    """The groups of the repository."""
 
     @classmethod
     def layers(cls, run: lab.Run) -> tuple[Path, ...]:
@@ -171,6 +187,7 @@ class DnfSite(RpmSite):
     packages = "dnf dnf-plugins-core rpm createrepo-c"
     repositories = "/etc/yum.repos.d"
     pid = "/var/lib/dnf/rpmdb_lock.pid"
+    groups = {"Small things": ["tiny", "tiny-needs"]}  # noqa: RUF012 - as in `PkgSite`
     derived = (f"{RPMS}/", "/var/lib/rpm/rpmdb.sqlite-shm", "/var/lib/dnf/history.sqlite-shm")
 
     def __enter__(self) -> Self:
@@ -197,14 +214,19 @@ class ZypperSite(RpmSite):
     packages = "zypper rpm createrepo-c"
     repositories = "/etc/zypp/repos.d"
     pid = "/run/zypp.pid"
-    lacks = frozenset({"groups"})
-
+    groups = {"smalls": ["patterns-smalls", "tiny", "tiny-needs"]}  # noqa: RUF012 - as in `PkgSite`
     derived = (f"{RPMS}/", "/usr/lib/sysimage/rpm/rpmdb.sqlite-shm", "/var/cache/zypp/solv/@System/")
 
     @classmethod
     def prepare(cls, host: lab.Host) -> None:
-        """Move the database, and refresh."""
-        host.sh("""
+        """Move the database, add a pattern, and refresh."""
+        host.write("/usr/local/bin/repo2solv", PATTERNS)
+        host.write("/srv/patterns.xml", SMALLS)
+        build(host, "patterns-smalls", "1.0", PATTERN)
+        host.sh(f"""
+            mv /usr/bin/repo2solv /usr/bin/repo2solv.real
+            install --mode=755 /usr/local/bin/repo2solv /usr/bin/repo2solv; rm /usr/local/bin/repo2solv
+            createrepo_c --quiet --keep-all-metadata --update {RPMS}
             mkdir -p /usr/lib/sysimage; mv /var/lib/rpm /usr/lib/sysimage/rpm
             ln -s ../../usr/lib/sysimage/rpm /var/lib/rpm
             zypper --non-interactive refresh

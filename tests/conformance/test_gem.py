@@ -25,6 +25,20 @@ end"""
 """Builds the gems in the working directory."""
 
 
+HOSTILE = """require "rubygems/package"
+Dir.mkdir("lib")
+File.write("lib/rubygems_plugin.rb", "File.write('RAN', 'plugin')")
+File.write("extconf.rb", "File.write('RAN', 'extension'); File.write('Makefile', %(all:\\ninstall:\\nclean:\\n))")
+["1.0", "1.1"].each do |version|
+  spec = Gem::Specification.new("hostile", version) do |gem|
+    gem.summary, gem.authors, gem.extensions = '#{File.write("RAN", "summary")}', ["tiny"], ["extconf.rb"]
+    gem.files = ["lib/rubygems_plugin.rb", "extconf.rb"]
+  end
+  Gem::Package.build(spec, true)
+end"""
+"""Builds gems whose code creates the file RAN: a build of an extension, a plugin of gem, a summary that is code."""
+
+
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Return a directory with the gems `tiny` and `tiny-needs`, and their index."""
@@ -127,6 +141,30 @@ def test_a_package_that_the_index_does_not_have_is_an_error(tmp_path: Path, inde
             with pytest.raises(Permanent, match=r"cannot install tiny, gone: Could not find a valid gem 'gone'"):
                 await gem.install(wanted, target, index=index, test=test)
         assert await gem.list_installed([], target) == {}
+
+    with_gem(tmp_path, body)
+
+
+def test_a_plan_runs_no_code_of_a_gem(tmp_path: Path, index: str):
+    """Neither of one in the index nor of a file; the installation does, and plugins of installed gems run each time."""
+    top, ran, target = tmp_path / "index", tmp_path / "ran", str(tmp_path / "target")
+    (top / "gems").mkdir(parents=True)
+    script = HOSTILE.replace("RAN", str(ran))
+    subprocess.run(["ruby", "-e", script], cwd=top / "gems", check=True, capture_output=True)
+    subprocess.run(["gem", "generate_index", "--directory", str(top)], check=True, capture_output=True)
+    named = PkgSpec(name="hostile", version="1.0")
+    file = PkgSpec(name="hostile", source=str(top / "gems/hostile-1.0.gem"))
+
+    async def body(gem: LanguageInterface) -> None:
+        for package in (named, file):
+            done = await gem.install([package], target, index=str(top), test=True)
+            assert changes(done) == {"hostile": ("", "1.0")}
+        assert await gem.latest(["hostile"], target, index=str(top)) == {"hostile": "1.1"}
+        assert not ran.exists()
+        await gem.install([named], target, index=str(top))
+        assert ran.read_text() == "extension"
+        await gem.upgrade(["hostile"], target, index=str(top), test=True)
+        assert ran.read_text() == "plugin"
 
     with_gem(tmp_path, body)
 

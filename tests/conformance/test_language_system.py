@@ -44,9 +44,9 @@ class Machine:
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
 
-    def run(self, *command: str, check: bool = True) -> subprocess.CompletedProcess[str]:
-        """Run a command in the copy."""
-        env = {"PATH": f"{Path(sys.executable).parent}:{PATH}", "HOME": "/root", "LANG": "C.UTF-8"}
+    def run(self, *command: str, check: bool = True, **variables: str) -> subprocess.CompletedProcess[str]:
+        """Run a command in the copy, with further variables in its environment."""
+        env = {"PATH": f"{Path(sys.executable).parent}:{PATH}", "HOME": "/root", "LANG": "C.UTF-8", **variables}
         inside = ("nsenter", "--target", str(self._process.pid), "--mount", *command)
         done = subprocess.run(inside, capture_output=True, text=True, check=False, env=env, cwd="/")
         assert not (check and done.returncode), done.stdout + done.stderr
@@ -166,10 +166,80 @@ def test_gem_as_a_user(machine: Machine, gems: str):
     assert machine.call("gem.list_installed", "target=user") == {}
 
 
-@pytest.mark.parametrize(("tool", "part"), [("npm", "node_modules"), ("npm", ".npmrc"), ("gem", "specifications")])
+MINE = """mkdir -p /home/carol/evil/pip; cd /home/carol
+echo "import os; open('/srv/ran', 'w')" | tee spy.py evil/pip.py >evil/pip/__main__.py; touch evil/pip/__init__.py
+packages=$(HOME=/home/carol /usr/bin/python3 -c 'import site; print(site.getusersitepackages())')
+mkdir -p $packages .config/pip; mv spy.py $packages; echo 'import spy' >$packages/spy.pth
+printf '[global]\nindex-url = http://127.0.0.1:9/\nno-index = true\n' >.config/pip/pip.conf
+echo "require('fs').writeFileSync('/srv/ran', '')" >spy.js
+printf 'node-options=--require=/home/carol/spy.js\nregistry=http://127.0.0.1:9/\nprefix=/home/carol/x\n' >.npmrc
+cp .npmrc evil; echo '{"name": "evil", "version": "1.0.0"}' >evil/package.json
+echo "File.write('/srv/ran', '')" >spy.rb
+printf ':gemhome: /home/carol/gems\ngem: --no-such-switch\n' >.gemrc
+if command -v ruby; then
+    plugins=$(HOME=/home/carol ruby -e 'puts Gem.user_dir')/plugins; mkdir -p $plugins; cp spy.rb $plugins/spy_plugin.rb
+fi >/dev/null
+chown -R carol: /home/carol; touch /srv/began
+"""
+"""Settings of carol, each of which makes a tool that obeys them run her code, or fail, or write elsewhere."""
+VARIABLES = {
+    "HOME": "/home/carol",
+    "PYTHONPATH": "/home/carol/evil",
+    "PIP_INDEX_URL": "http://127.0.0.1:9/",
+    "PIP_NO_INDEX": "1",
+    "PIP_TARGET": "/home/carol/x",
+    "PIP_CONFIG_FILE": "/home/carol/.config/pip/pip.conf",
+    "NPM_CONFIG_REGISTRY": "http://127.0.0.1:9/",
+    "NPM_CONFIG_PREFIX": "/home/carol/x",
+    "NODE_OPTIONS": "--require=/home/carol/spy.js",
+    "RUBYOPT": "-r/home/carol/spy.rb",
+    "GEM_HOME": "/home/carol/gems",
+    "GEM_PATH": "/home/carol/gems",
+}
+
+
+def packages_of(tool: str, machine: Machine, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """Return an index for a tool."""
+    if tool == "pip":
+        return wheels(machine, tmp_path)
+    found: str = request.getfixturevalue({"npm": "index", "gem": "gems"}[tool])
+    return found
+
+
+@pytest.mark.parametrize("target", ["path", "user"])
+@pytest.mark.parametrize("tool", ["pip", "npm", "gem"])
+def test_settings_of_another_user_have_no_effect(
+    machine: Machine, request: pytest.FixtureRequest, tmp_path: Path, tool: str, target: str
+):
+    """A root shell that was opened in hers may have `HOME`, variables and the working directory of hers."""
+    need(tool.replace("pip", "python3"))
+    index = packages_of(tool, machine, request, tmp_path)
+    machine.sh(f"rm -f /usr/lib/python3*/EXTERNALLY-MANAGED; chmod 755 /srv; {MINE}")
+    if target == "path":
+        machine.sh("/usr/bin/python3 -m venv /srv/app" if tool == "pip" else "mkdir /srv/app")
+    where = f"target={'user' if target == 'user' else '/srv/app'}"
+
+    for test in ("--test",), ():
+        call = ("holdfast", "call", f"{tool}.install", "tiny", where, f"index={index}", "--format", "json", *test)
+        done = json.loads(machine.run("env", "--chdir=/home/carol/evil", *call, **VARIABLES).stdout)
+        assert list(done["changes"]) == ["tiny"]
+
+    assert "tiny" in machine.call(f"{tool}.list_installed", where)
+    assert machine.run("test", "-e", "/srv/ran", check=False).returncode == 1
+    assert machine.sh("find /home/carol -newer /srv/began") == ""
+
+
+@pytest.mark.parametrize(
+    ("tool", "part"),
+    [
+        *(("npm", part) for part in ("node_modules", ".npmrc")),
+        *(("gem", part) for part in ("specifications", "specifications/a.gemspec", "plugins", "plugins/a.rb", "cache")),
+        *(("pip", part) for part in ("pip.conf", "lib/python3.11/site-packages/a.pth")),
+    ],
+)
 def test_a_part_of_a_target_that_another_user_can_change_is_refused(machine: Machine, tool: str, part: str):
     """Root owns the target itself, but the tool would run or follow what the user puts into the part."""
-    need(tool)
+    need(tool.replace("pip", "python3"))
     machine.sh(f"mkdir -p /srv/app/{part}; chmod 755 /srv /srv/app; chown carol: /srv/app/{part}")
 
     assert f"cannot use /srv/app/{part}: " in machine.refused(f"{tool}.list_installed", "target=/srv/app")

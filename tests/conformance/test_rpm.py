@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import pytest
-from pkg_sites import PkgSite
-from rpm_sites import DnfSite, ZypperSite
+from rpm_sites import DnfSite, RpmSite, ZypperSite
 
 pytestmark = pytest.mark.lab
 
 
 @pytest.mark.parametrize("site", [DnfSite, ZypperSite], ids=["dnf", "zypper"], indirect=True)
-def test_groups_and_patches_of_the_repository_are_listed(site: PkgSite):
+def test_groups_and_patches_of_the_repository_are_listed(site: RpmSite):
     """A patch is installed once the corrected version is; without an installed package, no patch concerns the host."""
     call = site.driver.call
-    if "groups" not in site.lacks:
-        assert call("pkg.groups") == {"Small things": ["tiny", "tiny-needs"]}
-        assert call("pkg.groups", ["Small things"]) == call("pkg.groups")
+    assert call("pkg.groups") == site.groups
+    assert call("pkg.groups", [*site.groups, "no-such-group"]) == site.groups
+    assert call("pkg.groups", ["no-such-group"]) == {}
     site.add("tiny", site.versions[0])
 
     found = call("pkg.patches")

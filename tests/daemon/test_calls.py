@@ -26,6 +26,7 @@ from holdfast.agent.verbs.call import CallFunction
 from holdfast.resources.interfaces.provider import Provider
 from holdfast.resources.secrets import MASK
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
+from strangers import as_a_stranger, open_directory
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root calls functions")
 
@@ -207,7 +208,12 @@ def providers(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def tree(tmp_path: Path) -> Tree:
     """Return a configuration with an interface, a provider and a kind of its own."""
-    tree = Tree(tmp_path)
+    return with_things(tmp_path)
+
+
+def with_things(root: Path) -> Tree:
+    """Return the same in a directory."""
+    tree = Tree(root)
     tree.settings("resources: resources\n")
     (tree.etc / "resources").mkdir(mode=0o755)
     (tree.etc / "resources/things.py").write_text(THINGS.replace("@HOST@", str(tree.host)))
@@ -548,41 +554,24 @@ def test_the_agent_lets_calls_end_before_it_stops(tree: Tree) -> None:
         assert (tree.host / "a").read_text() == "x"
 
 
-def as_a_user(action: Callable[[], object]) -> str:
-    """Return the error that an action raises for a user without rights."""
-    here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(12345)
-            action()
-        except ControlError as error:
-            os.write(there, f"{error.code}: {error}".encode())
-        finally:
-            os._exit(0)
-    os.close(there)
-    os.waitpid(child, 0)
-    with os.fdopen(here) as pipe:
-        return pipe.read()
-
-
-def test_only_root_calls(tree: Tree) -> None:
+def test_only_root_calls() -> None:
     """Other users are refused, by the agent (even if they can reach its socket) and without one."""
-    source, request = ConfigurationSource(tree.config), CallFunction("zthings.read", ["a"])
-    for directory in [tree.root / "state", *list(tree.root.parents)[:3]]:
-        directory.mkdir(exist_ok=True)
-        directory.chmod(directory.stat().st_mode | 0o011)
+    with open_directory() as top:
+        tree = with_things(top)
+        (top / "state").mkdir(mode=0o711)
+        source, request = ConfigurationSource(tree.config), CallFunction("zthings.read", ["a"])
 
-    assert "result" in answer(source, request, None, request.here)  # imports what other users may not be able to read
-    assert as_a_user(lambda: answer(source, request, None, request.here)) == (
-        "not-permitted: cannot call functions without a running agent: only root may"
-    )
-    with Agent(tree):
-        assert "not-permitted: cannot ask the agent" in as_a_user(lambda: answer(source, request, None, request.here))
-        source.socket().chmod(0o666)
-        assert as_a_user(lambda: answer(source, request, None, request.here)).startswith(
-            "not-permitted: cannot serve uid 12345: only root"
+        def called() -> object:
+            return answer(source, request, None, request.here)
+
+        assert "result" in called()  # imports what other users may not be able to read
+        assert as_a_stranger(called, ControlError) == (
+            "not-permitted: cannot call functions without a running agent: only root may"
         )
+        with Agent(tree):
+            assert "not-permitted: cannot ask the agent" in as_a_stranger(called, ControlError)
+            source.socket().chmod(0o666)
+            assert as_a_stranger(called, ControlError).startswith("not-permitted: cannot serve uid 12345: only root")
 
 
 async def test_only_root_calls_whatever_the_socket() -> None:

@@ -16,10 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdfast.agent.control import answers, log_stream
-from holdfast.agent.control.client import ask, follow
+from holdfast.agent.control.client import ask, ask_until_stopped, follow
 from holdfast.agent.control.decoding import decode_request, requests
 from holdfast.agent.control.schema import ControlError, ControlResponse, encode
-from holdfast.agent.control.server import ControlServer
+from holdfast.agent.control.server import CLIENTS, ControlServer
 from holdfast.agent.logs import Logs
 from holdfast.agent.settings import LogSettings
 from holdfast.agent.verbs.log import LogLines
@@ -30,29 +30,37 @@ from holdfast.agent.verbs.resume import Resume
 from holdfast.agent.verbs.status import Status
 from holdfast.agent.verbs.trigger import Trigger
 from holdfast.resources.secrets import MASK, Redactor
+from strangers import as_a_stranger
 
 
 class Agent:
     """The parts of an agent. It records what it was asked to do."""
 
     paused = False
+    path = Path("/nonexistent/records.db")
 
     def __init__(self, logs):
         self.done = []
         self.logs = logs
-        self.engine = self.pausing = self.reloads = self.status = self.triggers = self
+        self.asks = []
+        self.engine = self.pausing = self.recorder = self.reloads = self.status = self.triggers = self
 
     def with_rows(self, _most):
         """Return the rows of one resource."""
         return {"resources": [{"identity": "file.managed[x]"}]}
 
+    async def settle(self):
+        """Write nothing: there are no records."""
+
     async def pause(self, words, reason, seconds):
         """Record the call."""
         self.done.append(("pause", words, reason, seconds))
+        return {"text": "paused"}
 
     async def resume(self, words):
         """Record the call."""
         self.done.append(("resume", words))
+        return {"text": "resumed"}
 
     async def reload(self):
         """Report one problem."""
@@ -62,8 +70,17 @@ class Agent:
         """Record the call."""
         self.done.append("recheck")
 
-    async def trigger(self, identity):
+    def asked(self, by, identity=""):
+        """Record who asked for what."""
+        self.asks.append((by["uid"], identity))
+
+    def note(self, what, about, text, by):
+        """Record what an operator did."""
+        self.asks.append((by["uid"], what, about, text))
+
+    async def trigger(self, identity, asked):
         """Record the identity; only `cmd.run[x]` exists."""
+        asked(identity)
         if identity != "cmd.run[x]":
             raise ControlError(f"cannot trigger {identity}: there is no such resource")
         self.done.append(identity)
@@ -129,6 +146,13 @@ async def test_each_request_reaches_its_part_of_the_agent(control):
     assert await asked(path, Recheck()) == {"paused": False}
     await asked(path, Trigger("cmd.run[x]"))
     assert agent.done == [("pause", ["x", "y"], "upgrade", 1.5), ("resume", ["x"]), "recheck", "cmd.run[x]"]
+    me = os.getuid()
+    assert agent.asks == [
+        (me, "pause", ["x", "y"], "paused"),
+        (me, "resume", ["x"], "resumed"),
+        (me, ""),
+        (me, "cmd.run[x]"),
+    ]
 
 
 @pytest.mark.parametrize("size", [0, 1, answers.ROWS, 3 * answers.ROWS + 1])
@@ -222,23 +246,61 @@ async def test_peer_credentials_are_checked(control):
     path.chmod(0o666)
     for directory in path.parents[:2]:
         directory.chmod(directory.stat().st_mode | 0o011)
-    here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(12345)
-            stranger = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+
+    def asks():
+        with socket.socket(socket.AF_UNIX) as stranger:
+            stranger.settimeout(30)
             stranger.connect(str(path))
             stranger.sendall(b'{"verb": "status"}\n')
-            os.write(there, stranger.recv(1000))
-        finally:
-            os._exit(0)
-    os.close(there)
-    answer = await asyncio.to_thread(os.read, here, 1000)
-    os.close(here)
-    await asyncio.to_thread(os.waitpid, child, 0)
+            return stranger.recv(1000).decode()
+
+    answer = await asyncio.to_thread(as_a_stranger, asks)
 
     assert "cannot serve uid 12345" in json.loads(answer)["error"]
+
+
+async def test_a_client_that_loses_its_slot_is_told_so(control):
+    """Its request may be on its way: without an answer, it would think that the agent has stopped."""
+    path, _ = control
+    silent = [await asyncio.open_unix_connection(str(path)) for _ in range(CLIENTS)]
+
+    await asked(path, Status())
+    answer = json.loads(await silent[0][0].read())
+    for _, writer in silent:
+        writer.close()
+
+    assert (answer["ok"], answer["code"]) == (False, "busy")
+
+
+def test_a_refusal_before_the_request_is_understood(short):
+    """A busy agent answers and closes the connection without reading; the client still tells the reason."""
+    path, closed = short / "control.sock", threading.Event()
+
+    class Late:
+        """A request that is sent after the agent has closed the connection."""
+
+        def message(self):
+            """Return it then."""
+            closed.wait(30)
+            return {"verb": "status"}
+
+    def refuse(listener):
+        connection, _ = listener.accept()
+        with connection:
+            connection.sendall(b'{"ok": false, "error": "cannot serve more clients", "code": "busy"}\n')
+        closed.set()
+
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+        for way in (ask, ask_until_stopped):
+            closed.clear()
+            thread = threading.Thread(target=refuse, args=[listener])
+            thread.start()
+            with pytest.raises(ControlError, match="cannot serve more clients") as refused:
+                way(path, Late(), 30)
+            thread.join()
+            assert refused.value.code == "busy"
 
 
 async def test_a_stale_socket_is_replaced(short, logs):

@@ -73,4 +73,6 @@ def test_the_log_of_an_agent_is_searched(tmp_path: Path) -> None:
         assert len(failed) == 1
         nothing = tree("log", "--resource", "nothing", check=0)
         assert (nothing.stdout, nothing.stderr) == ("", "the agent's log has no such line\n")
+        assert len(tree("log", "--since", "1980-01-01 20:15", "--resource", "n*", check=0).stdout.splitlines()) == 70
+        assert tree("log", "--since", "2300-01-01", check=0).stdout == ""
         assert "'tuesday' is not" in tree("log", "--since", "tuesday", check=64).stderr

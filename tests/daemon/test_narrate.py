@@ -4,6 +4,7 @@ import pytest
 
 from holdfast.agent.engine.model.events import Notice, Outcome, PassEnded, PassRecord, Ran, Tally
 from holdfast.agent.narrate import DETAIL_LINES, Narrator, details, duration, summary
+from holdfast.resources.author import Author
 from holdfast.resources.context import CUT
 from holdfast.resources.effects import Effect
 
@@ -25,6 +26,18 @@ SENTENCES = {
     "drift is repaired": (
         outcome(changes=CHANGE, cause="drift", comment="changed mode of /etc/motd"),
         ("info", "repaired file.managed[motd] in 3 ms (drift)"),
+    ),
+    "drift is repaired whose origin is known": (
+        outcome(changes=CHANGE, cause="drift", by=Author(7, "vim", "vim /etc/motd", 0, "root", "deploy")),
+        ("info", "repaired file.managed[motd] in 3 ms (drift; changed by vim /etc/motd, pid 7, login user deploy)"),
+    ),
+    "drift is repaired whose origin had ended": (
+        outcome(changes=CHANGE, cause="drift", by=Author(7)),
+        ("info", "repaired file.managed[motd] in 3 ms (drift; changed by unknown: pid 7 had ended)"),
+    ),
+    "a service that has died": (
+        outcome("service.running[web]", changes=CHANGE, cause="drift", ended="killed by signal 9 (SIGKILL)"),
+        ("info", "repaired service.running[web] in 3 ms (drift; killed by signal 9 (SIGKILL))"),
     ),
     "the first run creates": (
         outcome(changes=CHANGE, effect=Effect(("create",), "/etc/motd")),

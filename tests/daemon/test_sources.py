@@ -68,7 +68,7 @@ def test_new_content_is_a_change_of_the_states(tree):
         put(tree, "files/conf", "two\n")
         holds(agent, tree.host / "conf", "two\n")
         agent.wait_log("(states changed)")
-        assert "(drift)" not in agent.log
+        assert "(drift" not in agent.log
 
 
 KINDS = {
@@ -285,7 +285,7 @@ def test_all_files_that_share_an_import_are_updated(tree):
         put(tree, "lib", "{% set x = 'two' %}{{ x }}\n")
         for name in "abc":
             holds(agent, tree.host / name, "two\n")
-        assert "(drift)" not in agent.log
+        assert "(drift" not in agent.log
 
 
 def test_a_new_first_source_takes_effect_with_the_next_states(tree):

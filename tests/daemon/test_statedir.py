@@ -9,6 +9,7 @@ from holdfast.agent.engine.deliver import database
 from holdfast.agent.health import Health
 from holdfast.agent.statedir import open_journal, private_directory
 from holdfast.resources.errors import HoldfastError
+from strangers import as_a_stranger, open_directory
 
 EDGE = ("a", "b", "watch")
 
@@ -56,24 +57,10 @@ def test_a_locked_journal_is_not_lost(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
-def test_a_user_who_may_not_create_the_directory_is_told_so(tmp_path):
+def test_a_user_who_may_not_create_the_directory_is_told_so():
     """The error is a sentence that says what to do."""
-    for directory in (tmp_path, *tmp_path.parents[:3]):
-        directory.chmod(directory.stat().st_mode | 0o011)
-    here, there = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            os.setuid(12345)
-            private_directory(tmp_path / "state")
-        except HoldfastError as error:
-            os.write(there, str(error).encode())
-        finally:
-            os._exit(0)
-    os.close(there)
-    said = os.read(here, 1000).decode()
-    os.close(here)
-    os.waitpid(child, 0)
+    with open_directory() as top:
+        said = as_a_stranger(lambda: private_directory(top / "state"), HoldfastError)
 
     advice = "permission denied; run as root, or use another --state-dir"
-    assert said == f"cannot keep state in {tmp_path}/state: {advice}"
+    assert said == f"cannot keep state in {top}/state: {advice}"

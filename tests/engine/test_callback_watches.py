@@ -13,10 +13,14 @@ from fake_machine import Machine, Setting
 from holdfast import Context, Watch
 from holdfast.agent.engine.model.events import Notice
 from holdfast.agent.engine.watch.watches import SLICE
+from holdfast.resources.author import Author
 from holdfast.resources.watches import CallbackWatch
 
 OPEN: dict[str, Callable[[], None]] = {}
 """Name -> what its watch calls, while it is armed."""
+CHANGED: dict[str, tuple[float, Author]] = {}
+"""Name -> when it was changed (loop time), and by whom."""
+VIM = Author(7, "vim", "vim /etc/motd", 0, "root", "deploy")
 
 
 class Line(CallbackWatch):
@@ -31,6 +35,11 @@ class Line(CallbackWatch):
             raise OSError(28, "no room for a watch")
         OPEN[self.name] = callback
         return self
+
+    async def changed_by(self, since: float) -> Author | None:
+        """Return who the test says it was, if the change is not older than the run's first event."""
+        changed = CHANGED.get(self.name)
+        return changed[1] if changed and changed[0] >= since else None
 
     def close(self) -> None:
         """Remove the callback."""
@@ -58,6 +67,7 @@ def _closed() -> Iterator[None]:
     """Forget all lines after each test."""
     yield
     OPEN.clear()
+    CHANGED.clear()
 
 
 def called(name: str, **spec: Any) -> tuple[Any, ...]:
@@ -79,6 +89,42 @@ async def test_a_callback_is_an_event(bench: Bench, machine: Machine) -> None:
         assert machine.settings["a"] == "right"
         assert machine.log == ["check a", "apply a", "check a"]
     assert OPEN == {}
+
+
+def drifts(machine: Machine, name: str, by: Author) -> None:
+    """Change the setting of this name, and report the event."""
+    machine.settings[name] = "drifted"
+    CHANGED[name] = asyncio.get_running_loop().time(), by
+    OPEN[name]()
+
+
+async def test_the_repair_of_a_drift_names_the_process_that_caused_it(bench: Bench, machine: Machine) -> None:
+    """A check that finds nothing to repair does not, although there was an event."""
+    async with bench.running(called("a"), called("b")) as engine:
+        bench.forget()
+        drifts(machine, "a", VIM)
+        CHANGED["b"] = CHANGED["a"]
+        OPEN["b"]()
+        await bench.elapse(1)
+
+        assert [(each.repaired, each.by) for each in bench.outcomes("a")] == [(True, VIM)]
+        assert [(each.repaired, each.by) for each in bench.outcomes("b")] == [(False, None)]
+        assert engine.status()[0]["last_change"]["by"] == VIM.fields()
+        await bench.elapse(5)
+        machine.settings["a"] = "drifted again"
+        OPEN["a"]()
+        await bench.elapse(1)
+
+        assert [each.by for each in bench.outcomes("a") if each.repaired] == [VIM, None]
+
+
+async def test_a_resource_without_log_hides_the_arguments_of_the_process(bench: Bench, machine: Machine) -> None:
+    """They may contain what the resource hides."""
+    async with bench.running(called("a", meta={"no_log": True})):
+        drifts(machine, "a", VIM)
+        await bench.elapse(1)
+
+        assert [each.by for each in bench.outcomes("a") if each.by] == [VIM._replace(command="vim ********")]
 
 
 async def test_many_watches_are_started_in_slices(bench: Bench, machine: Machine) -> None:

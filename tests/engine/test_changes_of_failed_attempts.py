@@ -285,6 +285,23 @@ async def test_a_service_that_is_started_and_cannot_be_enabled(tmp_path: Path) -
     assert told(outcome) == (False, {"toyd": True}, "cannot enable toyd; started toyd")
 
 
+async def test_how_a_service_had_ended_is_told_if_the_run_started_it(tmp_path: Path) -> None:
+    """Not of one that does not run any more and is only enabled, and not without a log."""
+    how = "toyd.service was killed by signal 9 (SIGKILL)"
+
+    async def run(**arguments: Any) -> str:
+        units = Units("", state="failed", extra={"ended": how})
+        ctx = FakeContext(tmp_path, interfaces={"service": units})
+        return (await tried(ctx, **{"kind": "service.running", "name": "toyd", **arguments})).ended
+
+    assert await run() == how
+    assert await run(kind="service.enabled") == ""
+    units = Units("", state="failed", extra={"ended": how})
+    call = compilation(state("it", "service.running", name="toyd", meta={"no_log": True})).calls[0]
+    ctx = FakeContext(tmp_path, interfaces={"service": units})
+    assert (await attempt.run(Job(call, ctx, apply=True), lambda _: None)).ended == ""
+
+
 async def test_a_restart_after_which_a_service_is_down(tmp_path: Path) -> None:
     """The service ran before."""
     units = Units("restart", active=True, state="active")

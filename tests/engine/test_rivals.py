@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -15,11 +16,11 @@ from hypothesis import strategies as st
 from engine_bench import Bench, state
 from fake_machine import Machine, Setting
 from holdfast.agent.engine.engine import Engine
-from holdfast.agent.engine.execute.rivals import CHANGES, MOMENT, Change, Changes
+from holdfast.agent.engine.execute.rivals import CHANGES, MOMENT, Changes, RivalChange
 from holdfast.agent.engine.inspect.explain import explain
 from holdfast.agent.engine.model.events import Ran
-from holdfast.agent.insight.history import History
 from holdfast.agent.narrate import Narrator
+from holdfast.agent.records import rows
 from holdfast.resources.contract import Uid
 
 SOON = 0.01
@@ -255,9 +256,8 @@ async def test_log_history_and_why_name_the_other_resource(bench: Bench, machine
         assert line is not None
         assert "(drift, perhaps undone by zsetting.shared[a])" in line.text
         assert line.fields["undone"] == "perhaps undone by zsetting.shared[a]"
-        history = History()
-        history.tell(outcome, 0.0)
-        assert history.of("zsetting.shared[b]")[0]["undone"] == outcome.undone
+        record = rows.change("host", rows.ChangeEntry("1", outcome, "repaired", 0.0, 0.0, 1, "", "drift"))[0]
+        assert json.loads(record.data)["undone"] == outcome.undone
         assert (
             explain(engine.view.graph.by_identity["zsetting.shared[b]"], engine.view)["last"]["undone"]
             == outcome.undone
@@ -283,15 +283,15 @@ def test_a_change_is_found_by_what_it_affects(
 ) -> None:
     """The index yields the same changes, in the same order, as a search through all."""
     changes = [
-        Change(f"c{number}", 0.0, float(number), one, other, frozenset({"/r"} if removes else ()))
+        RivalChange(f"c{number}", 0.0, float(number), one, other, frozenset({"/r"} if removes else ()))
         for number, (one, other, removes) in enumerate(drawn)
     ]
-    unrelated = [Change("x", 0.0, 20.0, frozenset(), frozenset(), frozenset())] * (CHANGES - 20)
+    unrelated = [RivalChange("x", 0.0, 20.0, frozenset(), frozenset(), frozenset())] * (CHANGES - 20)
     changes[20:20] = unrelated
     recorded = Changes()
     for change in changes:
         recorded.add(change)
-    mine = Change("mine", 0.0, 0.0, own, touched, frozenset())
+    mine = RivalChange("mine", 0.0, 0.0, own, touched, frozenset())
 
     assert list(dict.fromkeys(recorded.like(mine))) == [
         each for each in reversed(changes[-CHANGES:]) if each.removed or (own | touched) & (each.own | each.touched)

@@ -168,7 +168,8 @@ async def test_a_failure_far_above_is_named_with_its_error(bench: Bench) -> None
         told = why(engine, "c")
 
         assert told["state"] == "blocked"
-        assert told["blocked_by"] == [{"identity": "zsetting.present[a]", "state": "failed", "comment": "disk on fire"}]
+        failed = {"identity": "zsetting.present[a]", "state": "failed", "comment": "disk on fire", "public": False}
+        assert told["blocked_by"] == [failed]
         assert told["last"]["because"] == ["zsetting.present[b]"]
         assert steps(engine, "a")["retry"] == pytest.approx(20, abs=0.2)
 

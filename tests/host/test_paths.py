@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from effort import effort
 from holdfast.agent.health import Health
 from holdfast.agent.host import path_tree
+from holdfast.agent.host.namer import Namer
 from holdfast.agent.host.path_tree import AT_ONCE, HOPS
 from holdfast.agent.host.path_watcher import PathWatcher
 
@@ -50,10 +51,10 @@ class Listener:
         return not await self.heard(0.06)
 
 
-@pytest.fixture
-async def watcher():
-    """Return a watcher, and check at the end that no kernel watch is left."""
-    watcher = PathWatcher()
+@pytest.fixture(params=["inotify alone", "a namer beside inotify"])
+async def watcher(request):
+    """Return a watcher."""
+    watcher = PathWatcher(None, Namer() if request.param != "inotify alone" else None)
     yield watcher
     watcher.close()
 

@@ -224,6 +224,9 @@ async def test_root_enters_the_directory_that_was_checked(place, monkeypatch):
 
 
 async def test_an_unsafe_home_of_root(place, monkeypatch):
-    """A command of root without a directory of its own then runs in /."""
-    monkeypatch.setenv("HOME", str(link(place / "users/home", place / "secret")))
-    assert (await sh("pwd -P")).stdout.strip() == "/"
+    """A command of root then has the home of the account, and runs there: tools read settings in `HOME`."""
+    link(place / "users/link", place / "secret")
+    (place / "users/of-root").mkdir()
+    for path in (place / "users", "/tmp", *(place / f"users/{name}" for name in ("link", "of-root", "missing"))):
+        monkeypatch.setenv("HOME", str(path))
+        assert (await sh("echo $HOME; pwd -P")).stdout.split() == [account("root").home] * 2

@@ -79,7 +79,7 @@ async def test_a_silent_client_is_disconnected(server, monkeypatch):
 
 
 async def test_silent_clients_exclude_no_scraper(server):
-    """When the limit is reached, the client that has been silent for longest is disconnected."""
+    """When the limit is reached, the client that has been silent for longest is told so and disconnected."""
     silent = [await asyncio.open_connection("127.0.0.1", server) for _ in range(3 * module.CLIENTS)]
     answer = await asked(server, b"GET /metrics HTTP/1.1\r\n\r\n")
     first = await silent[0][0].read()
@@ -87,7 +87,7 @@ async def test_silent_clients_exclude_no_scraper(server):
         writer.close()
 
     assert answer.startswith(b"HTTP/1.1 200 ")
-    assert first == b""
+    assert first.startswith(b"HTTP/1.1 503 ")
 
 
 async def test_a_port_in_use_is_a_health_condition(server, health):

@@ -74,4 +74,4 @@ async def test_a_resource_that_is_removed_during_the_search_is_not_triggered(
 
         monkeypatch.setattr(triggers, "find", found_too_late)
         with pytest.raises(ControlError, match=r"cannot trigger .*\[a\]: it is no longer declared"):
-            await triggers.Triggers(engine).trigger("a")
+            await triggers.Triggers(engine).trigger("a", lambda _: None)

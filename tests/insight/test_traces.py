@@ -22,7 +22,7 @@ from watched_bench import Watched
 
 def trace(bench: Watched, engine: Engine, number: int | None = None) -> dict[str, Any]:
     """Return the trace that `holdfast trace` writes."""
-    return json.loads(json.dumps(bench.insight.trace(number, engine.view)))
+    return json.loads(json.dumps(bench.insight.trace(number, engine.view), default=list))
 
 
 def runs(found: dict[str, Any]) -> list[dict[str, Any]]:
@@ -113,7 +113,7 @@ async def test_rounded_times_still_nest(bench: Watched) -> None:
             at += took
         found = kept.find()
         assert found is not None
-        events = chrome(found, engine.view.graph)["traceEvents"]
+        events = [*chrome(found, engine.view.graph)["traceEvents"]]
         spans = [
             (event["ts"], round(event["ts"] + event["dur"], 1))
             for event in events
@@ -141,7 +141,7 @@ def test_memory_is_limited(monkeypatch: pytest.MonkeyPatch) -> None:
     found = kept.find()
     assert found is not None
     assert (len(found.runs), found.dropped) == (10, 15)
-    assert chrome(found, Graph())["traceEvents"]
+    assert [*chrome(found, Graph())["traceEvents"]]
 
 
 def test_without_a_pass_there_is_no_trace(bench: Watched) -> None:

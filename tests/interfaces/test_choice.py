@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from holdfast.resources.errors import Permanent
-from holdfast.resources.interfaces import registry
+from holdfast.resources.interfaces import provider, registry
 from holdfast.resources.interfaces.base import Interface
+from holdfast.resources.interfaces.pkg import PkgInterface
 from holdfast.resources.interfaces.provider import Confine, Provider
 
 
@@ -19,6 +20,14 @@ def plant(tool: str, confine: Confine = Confine(), priority: int = 0) -> type[Pr
     return type(
         tool.title(), (Provider,), {"implements": Plants, "tool": tool, "confine": confine, "priority": priority}
     )
+
+
+@pytest.fixture
+def commands(host, tmp_path, monkeypatch):
+    """The only directory in which providers look for commands, on a host of the family of Red Hat."""
+    monkeypatch.setattr(provider, "PATH", str(tmp_path))
+    host.facts = {"os_family": "RedHat"}
+    return tmp_path
 
 
 def test_the_provider_that_fits_is_chosen(host, providers):
@@ -71,6 +80,32 @@ def test_refusals_have_reasons(host, providers):
         "(ash: there is no command no-such-command, there is no /no/such/path; elm: it is winter; oak: "
         "os_family is Debian, not RedHat or Suse)"
     )
+
+
+@pytest.mark.parametrize(
+    ("programs", "link", "chosen"),
+    [
+        ("dnf-3", "dnf-3", "dnf"),
+        ("dnf5", "dnf5", "dnf5"),
+        ("dnf-3 dnf5", "dnf-3", "dnf"),
+        ("dnf-3 dnf5", "dnf5", "dnf5"),
+        ("dnf-3 dnf5 wrapper", "wrapper", "dnf5"),
+        ("dnf-3", "", "dnf"),
+    ],
+    ids=["only 4", "only 5", "5 added", "4 added", "a program of the site", "no dnf"],
+)
+def test_of_two_versions_of_dnf_that_of_the_command_dnf_is_chosen(host, commands, programs, link, chosen):
+    """As packages of the distributions link it, and so as users of the host use it."""
+    for name in ("rpm", *programs.split()):
+        (commands / name).touch(0o755)
+    if link:
+        (commands / "dnf").symlink_to(link)
+
+    choice = registry.choose(PkgInterface, host)
+
+    assert choice.offer.tool == chosen
+    if programs == "dnf-3 dnf5":
+        assert choice.refused["dnf5" if chosen == "dnf" else "dnf"] == [f"dnf is {link}"]
 
 
 def test_an_unknown_module_gets_the_nearest_name(providers):

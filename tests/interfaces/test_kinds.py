@@ -198,6 +198,20 @@ async def test_a_service_is_changed_in_order(tmp_path):
     assert service.calls == ["unmask", "start", "enable"]
 
 
+async def test_a_service_that_is_started_again_tells_how_it_had_ended(tmp_path):
+    """Also when it would only be started; a service that runs has not ended."""
+    how = "it.service was killed by signal 9 (SIGKILL)"
+    for apply in (True, False):
+        ctx = context(tmp_path, service=Services(state="failed", extra={"ended": how}))
+        await declare("service.running").check_apply(ctx, apply)
+
+        assert ctx.report.ended == how
+    ctx = context(tmp_path, service=Services(active=True, state="active", extra={"ended": how}))
+    await declare("service.running").check_apply(ctx, True)
+
+    assert ctx.report.ended == ""
+
+
 async def test_a_missing_service_would_change(tmp_path):
     """A check of a service that its package will install is no error; for `dead` a missing service is as declared."""
     ctx = context(tmp_path, service=Services(exists=False))

@@ -45,6 +45,25 @@ def test_a_service_is_started_enabled_and_repaired(host: Host, driver: Driver):
         assert state(host, "toy") == ("active", "enabled")
 
 
+@pytest.mark.parametrize(
+    ("command", "deed", "told"),
+    [
+        ("sleep 1000", "kill -KILL $(systemctl show -P MainPID toy)", "toy.service was killed by signal 9 (SIGKILL)"),
+        ("sleep 1000", "systemctl stop toy", "toy.service was stopped"),
+        ("read end < /run/toy; exit 3", "echo > /run/toy", "toy.service ended with status 3"),
+        ("read end < /run/toy", "echo > /run/toy", "toy.service ended with status 0"),
+    ],
+)
+def test_the_status_tells_how_a_service_has_ended(host: Host, driver: Driver, command: str, deed: str, told: str):
+    """Nothing is told of one that runs. systemd remembers the end of services that are enabled or have failed."""
+    add_unit(host, "toy", f"[Service]\nExecStart=/bin/sh -c '{command}'\n[Install]\nWantedBy=multi-user.target\n")
+    host.sh("rm -f /run/toy; mkfifo /run/toy; systemctl daemon-reload; systemctl enable toy; systemctl start toy")
+    assert driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == ""
+
+    host.sh(deed)
+    driver.wait(lambda: driver.call("service.status", ["toy"])["toy"]["extra"]["ended"] == told, told, timeout=10)
+
+
 def test_a_dead_service_is_stopped_disabled_and_repaired(host: Host, driver: Driver):
     """A running service is stopped and disabled; started by hand, it is stopped again; a missing one is as declared."""
     add_unit(host, "toy")

@@ -206,7 +206,9 @@ def test_marks_of_an_interface_and_of_a_provider_are_in_the_model() -> None:
         """A bulb."""
 
         implements: ClassVar[type[Interface]] = Lamp
-        confine: ClassVar[Confine] = Confine(grains={"kernel": ("Linux",)}, commands=("bulb",), paths=("/dev/bulb",))
+        confine: ClassVar[Confine] = Confine(
+            grains={"kernel": ("Linux",)}, commands=("bulb",), paths=("/dev/bulb",), unless={"lamp": "tube"}
+        )
         tool = "bulb"
 
         async def on(
@@ -225,6 +227,7 @@ def test_marks_of_an_interface_and_of_a_provider_are_in_the_model() -> None:
     assert (on.since, on.added, on.replaces, on.open, on.changes) == (2, ("colour",), ("switch_on",), True, True)
     assert (watch.supported, watch.not_applicable) == ({"kernel": ("Linux",)}, {"os": ("Plan9",)})
     assert (bulb.tool, bulb.targets, bulb.commands, bulb.paths) == ("bulb", 2, ("bulb",), ("/dev/bulb",))
+    assert bulb.unless == {"lamp": "tube"}
     assert bulb.functions[0].doc == "Turn a lamp on. Option `slow`: take time."
     assert bulb.functions[0].parameters == (Field("dim", INTEGER, default=3),)
 

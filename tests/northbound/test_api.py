@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+import weakref
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -32,7 +33,7 @@ from holdfast.agent.northbound.store.base import DbStore
 from holdfast.agent.northbound.store.copying import CopyingStore
 from holdfast.agent.northbound.store.indexed import IndexedStore
 from holdfast.agent.northbound.values import ANY, MISSING
-from northbound_models import Hooked, Machine, Port, Service, Site, Tenant
+from northbound_models import Hooked, Machine, Part, Port, Service, Site, Tenant
 
 
 class World:
@@ -282,6 +283,24 @@ async def test_a_transaction_may_state_what_it_does_not_write(api: NbApi) -> Non
     assert not api.view.has(Machine, "b")
 
 
+async def test_put_creates_a_record_or_changes_the_given_fields(world: World, api: NbApi) -> None:
+    """Hooks run, other fields keep their values, and writers at the same time do not fail."""
+    async with api.transaction() as writing:
+        writing.put(Machine(id="a", note="x"))
+    async with api.transaction() as writing:
+        writing.put(Machine(id="a"))
+    assert [each.note for each in await api.get_all(Machine)] == ["x"]
+
+    async def put(api: NbApi, number: int) -> None:
+        async with api.transaction() as writing:
+            writing.put(Machine(id=f"m{number % 3}", note=str(number)))
+
+    async with world.api() as other:
+        await asyncio.gather(*(put(each, number) for number in range(12) for each in (api, other)))
+        await caught_up(world, api)
+    assert {each.id for each in await api.get_all(Machine)} == {"a", "m0", "m1", "m2"}
+
+
 async def test_mutations_of_many_writers_are_all_made(world: World, api: NbApi) -> None:
     """A counter that two APIs raise at the same time."""
     await api.create(Machine(id="a", facts={"count": 0}))
@@ -387,6 +406,19 @@ async def test_nothing_falls_between_a_listing_and_a_watch(api: NbApi) -> None:
     assert {each.id: each.kind for each in seen} == {"a": "deleted", "b": "updated", "c": "created"}
 
 
+async def test_a_watch_from_a_view_reports_its_own_model_only_and_does_not_keep_the_view(api: NbApi) -> None:
+    """An old view costs each write something as long as it is held."""
+    held = weakref.ref(api.view)
+    watch = api.watch(Machine, since=api.view)
+    await api.create(Site(id="s", name="s"))
+    await api.create(Machine(id="a"))
+    assert held()
+
+    assert (await anext(watch)).id == "a"
+    assert held() is None
+    await watch.aclose()
+
+
 async def test_a_slow_subscriber_gets_merged_events_and_is_told(api: NbApi) -> None:
     """The last state of each record is right; others are not held up."""
     slow = api.watch(Machine)
@@ -458,7 +490,7 @@ async def test_an_internal_error_does_not_end_the_cache(monkeypatch: pytest.Monk
             broken.setattr(IndexedStore, "apply", lambda *_: 1 / 0)
             writing = asyncio.create_task(api.create(Machine(id="a")))
             await asyncio.sleep(3)
-            assert "internal error: ZeroDivisionError: division by zero" in api.problems()
+            assert "internal error: ZeroDivisionError" in api.problems()
             assert not seen
         await writing
         await settle()
@@ -571,6 +603,21 @@ async def test_every_write_can_be_followed_from_a_revision(world: World) -> None
             if len(seen) == 4:
                 break
         assert seen == [("a", "a"), ("b", "b"), ("c", "c"), ("a", None)]
+
+
+async def test_a_consumer_learns_up_to_where_there_is_nothing_to_follow(world: World) -> None:
+    """So it can note a revision that the database still keeps, though nothing happens in its tables."""
+    async with world.api(uncached=[Hooked]) as api:
+        start = api.view.revision
+        await api.create(Hooked(id="a", text="a"))
+        await api.create(Part(id="b", text="b"))
+        batches = api.follow_batches([Hooked], start)
+        seen: list[str] = []
+        async for batch in batches:
+            seen += [each.id for each in batch.writes]
+            if batch.revision >= api.view.revision:
+                break
+        assert seen == ["a"]
 
 
 async def test_references_between_cached_and_other_models_must_dangle(world: World) -> None:

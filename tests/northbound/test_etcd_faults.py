@@ -15,11 +15,14 @@ from pathlib import Path
 import pytest
 
 import etcd_server
+from cancelling import cancelled_at
 from certificates import make_certificates
 from holdfast.agent.northbound.api import NbApi
+from holdfast.agent.northbound.drivers import etcd_connection
 from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransaction, Expect, Put, WatchBatch
-from holdfast.agent.northbound.drivers.etcd import EtcdDriver
+from holdfast.agent.northbound.drivers.etcd import TXN, EtcdDriver
 from holdfast.agent.northbound.drivers.etcd_connection import Access, Tls
+from holdfast.agent.northbound.drivers.etcd_messages import message
 from holdfast.agent.northbound.errors import Compacted, Invalid, NorthboundError, Unavailable
 from holdfast.agent.northbound.store.indexed import IndexedStore
 from northbound_models import Machine
@@ -144,7 +147,7 @@ async def test_a_member_that_hangs_is_left_for_another(cluster: etcd_server.Clus
 async def test_without_a_majority_writes_fail_clearly_and_reads_of_the_cache_go_on(
     cluster: etcd_server.Cluster,
 ) -> None:
-    """When the majority is back, everything works again by itself."""
+    """Health says so. When the majority is back, everything works again by itself."""
     api = NbApi(EtcdDriver(access(cluster, 0), f"/{uuid.uuid4()}/"), IndexedStore())
     async with api:
         await api.create(Machine(id="a", note="x"))
@@ -153,6 +156,9 @@ async def test_without_a_majority_writes_fail_clearly_and_reads_of_the_cache_go_
         with pytest.raises(Unavailable):
             await api.create(Machine(id="b"))
         assert api.view.get(Machine, "a").note == "x"
+        async with asyncio.timeout(30):
+            while not api.problems():
+                await asyncio.sleep(0.02)
         for member in cluster.members[1:]:
             cluster.start(member)
             await asyncio.to_thread(member.wait)
@@ -163,6 +169,9 @@ async def test_without_a_majority_writes_fail_clearly_and_reads_of_the_cache_go_
                     break
                 await asyncio.sleep(0.05)
         assert api.view.get(Machine, "a").note == "y"
+        async with asyncio.timeout(30):
+            while api.problems():
+                await asyncio.sleep(0.02)
 
 
 async def test_a_watch_whose_history_is_gone_says_so_and_the_cache_lists_again(cluster: etcd_server.Cluster) -> None:
@@ -180,6 +189,68 @@ async def test_a_watch_whose_history_is_gone_says_so_and_the_cache_lists_again(c
     with pytest.raises(Invalid, match="cannot compact"):
         await driver.compact(last + 1000)
     await driver.close()
+
+
+async def test_keys_of_others_below_the_prefix_are_left_alone(cluster: etcd_server.Cluster) -> None:
+    """No text, or without a table: they are neither read nor told, and nothing stops."""
+    prefix = f"/{uuid.uuid4()}/"
+    driver = EtcdDriver(access(cluster), prefix)
+    await driver.open()
+    watch = aiter(driver.watch((await driver.read()).revision))
+    await anext(watch)
+    for number, key in enumerate((b"t/\xff", b"\xff", b"alone", b"$lease/x")):
+        put = message["PutRequest"](key=prefix.encode() + key, value=b"strange")
+        await driver._connection.ask(TXN, message["TxnRequest"](success=[message["RequestOp"](request_put=put)]))
+        last = await driver.commit(DbTransaction([Put("t", str(number), b"")]))
+    known = [str(number) for number in range(4)]
+    assert [row.id for row in (await driver.read()).rows] == known
+    assert [row.id for row in await driver.scan("t", limit=2)] == known[:2]
+    assert [row.id for row in await driver.scan("t", limit=4, newest=True)] == known[::-1]
+    told: list[str] = []
+    async for batch in watch:
+        told += [change.id for change in batch.changes]
+        if batch.revision >= last:
+            break
+    assert told == known
+    async with NbApi(driver, IndexedStore()) as api:
+        await api.create(Machine(id="a"))
+
+
+async def test_rows_that_are_too_large_for_one_message_come_in_several(
+    cluster: etcd_server.Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page of a thousand large rows does not fit; with a smaller limit, five rows do not."""
+    small = [("grpc.max_receive_message_length", 100_000) if name.endswith("receive_message_length") else (name, value)
+             for name, value in etcd_connection.OPTIONS]  # fmt: skip
+    monkeypatch.setattr(etcd_connection, "OPTIONS", small)
+    driver = EtcdDriver(access(cluster), f"/{uuid.uuid4()}/")
+    await driver.open()
+    keys = [str(number) for number in range(8)]
+    for key in keys:
+        await driver.commit(DbTransaction([Put("t", key, bytes(30_000))]))
+    assert [row.id for row in (await driver.read()).rows] == keys
+    assert [row.id for row in await driver.scan("t", limit=7)] == keys[:7]
+    assert [row.id for row in await driver.scan("t", after="1", before="7", newest=True)] == keys[6:1:-1]
+    await driver.commit(DbTransaction([Put("t", "large", bytes(200_000))]))
+    with pytest.raises(Unavailable, match=r"etcd cannot read: .*larger than max"):
+        await driver.read()
+    with pytest.raises(Unavailable, match=r"etcd cannot read: .*larger than max"):
+        await driver.scan("t", limit=100)
+    await driver.close()
+
+
+async def test_the_revision_is_that_of_the_majority(cluster: etcd_server.Cluster) -> None:
+    """Every member tells a commit that another one has confirmed."""
+    prefix = f"/{uuid.uuid4()}/"
+    drivers = [EtcdDriver(Access([endpoint]), prefix) for endpoint in cluster.endpoints]
+    for each in drivers:
+        await each.open()
+    for number in range(30):
+        written = await drivers[number % 3].commit(DbTransaction([Put("t", "a", b"")]))
+        assert [(await each.read([])).revision >= written for each in drivers] == [True] * 3
+        assert await drivers[(number + 1) % 3].commit(DbTransaction(())) >= written
+    for each in drivers:
+        await each.close()
 
 
 async def test_members_that_nobody_runs_are_named() -> None:
@@ -232,6 +303,15 @@ async def test_users_and_tokens() -> None:
         known = EtcdDriver(Access(cluster.endpoints, user="root", password="secret"))
         await known.open()
         await known.commit(DbTransaction([Put("t", "a", b"1")]))
+        await known.close()
+        reached, number = True, 0
+        while reached:  # cancelled while it connects or asks for a token
+            number += 1
+            await known.close()
+            known._connection._token = ""
+            reached = await cancelled_at(number, known.open())
+            assert await known.get("t", "a")
+        assert number > 2
         known._connection._token = "gone.1"
         await known.commit(DbTransaction([Put("t", "a", b"2")]))
         assert (await known.get("t", "a")).data == b"2"

@@ -58,6 +58,17 @@ def test_the_architecture_page_is_short_and_correct() -> None:
         assert (ROOT / name).exists(), name
 
 
+def test_the_glossary_has_each_word_once() -> None:
+    """The page has at most 60 lines, in alphabetical order."""
+    lines = (ROOT / "docs" / "glossary.md").read_text().splitlines()
+    rows = [line.split("|")[1].strip() for line in lines if line.startswith("| ")][1:]
+    words = [word for row in rows for word in row.split(", ")]
+
+    assert len(lines) <= 60
+    assert rows == sorted(rows, key=str.lower)
+    assert len(words) == len(set(words))
+
+
 def test_the_composite_in_contributing_works(tmp_path: Path) -> None:
     """Its parts are created and shown; its command runs once."""
     _, block, *_ = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)

@@ -8,6 +8,8 @@ import os
 import random
 import re
 import subprocess
+import sys
+import threading
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -28,7 +30,7 @@ from holdfast.states.data import CompilerInputs
 from holdfast.states.errors import CompileError
 from holdfast.states.helpers import interfaces
 from holdfast.states.source.files import Tree
-from holdfast.states.template.jinja import names_for
+from holdfast.states.template.jinja import names_for, render_text
 from holdfast.states.template.render import Renderer
 from holdfast.states.view.host_view import HostView
 
@@ -161,8 +163,66 @@ def test_a_call_that_takes_too_long_is_an_error(monkeypatch):
 
     monkeypatch.setattr(interfaces, "DEADLINE", 0.05)
 
-    with pytest.raises(ValueError, match=r"x\.y took longer than 0\.05 s"):
+    with pytest.raises(Temporary, match=r"x\.y took longer than 0\.05 s"):
         interfaces._called(ExecutionFunction("x.y", never, None, (), True), HostView(), (), {})
+
+
+def test_a_call_that_blocks_its_thread_ends_with_its_deadline(monkeypatch):
+    """Nothing can end such a provider; further calls do not wait for it, and start no further threads."""
+    release = threading.Event()
+
+    async def block(_: Any) -> str:
+        release.wait()
+        return "released"
+
+    monkeypatch.setattr(interfaces, "DEADLINE", 0.05)
+    monkeypatch.setattr(interfaces, "MARGIN", 0.0)
+    function = ExecutionFunction("x.block", block, None, (), True)
+
+    with pytest.raises(Temporary, match=r"x\.block took longer than 0\.05 s"):
+        interfaces._called(function, HostView(), (), {})
+    number = threading.active_count()
+    with pytest.raises(Temporary, match="an earlier call of it has not ended yet"):
+        interfaces._called(function, HostView(), (), {})
+    assert threading.active_count() == number
+
+    release.set()
+    interfaces._blocked["x.block"].join()
+    assert interfaces._called(function, HostView(), (), {}) == "released"
+
+
+def test_a_timeout_of_the_provider_itself_is_its_own_error():
+    """It is not that of the call."""
+
+    async def late(_: Any) -> None:
+        raise TimeoutError("no answer from the mirror")
+
+    with pytest.raises(TimeoutError, match="no answer from the mirror"):
+        interfaces._called(ExecutionFunction("x.late", late, None, (), True), HostView(), (), {})
+
+
+@pytest.mark.parametrize("managed", [False, True], ids=["state file", "managed file"])
+def test_an_exit_of_a_provider_fails_the_template_only(tmp_path, monkeypatch, managed):
+    """It does not end the agent."""
+
+    class Leaving:
+        async def list_installed(self, names: Sequence[str] = ()) -> None:
+            sys.exit(3)
+
+    monkeypatch.setattr(interfaces.LookingHost, "interface", lambda *_: Leaving())
+    text = "# one\n{{ salt['pkg.list_pkgs']() }}\n"
+    (tmp_path / "a.sls").write_text(text)
+    renderer = Renderer(tmp_path)
+    renderer.begin(Tree(tmp_path), HostView(DEBIAN))
+
+    def render() -> None:
+        if managed:
+            render_text(text, name="a", variables={}, grains=DEBIAN, pillar={})
+        else:
+            renderer.render(tmp_path / "a.sls", "a")
+
+    with pytest.raises(CompileError, match="the template failed: SystemExit: 3"):
+        render()
 
 
 def test_a_call_of_a_template_has_no_bus_and_no_watch():

@@ -48,3 +48,11 @@ def test_an_unknown_user_is_an_error():
     """The message names the user."""
     with pytest.raises(ValueError, match="there is no user no-such"):
         _run(HostView({}, {}, {"template_commands": True}, "x"), "true", runas="no-such")
+
+
+def test_a_command_of_the_agent_does_not_get_the_home_of_another_user(tmp_path: Path, monkeypatch):
+    """Tools would obey the settings there as root."""
+    os.chown(tmp_path, pwd.getpwnam(NAME).pw_uid, -1)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    done = _run(HostView({}, {}, {"template_commands": True}, "x"), "echo $HOME")
+    assert done.stdout.strip() == pwd.getpwuid(0).pw_dir

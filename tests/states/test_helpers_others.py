@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import subprocess
 from pathlib import Path
 
@@ -102,6 +104,19 @@ def test_dig_returns_only_addresses(dig: Path):
     """A name is passed as an argument, even if it looks like an option."""
     assert render("salt['dig.A']('-f/etc/shadow', '192.0.2.1')") == "['192.0.2.7', '2001:db8::7']"
     assert Path(f"{dig}.asked").read_text() == "+short -q -f/etc/shadow -t A @192.0.2.1\n"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a directory to another user")
+def test_dig_does_not_read_the_settings_of_another_user(dig: Path, tmp_path: Path, monkeypatch):
+    """They are in `HOME`, which may be that of the user who became root."""
+    (tmp_path / "home").mkdir()
+    os.chown(tmp_path / "home", 65534, -1)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    dig.write_text('#!/bin/sh\necho "$HOME" >"$0.asked"\n')
+
+    render("salt['dig.A']('x')")
+
+    assert Path(f"{dig}.asked").read_text().strip() == pwd.getpwuid(0).pw_dir
 
 
 def test_a_dig_that_fails_or_hangs_returns_no_addresses(dig: Path, monkeypatch):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
 import tempfile
 import time
+import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 PATIENCE = 30.0
 """Seconds in which a member must begin to listen."""
@@ -31,7 +34,7 @@ def free_port() -> int:
 class Member:
     """One process of a cluster. It can be killed, stopped for a while and started again."""
 
-    def __init__(self, name: str, directory: Path, options: list[str]) -> None:
+    def __init__(self, name: str, directory: Path, options: Sequence[str]) -> None:
         self.name = name
         self.port, self.peer_port = free_port(), free_port()
         self._directory, self._options = directory / name, options
@@ -57,7 +60,7 @@ class Member:
         client, peer = f"{scheme}://127.0.0.1:{self.port}", f"http://127.0.0.1:{self.peer_port}"
         with Path(f"{self._directory}.log").open("ab") as log:
             self._process = subprocess.Popen(
-                ["etcd", "--name", self.name, "--data-dir", self._directory, "--unsafe-no-fsync",
+                ["etcd", "--name", self.name, "--data-dir", self._directory,
                  "--listen-client-urls", client, "--advertise-client-urls", client,
                  "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
                  "--initial-cluster", cluster, "--log-level", "error",
@@ -78,6 +81,15 @@ class Member:
             else:
                 return
 
+    def status(self) -> dict[str, Any]:
+        """Return what it says of itself; nothing if it does not answer."""
+        request = urllib.request.Request(f"http://{self.endpoint}/v3/maintenance/status", b"{}")
+        try:
+            with urllib.request.urlopen(request, timeout=1) as answer:
+                return dict(json.load(answer))
+        except OSError:
+            return {}
+
     def signal(self, number: int) -> None:
         """Send a signal: SIGSTOP and SIGCONT make it hang for a while."""
         if self._process:
@@ -92,11 +104,14 @@ class Member:
 
 
 class Cluster:
-    """Some members, in a temporary directory."""
+    """Some members, in a temporary directory; `durable`: on a disk, flushing what they write."""
 
-    def __init__(self, size: int = 1, options: list[str] | None = None, scheme: str = "http") -> None:
-        self._directory = Path(tempfile.mkdtemp(dir=SHARED if SHARED.is_dir() else None))
-        self.members = [Member(f"m{number}", self._directory, options or []) for number in range(size)]
+    def __init__(
+        self, size: int = 1, options: Sequence[str] = (), scheme: str = "http", *, durable: bool = False
+    ) -> None:
+        self._directory = Path(tempfile.mkdtemp(dir="/var/tmp" if durable or not SHARED.is_dir() else SHARED))
+        options = options if durable else [*options, "--unsafe-no-fsync"]
+        self.members = [Member(f"m{number}", self._directory, options) for number in range(size)]
         self._scheme = scheme
 
     def __enter__(self) -> Self:
@@ -118,6 +133,16 @@ class Cluster:
     def start(self, member: Member) -> None:
         """Start a member, again if it was killed."""
         member.start(",".join(each.peer for each in self.members), self._scheme)
+
+    def leader(self) -> Member:
+        """Return the member that the others follow; blocks until there is one."""
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            for member in self.members:
+                if (status := member.status()) and status["header"]["member_id"] == status.get("leader"):
+                    return member
+            time.sleep(0.02)
+        raise RuntimeError("the cluster has no leader")
 
     @property
     def endpoints(self) -> list[str]:

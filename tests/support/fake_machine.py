@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -305,6 +305,10 @@ class FakeContext:
     async def blocking(self, call: Callable[..., Any], *arguments: Any) -> Any:
         """Call a blocking function without a thread: virtual time does not wait for threads."""
         return call(*arguments)
+
+    def keeping(self, *, private: bool) -> AbstractContextManager[None]:
+        """Keep nothing."""
+        return nullcontext()
 
     def redacted(self, value: Any) -> Any:
         """Return the text: there are no secrets."""

@@ -61,7 +61,7 @@ class FaultyDriver(MemoryDriver):
                 raise Unavailable("the connection was lost")
             if self.happens(0.05):
                 await self.compact(self.memory.revision)
-                raise Compacted("the history is gone")
+                raise Compacted(after, self.memory.history.start)
             yield batch
             while self.happens(0.2):
                 yield batch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -65,6 +66,22 @@ class Mosquitto:
                 time.sleep(0.02)
             else:
                 return
+
+    def pause(self) -> None:
+        """Let it hang: the kernel still accepts connections for it."""
+        self._signal(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """End a pause."""
+        self._signal(signal.SIGCONT)
+
+    def reload(self) -> None:
+        """Let it read its files of users and rights again."""
+        self._signal(signal.SIGHUP)
+
+    def _signal(self, number: int) -> None:
+        assert self._process
+        self._process.send_signal(number)
 
     def kill(self) -> None:
         """End it at once."""

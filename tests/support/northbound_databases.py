@@ -20,8 +20,6 @@ class TestedDatabase(ABC):
     __test__ = False
     ttl = 0.1
     """Seconds for which the leases of tests last."""
-    knows_its_future = True
-    """Whether a watch from a revision that the database has not reached is refused."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -66,7 +64,6 @@ class EtcdDatabase(TestedDatabase):
     """The keys of one test in a cluster that tests share."""
 
     ttl = 1.0
-    knows_its_future = False
 
     def __init__(self, directory: Path, endpoints: Sequence[str]) -> None:
         super().__init__(directory)

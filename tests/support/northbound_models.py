@@ -44,6 +44,18 @@ class Tenant(Topic, UniqueKey, Model, table="test-tenants"):
     """Has a topic and a number."""
 
 
+class Folder(Topic, Model, table="test-folders"):
+    """Belongs to a topic, and refers to a site, which does not."""
+
+    site: Ref[Site]
+
+
+class Page(Model, table="test-pages"):
+    """Refers to a record of a topic."""
+
+    folder: Ref[Folder]
+
+
 class Hooked(Model, table="test-hooked"):
     """Its hooks refuse the text `bad` and shorten others."""
 

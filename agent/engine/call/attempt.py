@@ -22,6 +22,7 @@ from holdfast.resources.context import Assignment, Context, Received, Report, an
 from holdfast.resources.effects import Effect
 from holdfast.resources.errors import RAISED, TRANSIENT, Final, HoldfastError, Overdue, Permanent, Temporary
 from holdfast.resources.meta import Meta
+from holdfast.resources.replaced import ReplacedFile
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Refreshable, Reversible, Sendable
 from holdfast.states.data import Call
@@ -99,7 +100,8 @@ async def run(job: Job, emit: Callable[[Notice], None]) -> Outcome:
             refusal = await guards.refusal(job.call, job.ctx)
             if refusal is not None:
                 return _skip(job, clock, *refusal)
-            right, refreshed, failure = await _act(job)
+            with job.ctx.keeping(private=meta.no_log or kinds.hides(job.call.resource)):
+                right, refreshed, failure = await _act(job)
             if job.apply:
                 await guards.check_commands(job.call, job.ctx)
     except asyncio.CancelledError:
@@ -157,7 +159,7 @@ async def _act(job: Job) -> tuple[bool, bool, Failure | None]:
     await job.ctx.assignment.announce()
     before = job.ctx.report
     job.ctx.assignment = job.ctx.assignment._replace(batch=None, intent=None, leaf=False)
-    job.ctx.report = Report(touched=before.touched, account=before.account, sent=before.sent)
+    job.ctx.report = Report(touched=before.touched, account=before.account, sent=before.sent, replaced=before.replaced)
     return await refreshable.refresh(job.ctx, job.apply), True, failure
 
 
@@ -211,8 +213,31 @@ def _outcome(
         refreshed=refreshed,
         touched=job.ctx.report.touched and result is False,
         started=clock.started,
+        public=result is not False and _is_public(job),
         failure=failure,
+        ended=_ended(job, report),
+        replaced=_replaced(job),
+        before=NO_CHANGES if job.call.meta.no_log else job.ctx.redacted(job.ctx.report.before),
     )
+
+
+def _is_public(job: Job) -> bool:
+    """Return whether every user of this host could read what a successful run reports."""
+    return not job.call.meta.no_log and (job.ctx.report.public or job.call.resource.public_results)
+
+
+def _ended(job: Job, told: Report) -> str:
+    """Return how the service had ended that the run started again."""
+    started = bool(told.effect and "start" in told.effect.verbs)
+    return str(job.ctx.redacted(job.ctx.report.ended)) if started and not job.call.meta.no_log else ""
+
+
+def _replaced(job: Job) -> tuple[ReplacedFile, ...]:
+    """Return the files that the run replaced, with the secrets in their names masked."""
+    found = job.ctx.report.replaced
+    if job.call.meta.no_log:
+        return tuple([each._replace(path=MASK, link="") for each in found])
+    return tuple([ReplacedFile(*job.ctx.redacted(tuple(each))) for each in found])
 
 
 def _without_secrets(job: Job, result: bool | None, comment: str | None) -> Report:

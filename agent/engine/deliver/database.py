@@ -14,6 +14,8 @@ from typing import Any
 
 from holdfast.agent.sqlite_files import (
     BESIDE,
+    CACHE,
+    LOG_PAGES,
     clear,
     create,
     damaged,
@@ -34,8 +36,6 @@ BUSY = 1.0
 """Seconds for which a statement waits if another process has locked the file."""
 TURN = 5.0
 """Seconds for which a call waits for the previous call."""
-LOG_PAGES = 200
-"""Pages after which SQLite moves its write-ahead log into the database."""
 FILES = ("", "-wal", "-shm")
 """Suffixes of the database, its log, and the shared memory of the log."""
 
@@ -87,6 +87,7 @@ class Database:
             (mode,) = db.execute("pragma journal_mode = wal").fetchone()
             self._log = bool(mode == "wal")
             db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
+            db.execute(f"pragma cache_size = -{CACHE}")
             db.execute(f"pragma synchronous = {('normal' if self._log else 'full') if self._durable else 'off'}")
             db.executescript(self._schema)
         except BaseException:

@@ -31,7 +31,7 @@ BLAMED = 1000
 """Number of resources whose last undoer is remembered."""
 
 
-class Change(NamedTuple):
+class RivalChange(NamedTuple):
     """What one run has changed."""
 
     who: str
@@ -125,7 +125,7 @@ class Rivals:
                 return change.who
         return None
 
-    def _latest_first(self, vertex: Vertex, mine: Change) -> Iterator[Change]:
+    def _latest_first(self, vertex: Vertex, mine: RivalChange) -> Iterator[RivalChange]:
         """Yield the changes that may meet `mine`: those of other vertices that still run, then the recorded ones."""
         for other, (began, before) in self._running.items():
             report = other.ctx.report
@@ -143,14 +143,14 @@ class Changes:
     """The last `CHANGES` changes, found by what they affect."""
 
     def __init__(self) -> None:
-        self._all: deque[Change] = deque()
+        self._all: deque[RivalChange] = deque()
         """In the order in which the runs ended, as in the queues below."""
-        self._by_uid: dict[Uid, deque[Change]] = {}
+        self._by_uid: dict[Uid, deque[RivalChange]] = {}
         """Thing -> the changes that affect it."""
-        self._removing: deque[Change] = deque()
+        self._removing: deque[RivalChange] = deque()
         """The changes that removed paths with everything below them."""
 
-    def add(self, change: Change) -> None:
+    def add(self, change: RivalChange) -> None:
         """Record a change, and forget the oldest one if there are too many."""
         self._all.append(change)
         for uid in change.own | change.touched:
@@ -160,12 +160,12 @@ class Changes:
         if len(self._all) > CHANGES:
             self._forget(self._all.popleft())
 
-    def like(self, mine: Change) -> Iterator[Change]:
+    def like(self, mine: RivalChange) -> Iterator[RivalChange]:
         """Yield the changes that may meet `mine`, the latest first; some are yielded more than once."""
         queues = [self._removing, *(self._by_uid[uid] for uid in mine.own | mine.touched if uid in self._by_uid)]
         return merge(*map(reversed, queues), key=lambda change: change.ended, reverse=True)
 
-    def _forget(self, oldest: Change) -> None:
+    def _forget(self, oldest: RivalChange) -> None:
         for uid in oldest.own | oldest.touched:
             changes = self._by_uid[uid]
             changes.popleft()
@@ -175,7 +175,7 @@ class Changes:
             self._removing.popleft()
 
 
-def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
+def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> RivalChange:
     """Return what a resource has changed.
 
     If the kind raises when asked for its uids, only the paths that its changes name are compared.
@@ -184,7 +184,7 @@ def _change(vertex: Vertex, changes: Mapping[str, Any], began: float) -> Change:
     removed = frozenset(_paths(named if isinstance(named, list) else [named]))
     own = frozenset([("path", path) for path in (*_paths(changes), *removed)])
     own, touched = own.union(kinds.uids(vertex.resource)), frozenset(kinds.touches(vertex.resource))
-    return Change(vertex.identity, began, asyncio.get_running_loop().time(), own, touched, removed)
+    return RivalChange(vertex.identity, began, asyncio.get_running_loop().time(), own, touched, removed)
 
 
 def _paths(values: Iterable[Any]) -> Iterator[str]:
@@ -192,7 +192,7 @@ def _paths(values: Iterable[Any]) -> Iterator[str]:
     return islice((value for value in values if isinstance(value, str) and value.startswith("/")), PATHS)
 
 
-def _meet(one: Change, other: Change) -> bool:
+def _meet(one: RivalChange, other: RivalChange) -> bool:
     """Return whether one change affects what the other resource manages, or removes a directory above it."""
     if not (one.own.isdisjoint(other.own) and one.own.isdisjoint(other.touched) and other.own.isdisjoint(one.touched)):
         return True

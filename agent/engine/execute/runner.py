@@ -16,6 +16,7 @@ from holdfast.agent.engine.deliver.journal import Journal
 from holdfast.agent.engine.deliver.obstacles import Ask, unwritable
 from holdfast.agent.engine.deliver.store import WAITS, Unwritable
 from holdfast.agent.engine.deliver.transfer import Prepared, Transfers, wanted_from
+from holdfast.agent.engine.execute.authors import attributed
 from holdfast.agent.engine.execute.event_handler import EventHandler
 from holdfast.agent.engine.execute.listeners import Listeners
 from holdfast.agent.engine.execute.outcomes import Outcomes
@@ -135,7 +136,7 @@ class Runs:
             self._outcomes.record(vertex, prepared, seen)
             return
         outcome = await self._attempt(vertex, self._job(vertex, prepared, refresh=decision.refresh))
-        outcome = self._rivals.attribute(vertex, outcome, noticed_at)
+        outcome = await attributed(vertex, self._rivals.attribute(vertex, outcome, noticed_at), noticed_at)
         if self._rests(vertex, outcome):
             return
         if vertex.run.applying and outcome.result:

@@ -230,8 +230,11 @@ def _last(vertex: Vertex) -> dict[str, Any] | None:
         "ran": outcome.ran,
         "reason": outcome.reason,
         "comment": outcome.comment,
+        "public": outcome.public,
         "because": list(outcome.because),
         "undone": outcome.undone,
+        "changed_by": outcome.by and outcome.by.fields(),
+        "ended": outcome.ended,
         "duration": round(outcome.duration, 6),
         "attempts": outcome.attempts,
     }
@@ -306,5 +309,6 @@ def _wait_row(wait: WaitReason, view: View, now: float) -> dict[str, Any]:
 def _named(vertex: Vertex, view: View, now: float, *, comment: bool = False) -> dict[str, Any]:
     row: dict[str, Any] = {"identity": vertex.identity, "state": state_of(vertex, view, now)}
     if comment:
-        row["comment"] = vertex.last.outcome.comment if vertex.last.outcome else ""
+        outcome = vertex.last.outcome
+        row |= {"comment": outcome.comment, "public": outcome.public} if outcome else {"comment": "", "public": True}
     return row

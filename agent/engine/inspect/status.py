@@ -69,7 +69,7 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "state": state_of(vertex, view, now),
         "result": outcome.result if outcome else None,
         "reason": outcome.reason if outcome else "",
-        "comment": _comment(vertex, view),
+        **_comment(vertex, view),
         "dirty": vertex.queue.dirty,
         "running": vertex.queue.running,
         "waiting": vertex.timer is not None,
@@ -77,7 +77,14 @@ def describe(vertex: Vertex, view: View) -> dict[str, Any]:
         "flapping": limits.flaps(vertex, options, now),
         "next": round(max(0.0, min(times) - now), 1) if times else None,
         "last_change": change
-        and {"at": change.started, "comment": change.comment(vertex.identity), "cause": change.cause},
+        and {
+            "at": change.started,
+            "comment": change.comment(vertex.identity),
+            "cause": change.cause,
+            "public": change.public,
+            "by": change.by and change.by.fields(),
+            "ended": change.ended,
+        },
         "pending_refresh": view.deliveries.pending(vertex),
         "paused": paused(each) if (each := view.policy.pause_of(vertex)) else None,
     }
@@ -106,11 +113,16 @@ def rows(look: Callable[[], View], most: int | None = None) -> Iterator[dict[str
             yield describe(vertex, view)
 
 
-def _comment(vertex: Vertex, view: View) -> str:
-    """Return how the last attempt ended, or why the vertex is not watched or is left alone."""
+def _comment(vertex: Vertex, view: View) -> dict[str, Any]:
+    """Return how the last attempt ended, or why the vertex is not watched or is left alone.
+
+    `public` says whether every user could read that.
+    """
     if vertex in view.unwatched and not vertex.failed:
-        return f"cannot watch: {view.unwatched[vertex]}"
+        return {"comment": f"cannot watch: {view.unwatched[vertex]}", "public": False}
     if vertex.run.obstacle:
-        return f"left alone for now: {vertex.run.obstacle.text}"
-    last = vertex.run.rest or vertex.last.outcome
-    return last.comment if last else "not checked yet"
+        return {"comment": f"left alone for now: {vertex.run.obstacle.text}", "public": False}
+    if vertex.run.rest:
+        return {"comment": vertex.run.rest.comment, "public": False}
+    last = vertex.last.outcome
+    return {"comment": last.comment, "public": last.public} if last else {"comment": "not checked yet", "public": True}

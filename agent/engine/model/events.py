@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from holdfast.agent.engine.model.failure import Failure
+from holdfast.resources.author import Author
 from holdfast.resources.effects import Effect
+from holdfast.resources.replaced import ReplacedFile
 
 if TYPE_CHECKING:
     import asyncio
@@ -91,12 +93,22 @@ class Outcome(NamedTuple):
     """The run of a listener, which is a second row for its resource."""
     undone: str = ""
     """The resource that has undone what this run repaired: `undone by kind[id]`, or `perhaps undone by kind[id]`."""
+    by: Author | None = None
+    """The process that has caused the drift; None: not known, or no drift."""
+    ended: str = ""
+    """How the service had ended that the run found dead: `web.service was killed by signal 9 (SIGKILL)`."""
     undecided: bool = False
     """Noop: whether a repair is needed is unknown until another resource has changed."""
     started: float = 0.0
     """Unix time."""
+    public: bool = False
+    """Every user of this host could read the changes, the diff and the comment, so viewers may see them."""
     failure: Failure | None = None
     """Set if the attempt failed: whether and when another one may succeed."""
+    replaced: tuple[ReplacedFile, ...] = ()
+    """Files that were replaced, removed or changed in place."""
+    before: Mapping[str, Any] = NO_CHANGES
+    """Values before the change, of properties that differed."""
 
     @classmethod
     def skipped(
@@ -182,12 +194,20 @@ class LastChange(NamedTuple):
     """Unix time."""
     duration: float
     """Seconds."""
+    public: bool = False
+    """As in the outcome."""
+    by: Author | None = None
+    """As in the outcome, like the following field."""
+    ended: str = ""
 
     @classmethod
     def of(cls, outcome: Outcome) -> LastChange:
         """Return what is kept of an outcome."""
         comment = outcome.comment.replace(ID, "").replace(_id_of(outcome.identity), ID)
-        return cls(sys.intern(comment), outcome.cause, outcome.started, outcome.duration)
+        text = sys.intern(comment)
+        return cls(
+            text, outcome.cause, outcome.started, outcome.duration, outcome.public, by=outcome.by, ended=outcome.ended
+        )
 
     def comment(self, identity: str) -> str:
         """Return the comment of the outcome, without NUL characters."""

@@ -21,7 +21,7 @@ from holdfast.agent.engine.model.states import CensusGroup
 from holdfast.resources.context import Context
 from holdfast.resources.contract import Resource
 from holdfast.resources.traits import Refreshable
-from holdfast.resources.watches import Closable
+from holdfast.resources.watches import Listening
 from holdfast.states.data import Call
 from holdfast.states.requisite_kinds import ON_FAILURE
 
@@ -95,7 +95,7 @@ class Watching:
     """The watch is armed, or the vertex needs none."""
     failed: str = ""
     """Why the watch has failed; empty: it has not failed, or is armed again."""
-    watcher: asyncio.Task[None] | Closable | None = None
+    watcher: asyncio.Task[None] | Listening | None = None
     """The watch: a task, or the subscription of a callback."""
     predecessors: tuple[asyncio.Task[None], ...] = ()
     """Tasks that end the vertices that this one replaces; nothing runs for this vertex before they are done."""

@@ -94,8 +94,9 @@ class DbTransaction:
             if key in written:
                 raise Invalid(f"the transaction writes {write.table} {write.id!r} twice")
             written.add(key)
+        named = [each[:2] for each in self.conditions if isinstance(each, Expect)]
         try:
-            for table, id in written:  # noqa: A001 - the field's own name
+            for table, id in (*written, *named):  # noqa: A001 - the field's own name
                 f"{table}{id}".encode()
         except UnicodeEncodeError:
             raise Invalid(f"cannot store {table!r} {id!r}: this is not Unicode text") from None
@@ -152,6 +153,8 @@ class Driver(ABC):
     """One database. All methods may raise `Unavailable`."""
 
     limits = Limits(operations=100_000, bytes=64 << 20)
+    trouble: str = ""
+    """Why the database cannot be written, or does not answer, now; empty while it can."""
 
     @abstractmethod
     async def open(self) -> None:
@@ -163,7 +166,7 @@ class Driver(ABC):
 
     @abstractmethod
     async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
-        """Return all rows of some tables, or of all, at one revision."""
+        """Return all rows of some tables, or of all, at one revision; of no tables only the present revision."""
 
     @abstractmethod
     async def scan(

@@ -69,7 +69,7 @@ class EtcdDriver(Driver):
     async def open(self) -> None:
         """Connect. Raises `Unavailable`."""
         self._closing.clear()
-        await self._ask(RANGE, message["RangeRequest"](key=self._prefix, count_only=True))
+        await self._revision()
 
     async def close(self) -> None:
         """Disconnect; watches end."""
@@ -78,49 +78,55 @@ class EtcdDriver(Driver):
 
     async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
         """Return the rows, read page by page at one revision."""
+        if tables is not None and not tables:
+            return Snapshot(await self._revision(), [])
         revision, rows = 0, []
         for table in [None] if tables is None else tables:
             start, end = self._range(table)
-            more = True
-            while more:
-                request = message["RangeRequest"](key=start, range_end=end, limit=PAGE, revision=revision)
+            while start:
                 try:
-                    answer = await self._connection.ask(RANGE, request)
+                    answer = await self._page(start, end, PAGE, revision=revision)
                 except Rejected as error:
                     if "compacted" in error.text:  # the revision of the first page is gone
                         return await self.read(tables)
                     raise Unavailable(f"etcd cannot read: {error.text}") from None
                 revision = revision or answer.header.revision
-                rows += [self._row(each) for each in answer.kvs]
-                more = answer.more
-                start = answer.kvs[-1].key + b"\0" if more else b""
-        if not revision:
-            revision = (await self._ask(RANGE, message["RangeRequest"](key=self._prefix))).header.revision
-        return Snapshot(revision, [row for row in rows if row.table != LEASES])
+                rows += self._rows(answer.kvs)
+                start = answer.kvs[-1].key + b"\0" if answer.more else b""
+        return Snapshot(revision, rows)
 
     async def scan(
         self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
     ) -> Sequence[TableRow]:
         """Return rows in the order of their IDs."""
         start, end = self._range(table)
-        request = message["RangeRequest"](
-            key=self._key(table, after) + b"\0" if after else start,
-            range_end=self._key(table, before) if before else end,
-            limit=limit,
-            sort_order=DESCENDING if newest else ASCENDING,
-            sort_target=BY_KEY,
-        )
-        return [self._row(each) for each in (await self._ask(RANGE, request)).kvs]
+        start = self._key(table, after) + b"\0" if after else start
+        end = self._key(table, before) if before else end
+        order = DESCENDING if newest else ASCENDING
+        found: list[TableRow] = []
+        while len(found) < limit and start < end:
+            try:
+                answer = await self._page(start, end, limit - len(found), sort_order=order, sort_target=BY_KEY)
+            except Rejected as error:
+                raise Unavailable(f"etcd cannot read: {error.text}") from None
+            found += self._rows(answer.kvs)
+            if not answer.more:
+                break
+            last = answer.kvs[-1].key
+            start, end = (start, last) if newest else (last + b"\0", end)
+        return found
 
     async def get(self, table: str, id: str) -> TableRow | None:
         """Return a row, as the majority of the members has it."""
         answer = await self._ask(RANGE, message["RangeRequest"](key=self._key(table, id)))
-        return self._row(answer.kvs[0]) if answer.kvs else None
+        return next(iter(self._rows(answer.kvs)), None)
 
     async def commit(self, transaction: DbTransaction) -> int:
         """Write in one transaction of etcd."""
         transaction.demand_valid(self.limits)
         conditions = [*transaction.conditions]
+        if not transaction.writes and not conditions and not transaction.require_lease:
+            return await self._revision()
         if transaction.require_lease:
             conditions.append(Expect(LEASES, str(transaction.require_lease), -1))
         request = message["TxnRequest"](
@@ -149,19 +155,21 @@ class EtcdDriver(Driver):
         raise Unavailable("etcd refused a transaction whose conditions hold")
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
-        """Yield changes; the stream is resumed at another member as often as necessary."""
+        """Yield changes; the stream is resumed at another member as often as necessary.
+
+        `trouble` says why it cannot be.
+        """
         tries, armed = 0, False
         while not self._closing.is_set():
             try:
                 async for batch in self._stream(after):
-                    tries = 0
+                    self.trouble, tries = "", 0
                     if batch.changes or batch.revision > after or not armed:
                         armed, after = True, max(after, batch.revision)
                         wanted = [each for each in batch.changes if _wanted(each.table, tables)]
                         yield WatchBatch(after, wanted)
             except (Unavailable, Rejected) as error:
-                if isinstance(error, Rejected) and error.code is not grpc.StatusCode.OUT_OF_RANGE:
-                    raise Unavailable(f"etcd refuses the watch: {error.text}") from None
+                self.trouble = str(error)
                 await self._rest(RETRIES[min(tries, len(RETRIES) - 1)])
                 tries += 1
 
@@ -207,6 +215,28 @@ class EtcdDriver(Driver):
         except Rejected as error:
             raise Unavailable(f"etcd refuses: {error.text}") from None
 
+    async def _page(self, start: bytes, end: bytes, limit: int, **options: Any) -> Any:
+        """Return the answer with the next rows: fewer than `limit` if they are too large for one message."""
+        while True:
+            request = message["RangeRequest"](key=start, range_end=end, limit=limit, **options)
+            try:
+                return await self._connection.ask(RANGE, request)
+            except Rejected as error:
+                if error.code is not grpc.StatusCode.RESOURCE_EXHAUSTED or limit == 1:
+                    raise
+                limit = max(1, limit // 4)
+
+    async def _revision(self) -> int:
+        """Return the revision of the cluster, as the majority of the members has it."""
+        answer = await self._ask(RANGE, message["RangeRequest"](key=self._prefix, count_only=True))
+        return int(answer.header.revision)
+
+    async def _demand_reached(self, revision: int) -> None:
+        """Raise `Compacted` if the cluster has not reached a revision: it was restored from a backup."""
+        reached = await self._revision()
+        if reached < revision:
+            raise Compacted(revision, reached)
+
     async def _stream(self, after: int) -> AsyncIterator[WatchBatch]:
         """Yield the batches of one stream of etcd. Raises `Compacted`, `Rejected` and `Unavailable`."""
         start, end = self._range(None)
@@ -217,9 +247,11 @@ class EtcdDriver(Driver):
         async for answer in self._connection.stream(WATCH, [message["WatchRequest"](create_request=create)]):
             if answer.canceled:
                 if answer.compact_revision:
-                    raise Compacted(f"the changes since revision {after} are no longer kept")
-                raise Unavailable(f"etcd has ended the watch: {answer.cancel_reason}")
+                    raise Compacted(after, answer.compact_revision - 1)
+                raise Unavailable(f"etcd has ended the watch: {answer.cancel_reason or 'it does not say why'}")
             if answer.created:
+                if answer.header.revision < after:  # this member lags behind, or the cluster was restored
+                    await self._demand_reached(after)
                 yield WatchBatch(after, ())
                 continue
             parts += answer.events
@@ -227,7 +259,8 @@ class EtcdDriver(Driver):
                 continue
             events, parts = parts, []
             if events:
-                yield WatchBatch(max(each.kv.mod_revision for each in events), [self._change(each) for each in events])
+                changes = [change for each in events if (change := self._change(each))]
+                yield WatchBatch(max(each.kv.mod_revision for each in events), changes)
             else:
                 yield WatchBatch(answer.header.revision, ())
 
@@ -245,16 +278,26 @@ class EtcdDriver(Driver):
         start = self._prefix + (f"{table}/".encode() if table is not None else b"")
         return start, start[:-1] + bytes([start[-1] + 1])
 
-    def _name(self, key: bytes) -> tuple[str, str]:
-        table, _, id = key[len(self._prefix) :].decode().partition("/")  # noqa: A001 - the field's own name
-        return table, id
+    def _name(self, key: bytes) -> tuple[str, str] | None:
+        """Return the table and the ID of a key; None for a key of others: no text, or of no table."""
+        try:
+            table, separator, id = key[len(self._prefix) :].decode().partition("/")  # noqa: A001 - the field's own name
+        except UnicodeDecodeError:
+            return None
+        return (table, id) if separator and table != LEASES else None
 
-    def _row(self, found: Any) -> TableRow:
-        return TableRow(*self._name(found.key), found.value, found.mod_revision, found.create_revision)
+    def _rows(self, found: Sequence[Any]) -> list[TableRow]:
+        return [
+            TableRow(*name, each.value, each.mod_revision, each.create_revision)
+            for each in found
+            if (name := self._name(each.key))
+        ]
 
-    def _change(self, found: Any) -> RowChange:
-        row = None if found.type == DELETED else self._row(found.kv)
-        return RowChange(*self._name(found.kv.key), row)
+    def _change(self, found: Any) -> RowChange | None:
+        name = self._name(found.kv.key)
+        if name is None:
+            return None
+        return RowChange(*name, None if found.type == DELETED else self._rows([found.kv])[0])
 
     def _write(self, write: Any) -> Any:
         key = self._key(write.table, write.id)
@@ -287,4 +330,4 @@ class EtcdDriver(Driver):
 
 
 def _wanted(table: str, tables: Sequence[str] | None) -> bool:
-    return table != LEASES and (tables is None or table in tables)
+    return tables is None or table in tables

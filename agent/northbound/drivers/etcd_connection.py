@@ -158,16 +158,23 @@ class Connection:
                 endpoint = self._access.endpoints[self._member % len(self._access.endpoints)]
                 channel = self._open(endpoint)
                 try:
-                    await asyncio.wait_for(channel.channel_ready(), self._access.connect)
-                except TimeoutError:
-                    self._member += 1
+                    await self._prepare(channel, endpoint)
+                except BaseException:
                     await channel.close()
-                    why = "no connection" + (", or no agreement on TLS" if self._access.tls else "")
-                    raise Unavailable(f"{endpoint}: {why} within {self._access.connect:g} s") from None
+                    raise
                 self._channel = channel
-                if self._access.user and not self._token:
-                    await self._authenticate(channel)
             return self._channel
+
+    async def _prepare(self, channel: aio.Channel, endpoint: str) -> None:
+        """Connect, and get a token if that is needed. Raises `Unavailable`."""
+        try:
+            await asyncio.wait_for(channel.channel_ready(), self._access.connect)
+        except TimeoutError:
+            self._member += 1
+            why = "no connection" + (", or no agreement on TLS" if self._access.tls else "")
+            raise Unavailable(f"{endpoint}: {why} within {self._access.connect:g} s") from None
+        if self._access.user and not self._token:
+            await self._authenticate(channel, endpoint)
 
     def _open(self, endpoint: str) -> aio.Channel:
         tls = self._access.tls
@@ -177,13 +184,15 @@ class Connection:
             endpoint, grpc.ssl_channel_credentials(tls.ca, tls.key, tls.certificate), options=OPTIONS
         )
 
-    async def _authenticate(self, channel: aio.Channel) -> None:
+    async def _authenticate(self, channel: aio.Channel, endpoint: str) -> None:
         """Get a token. Raises `Unavailable`."""
         request = message["AuthenticateRequest"](name=self._access.user, password=self._access.password)
         try:
             answer = await self._once(channel, "/etcdserverpb.Auth/Authenticate", request)
         except aio.AioRpcError as error:
-            await self._drop(channel)
+            self._member += 1
+            if error.code() in LOST:
+                raise Unavailable(f"{endpoint}: {error.details()}") from None
             raise Unavailable(f"etcd refuses the user {self._access.user!r}: {error.details()}") from None
         self._token = answer.token
 

@@ -124,7 +124,7 @@ class MemoryDriver(Driver):
         while not self._closed:
             grown, batches = history.grown, history.after(after)
             if batches is None:
-                raise Compacted(f"the changes since revision {after} are no longer kept")
+                raise Compacted(after, history.start)
             if not armed:
                 armed = True
                 yield WatchBatch(after, ())

@@ -8,12 +8,13 @@ is not the agent looks for the commits of others every `POLL` seconds.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdfast.agent.northbound.call_thread import CallThread
 from holdfast.agent.northbound.drivers import sqlite_tables
 from holdfast.agent.northbound.drivers.base import DbTransaction, Driver, Snapshot, TableRow, WatchBatch
 from holdfast.agent.northbound.drivers.recent import RecentChanges
@@ -21,7 +22,6 @@ from holdfast.agent.northbound.drivers.sqlite_bell import CommitBell
 from holdfast.agent.northbound.drivers.sqlite_file import Busy, Damaged, RecordFile
 from holdfast.agent.northbound.drivers.sqlite_groups import PATIENCE, REST, Call, GroupWriter
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds, FileWriting
-from holdfast.agent.northbound.drivers.sqlite_thread import CallThread
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 
 T = TypeVar("T")
@@ -63,21 +63,32 @@ class SqliteDriver(Driver):
         self._recent = RecentChanges(room=RECENT)
         self._poller: asyncio.Task[None] | None = None
         self._lease_timer: asyncio.TimerHandle | None = None
+        self._watches = 0
+        """Watches that are open; without any, no recent changes are kept."""
         self._untrimmed = 0
         """Changes since the history was last compared with its bounds."""
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = True
 
     async def open(self) -> None:
-        """Open or create the file. Raises `Unavailable`, also if another agent uses it."""
-        renewed = await self._thread.run(self._file.open)
-        self._closed = False
+        """Open or create the file, unless it is open. Raises `Unavailable`, also if another agent uses it."""
+        if not self._closed:
+            return
+        try:
+            renewed = await self._thread.run(self._file.open)
+            self._closed = False
+            await self._begin(renewed)
+        except BaseException:
+            await self._stop()
+            raise
+
+    async def _begin(self, renewed: str) -> None:
         self._recent.restart(await self._read(sqlite_tables.newest))
         if renewed:
             self._tell_renewed(renewed)
         with suppress(Unavailable):  # `trouble` says so
             await self._end_leases()
-            await self._trim()
+            await self.trim()
         if self._agent:
             self._bell.listen(self._rung.set)
         self._poller = asyncio.create_task(self._poll(), name="northbound poll")
@@ -86,7 +97,12 @@ class SqliteDriver(Driver):
         """Make the writes that wait, end all watches, and close the file."""
         if self._closed:
             return
-        await self._writer.finish()
+        try:
+            await self._writer.finish()
+        finally:
+            await self._stop()
+
+    async def _stop(self) -> None:
         self._closed = True
         self._bell.close()
         self._recent.wake()
@@ -95,11 +111,13 @@ class SqliteDriver(Driver):
         tasks = [*self._tasks, *([self._poller] if self._poller else [])]
         for task in tasks:
             task.cancel()
-        if tasks:
-            await asyncio.wait(tasks)
-        with suppress(TimeoutError):  # the disk hangs; the kernel closes the file when the process ends
-            async with asyncio.timeout(RETRY):
-                await self._thread.run(self._file.close)
+        try:
+            if tasks:
+                await asyncio.wait(tasks)
+        finally:
+            with suppress(TimeoutError):  # the disk hangs; the kernel closes the file when the process ends
+                async with asyncio.timeout(RETRY):
+                    await self._thread.run(self._file.close)
 
     async def read(self, tables: Sequence[str] | None = None) -> Snapshot:
         """Return the rows."""
@@ -123,6 +141,14 @@ class SqliteDriver(Driver):
 
     async def watch(self, after: int, tables: Sequence[str] | None = None) -> AsyncIterator[WatchBatch]:
         """Yield changes: from memory if they are there, otherwise from the file."""
+        self._watches += 1
+        try:
+            async for batch in self._changes(after, tables):
+                yield batch
+        finally:
+            self._watches -= 1
+
+    async def _changes(self, after: int, tables: Sequence[str] | None) -> AsyncIterator[WatchBatch]:
         armed = False
         while not self._closed:
             grown, batches = self._recent.grown, self._recent.after(after)
@@ -144,8 +170,34 @@ class SqliteDriver(Driver):
         await self._write(lambda writing: writing.forget(before - 1))
         self._recent.forget(min(before - 1, self._recent.revision))
 
+    async def used(self) -> int:
+        """Return the number of bytes that the content of the file takes, without free pages."""
+        return await self._read(sqlite_tables.used)
+
+    async def load(self, found: Iterable[tuple[str, str, bytes]], *, replace: bool) -> int:
+        """Write rows (table, ID, data) of another database, all or none; return their number.
+
+        Raises `AlreadyExists` unless `replace`, and what iterating over them raises.
+        """
+        work = partial(sqlite_tables.load, found=found, replace=replace)
+        number: int = await self._in_thread(self._file.maintain, work)
+        self._skip_to(await self._read(sqlite_tables.newest))
+        return number
+
+    async def vacuum(self) -> None:
+        """Make the file as small as its content. Takes about a second for 100 MiB; nothing else is done meanwhile."""
+        await self._in_thread(self._file.maintain, sqlite_tables.vacuum)
+
+    async def trim(self) -> None:
+        """Forget the history that exceeds its bounds."""
+        self._untrimmed = 0
+        await self._write(lambda writing: writing.trim(self._bounds))
+
     async def grant(self, ttl: float) -> int:
         """Return a new lease."""
+        return await self._finished(self._grant(ttl))
+
+    async def _grant(self, ttl: float) -> int:
         lease = await self._write(lambda writing: writing.grant(ttl))
         await self._end_leases()
         return lease
@@ -193,18 +245,20 @@ class SqliteDriver(Driver):
             return
         if batches[0].revision != self._recent.revision + 1:
             self._recent.restart(batches[0].revision - 1)
-        self._recent.append(batches)
+        if self._watches:
+            self._recent.append(batches)
+        else:
+            self._recent.restart(batches[-1].revision)
         if not self._agent:
             self._bell.ring()
         self._untrimmed += sum(len(batch.changes) for batch in batches)
         if self._untrimmed > self._bounds.changes // 10:
-            self._start(self._trim())
-
-    async def _trim(self) -> None:
-        self._untrimmed = 0
-        await self._write(lambda writing: writing.trim(self._bounds))
+            self._start(self.trim())
 
     async def _renew(self, damage: Damaged) -> None:
+        await self._finished(self._recreate(damage))
+
+    async def _recreate(self, damage: Damaged) -> None:
         try:
             renewed = await self._in_thread(self._file.renew, damage)
             self._skip_to(await self._in_thread(self._file.read, sqlite_tables.newest))
@@ -270,11 +324,18 @@ class SqliteDriver(Driver):
         self._lease_timer = None
         self._start(self._end_leases())
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        async def carefully() -> None:
-            with suppress(NorthboundError):  # `trouble` says so
-                await work
-
-        task = asyncio.create_task(carefully())
+    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        """Start a task that ends when the database is closed. Its errors are not lost: `trouble` has them."""
+        task = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled():
+            task.exception()  # so that asyncio does not report it
+
+    async def _finished(self, work: Coroutine[Any, Any, T]) -> T:
+        """Return the result of work that goes on to its end if the caller is cancelled."""
+        return await asyncio.shield(self._start(work))

@@ -38,9 +38,12 @@ class CommitBell:
                 os.close(descriptor)
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop listening, and remove the pipe: programs that read whole directories would wait for it."""
         if self._descriptor is not None:
             asyncio.get_running_loop().remove_reader(self._descriptor)
+            with suppress(OSError):
+                if os.path.samestat(os.fstat(self._descriptor), self._file.lstat()):
+                    self._file.unlink()
             os.close(self._descriptor)
             self._descriptor = None
 

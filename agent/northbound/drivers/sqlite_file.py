@@ -13,14 +13,18 @@ import stat
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from holdfast.agent.northbound.drivers import sqlite_tables
 from holdfast.agent.northbound.drivers.sqlite_lock import OwnerLock
 from holdfast.agent.northbound.drivers.sqlite_tables import LAYOUT, SCHEMA, FileWriting
 from holdfast.agent.northbound.errors import NorthboundError, Unavailable
 from holdfast.agent.sqlite_files import (
     BESIDE,
+    CACHE,
+    LOG_PAGES,
     beside,
     clear,
     code,
@@ -137,13 +141,7 @@ class RecordFile:
     def write(self, calls: Sequence[Callable[[FileWriting], Any]]) -> tuple[FileWriting, list[Any]]:
         """Make calls in one transaction, durably; return their results. An error of this package is a result, too."""
         with self._explained("write"):
-            if self._read_only:
-                self._disconnect()
-            db = self._db or self._connect(check=False)
-            if self._reason:
-                raise self._reason
-            if how := self._difference():
-                raise Damaged(how, self._opened, intact=True)
+            db = self._writable()
             with transaction(db):
                 writing = FileWriting(db)
                 results = [_result(number, call, writing) for number, call in enumerate(calls)]
@@ -151,6 +149,15 @@ class RecordFile:
             self._seen = self._probe()
         self._revision = max(self._revision, writing.revision)
         return writing, results
+
+    def maintain(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Return what `work` returns, which writes in transactions of its own; or raise its error."""
+        with self._explained("write"):
+            db = self._writable()
+            result = work(db)
+            self._revision = max(self._revision, sqlite_tables.newest(db))
+            self._seen = self._probe()
+        return result
 
     def moved(self) -> bool:
         """Return whether any process has committed since the last call. Takes a few microseconds."""
@@ -179,6 +186,9 @@ class RecordFile:
         with self._explained("recreate"):
             if self._opened != error.opened:
                 return ""  # that was done meanwhile
+            if error.intact and self._db is None and not status(self._ready):
+                self._connect(check=True)  # it was done meanwhile, up to the last step
+                return ""
             info = status(self._path)
             if error.intact and not self._agent and info and stat.S_ISREG(info.st_mode) and info.st_size:
                 self._disconnect()
@@ -197,6 +207,17 @@ class RecordFile:
                 self._connect(check=False)
         end = "its records were kept" if kept else f"its records were lost; see {self._path.with_suffix('.damaged')}"
         return f"{error}; it was recreated, and {end}"
+
+    def _writable(self) -> sqlite3.Connection:
+        """Return the connection for a write. Raises the error of SQLite if there is none, and `Damaged`."""
+        if self._read_only:
+            self._disconnect()
+        db = self._db or self._connect(check=False)
+        if self._reason:
+            raise self._reason
+        if how := self._difference():
+            raise Damaged(how, self._opened, intact=True)
+        return db
 
     # -- connections -------------------------------------------------------------------------------------------
 
@@ -225,10 +246,12 @@ class RecordFile:
         self._db = db = self._connection("mode=rw")
         if not self._read_only:
             db.execute("pragma journal_mode = wal")
+            db.execute(f"pragma wal_autocheckpoint = {LOG_PAGES}")
         db.execute(f"pragma synchronous = {'full' if self._durable else 'off'}")
         self._demand_layout(db)
         if check and (problem := _damage(db)):
             raise Damaged(f"{self._path} is damaged: {problem}", self._opened)
+        db.execute(f"pragma cache_size = -{CACHE}")
         db.execute("pragma busy_timeout = 0")  # the driver tries again, and reads meanwhile
         self._observer = self._connection("mode=ro")
         self._observer.execute("pragma busy_timeout = 0")
@@ -252,9 +275,11 @@ class RecordFile:
 
     def _connection(self, mode: str) -> sqlite3.Connection:
         name = str(self._path).replace("%", "%25").replace("?", "%3f").replace("#", "%23")
-        return sqlite3.connect(
+        db = sqlite3.connect(
             f"file:{name}?{mode}", uri=True, timeout=OPENING, isolation_level=None, check_same_thread=False
         )
+        db.text_factory = partial(str, encoding="utf-8", errors="surrogateescape")  # one bad text must not hide others
+        return db
 
     def _demand_layout(self, db: sqlite3.Connection) -> None:
         (layout,) = db.execute("pragma user_version").fetchone()
@@ -265,8 +290,11 @@ class RecordFile:
             )
         if layout < LAYOUT:
             raise Damaged(f"{self._path} is not a database of this program", self._opened)
-        (revision,) = db.execute("select revision from state").fetchone()
-        self._revision = max(self._revision, revision)
+        db.execute("select 1 from rows, changes, leases limit 0")
+        state = db.execute("select revision, compacted from state").fetchall()
+        if len(state) != 1 or not all(type(each) is int and each >= 0 for each in state[0]):
+            raise Damaged(f"{self._path} does not have one revision", self._opened)
+        self._revision = max(self._revision, state[0][0])
 
     def _disconnect(self) -> None:
         """Close the connections. SQLite then reads the shared memory."""
@@ -299,7 +327,7 @@ class RecordFile:
         try:
             yield
         except sqlite3.Error as error:
-            if damaged(error):
+            if damaged(error) or "no such table" in str(error):
                 raise Damaged(f"{self._path} is damaged: {error}", self._opened) from error
             cure = CURES.get(code(error), "check its disk")
             kind = Busy if code(error) in BUSY else Unavailable

@@ -63,8 +63,8 @@ class OwnerLock:
                 if time.monotonic() > until:
                     holder = os.pread(descriptor, 20, 0).decode("ascii", "replace") or "unknown"
                     raise Unavailable(
-                        f"{self._path} belongs to another agent (pid {holder}): stop that agent, or set another state "
-                        "directory"
+                        f"{self._path} belongs to a running agent (pid {holder}): stop that agent, or set another "
+                        "state directory"
                     ) from None
                 time.sleep(0.02)
             else:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -29,7 +29,8 @@ from holdfast.agent.northbound.drivers.base import (
     WatchBatch,
     demand_holds,
 )
-from holdfast.agent.northbound.errors import Compacted
+from holdfast.agent.northbound.errors import AlreadyExists, Compacted
+from holdfast.agent.sqlite_files import transaction
 
 LAYOUT = 1
 """Number of this layout, in `pragma user_version`."""
@@ -244,6 +245,38 @@ def leases(db: sqlite3.Connection) -> int:
     return int(count)
 
 
+def load(db: sqlite3.Connection, found: Iterable[tuple[str, str, bytes]], *, replace: bool) -> int:
+    """Write rows (table, ID, data) of another database at one new revision; return their number.
+
+    Watches must list the rows again: the history begins after them. Raises `AlreadyExists` unless `replace`.
+    """
+    number = 0
+    with transaction(db):
+        revision = newest(db) + 1
+        for table, key, data in found:
+            if not replace and db.execute(KNOWN, (table, key)).fetchone():
+                raise AlreadyExists(f"there is a record {key!r} in {table} already")
+            db.execute(PUT, (table, key, data, revision, revision, 0))
+            number += 1
+        if number:
+            db.execute("update state set revision = ?, compacted = ?", (revision, revision))
+    return number
+
+
+def vacuum(db: sqlite3.Connection) -> None:
+    """Make the file as small as its content."""
+    db.execute("vacuum")
+    db.execute("pragma wal_checkpoint(truncate)")
+
+
+def used(db: sqlite3.Connection) -> int:
+    """Return the number of bytes of the pages in use."""
+    (pages,), (free,), (size,) = (
+        db.execute(f"pragma {name}").fetchone() for name in ("page_count", "freelist_count", "page_size")
+    )
+    return int((pages - free) * size)
+
+
 def read(db: sqlite3.Connection, tables: Sequence[str] | None) -> Snapshot:
     """Return all rows of some tables, or of all, at one revision."""
     query = "select tbl, id, data, revision, created from rows"
@@ -283,7 +316,7 @@ def changes(db: sqlite3.Connection, after: int, most: int) -> list[WatchBatch]:
     try:
         last, compacted = db.execute("select revision, compacted from state").fetchone()
         if not compacted <= after <= last:
-            raise Compacted(f"the changes since revision {after} are no longer kept")
+            raise Compacted(after, compacted)
         page = "select revision from changes where revision > ? order by revision, number limit 1 offset ?"
         end = db.execute(page, (after, most)).fetchone() or (last,)
         rows = db.execute(CHANGES, (after, *end)).fetchall()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import NamedTuple
 
-from holdfast.agent.northbound.errors import Invalid
+from holdfast.agent.northbound.errors import Unavailable
 
-LONGEST = 65_535
-"""Most bytes of a topic."""
+ROOM = 256 << 20
+"""Most bytes of a message, with its topic."""
 
 
 class Message(NamedTuple):
@@ -22,6 +22,10 @@ class Message(NamedTuple):
     """The broker keeps the last such message of a topic for those who subscribe later. Empty: it keeps none."""
 
 
+class MessageRefused(Unavailable):
+    """The broker does not accept a message; it may accept others, and this one later."""
+
+
 class PubSub(ABC):
     """A connection that lasts as long as its block, and comes back by itself."""
 
@@ -29,11 +33,18 @@ class PubSub(ABC):
         self.connected = asyncio.Event()
         """Set while messages can be published."""
         self.trouble = ""
-        """Why they cannot; empty while they can, and before the first try."""
+        """Why they cannot; empty before the first try, and while they can unless the connection is lost often."""
+        self.room = ROOM
+        """Most bytes of a message, with its topic; a broker that takes less says so when it is connected."""
+        self.listen: Callable[[], None] = lambda: None
+        """Called when `connected` or `trouble` changes."""
 
     @abstractmethod
     async def publish(self, message: Message) -> None:
-        """Return once the broker has the message. Raises `Unavailable`, and `Invalid` for a wrong topic."""
+        """Return once the broker has the message.
+
+        Raises `Unavailable`, `MessageRefused`, and `Invalid` for a topic that no message can have.
+        """
 
     @abstractmethod
     def subscribe(self, pattern: str) -> AsyncIterator[Message]:
@@ -42,32 +53,10 @@ class PubSub(ABC):
         A subscriber that does not keep up loses the oldest messages.
         """
 
-
-def topic_part(text: str) -> str:
-    """Return a text that may be one level of a topic. Raises `Invalid` that says what is wrong with it."""
-    if not text or len(text.encode("utf-8", "surrogateescape")) > 256:
-        raise Invalid(f"{text[:20]!r} cannot be a part of a topic: it must have 1 to 256 bytes")
-    if wrong := sorted({each for each in text if each in "/+#" or not each.isprintable()}):
-        raise Invalid(f"{text!r} cannot be a part of a topic: it has {', '.join(map(repr, wrong))}")
-    if text.startswith("$"):
-        raise Invalid(f"{text!r} cannot be a part of a topic: names that begin with '$' are the broker's own")
-    return text
-
-
-def demand_topic(topic: str) -> None:
-    """Raise `Invalid` if messages cannot be published to a topic."""
-    if len(topic.encode("utf-8", "surrogateescape")) > LONGEST:
-        raise Invalid(f"a topic has at most {LONGEST} bytes")
-    for part in topic.split("/"):
-        topic_part(part)
-
-
-def matches(pattern: str, topic: str) -> bool:
-    """Return whether a pattern covers a topic."""
-    wanted, parts = pattern.split("/"), topic.split("/")
-    for number, part in enumerate(wanted):
-        if part == "#":
-            return True
-        if number >= len(parts) or part not in ("+", parts[number]):
-            return False
-    return len(wanted) == len(parts)
+    def demand_room(self, message: Message) -> None:
+        """Raise `MessageRefused` for a message that is too large."""
+        size = len(message.topic.encode()) + len(message.payload)
+        if size > self.room:
+            raise MessageRefused(
+                f"cannot publish {size} bytes to {message.topic}: the broker takes {self.room}, with the topic"
+            )

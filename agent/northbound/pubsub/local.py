@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from types import TracebackType
 from typing import Self
 
 from holdfast.agent.northbound.errors import Unavailable
-from holdfast.agent.northbound.pubsub.base import Message, PubSub, demand_topic, matches
+from holdfast.agent.northbound.pubsub.base import Message, PubSub
+from holdfast.agent.northbound.pubsub.topics import demand_topic, matches
 
 BACKLOG = 1000
 """Messages that wait for one subscriber; then the oldest are dropped."""
@@ -40,11 +41,13 @@ class MessageListeners:
         """All patterns."""
         return set(self._queues.values())
 
-    async def listen(self, pattern: str) -> AsyncIterator[Message]:
-        """Yield messages until `end`."""
+    async def listen(self, pattern: str, first: Sequence[Message] = ()) -> AsyncIterator[Message]:
+        """Yield some messages, then those that come from now on, until `end`."""
         queue: asyncio.Queue[Message | None] = asyncio.Queue(BACKLOG)
         self._queues[queue] = pattern
         try:
+            for known in first:
+                yield known
             while (message := await queue.get()) is not None:
                 yield message
         finally:
@@ -74,6 +77,7 @@ class LocalPubSub(PubSub):
     async def publish(self, message: Message) -> None:
         """Hand the message to all subscribers."""
         demand_topic(message.topic)
+        self.demand_room(message)
         if not self.connected.is_set():
             raise Unavailable("not connected")
         if message.retain and message.payload:
@@ -84,8 +88,6 @@ class LocalPubSub(PubSub):
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
         """Yield the retained messages, then those that follow."""
-        listening = self._listeners.listen(pattern)
-        for message in [each for each in self._retained.values() if matches(pattern, each.topic)]:
-            yield message
-        async for message in listening:
+        retained = [each for each in self._retained.values() if matches(pattern, each.topic)]
+        async for message in self._listeners.listen(pattern, retained):
             yield message

@@ -1,59 +1,55 @@
-"""Messages by MQTT 5, over aiomqtt. The connection is made again whenever it is lost."""
+"""Messages by MQTT 5. The connection is made again whenever it is lost."""
 
 from __future__ import annotations
 
 import asyncio
-import ssl
-from collections.abc import AsyncIterator
+import random
+from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self
 
 import aiomqtt
 
+from holdfast.agent.northbound.call_thread import CallThread
 from holdfast.agent.northbound.errors import Unavailable
-from holdfast.agent.northbound.pubsub.base import Message, PubSub, demand_topic
+from holdfast.agent.northbound.pubsub.base import Message, PubSub
 from holdfast.agent.northbound.pubsub.local import MessageListeners
+from holdfast.agent.northbound.pubsub.mqtt_session import ANSWER, Broker, MqttSession, taken_over, why
+from holdfast.agent.northbound.pubsub.topics import demand_topic
 
 RETRIES = (0.2, 1.0, 2.0, 5.0, 15.0, 30.0)
-"""Seconds between tries to connect; the last value repeats."""
-ANSWER = 10.0
-"""Seconds in which the broker must answer."""
-KEEP_ALIVE = 20
-"""Seconds after which a broker without other messages is asked whether it is there."""
-
-
-@dataclass(frozen=True)
-class Broker:
-    """How to reach a broker."""
-
-    host: str
-    port: int = 1883
-    identifier: str = ""
-    """Name of the session; a second connection with the same name ends the first. Empty: the broker chooses one."""
-    user: str = ""
-    password: str = field(default="", repr=False)
-    tls: ssl.SSLContext | None = None
-    """None: not encrypted."""
+"""Seconds between tries to connect; the last value repeats. Each is shortened by chance, by up to a half, so that a
+fleet does not come back at once."""
+LASTING = 60.0
+"""Seconds after which a connection counts as good."""
+LOSSES = 3
+"""Connections in a row that are lost before they count as good, from which on another client is suspected: the broker
+ends a session when another client with the same name connects, and not all brokers say so."""
+LOSSES_REST = 60.0
+"""Seconds between tries from then on, so that two such clients do not end each other's sessions all the time."""
 
 
 class MqttPubSub(PubSub):
     """A connection to a broker.
 
-    `birth` is published after each connect, and `will` by the broker when the connection is lost, both before any other
-    message can be.
+    `broker` is called before each try, in a thread, so that it may read passwords and certificates; it raises
+    `Unavailable` if it cannot. `birth` is published after each connect, before any other message. The broker publishes
+    `will` when the connection has ended, in order or not.
     """
 
-    def __init__(self, broker: Broker, birth: Message | None = None, will: Message | None = None) -> None:
+    def __init__(self, broker: Callable[[], Broker], birth: Message | None = None, will: Message | None = None) -> None:
         super().__init__()
         for each in (birth, will):
             if each:
                 demand_topic(each.topic)
         self._broker, self._birth, self._will = broker, birth, will
-        self._client: aiomqtt.Client | None = None
+        self._session: MqttSession | None = None
         self._listeners = MessageListeners()
+        self._thread = CallThread("mqtt")
         self._task: asyncio.Task[None] | None = None
+        self._tries = self._losses = 0
+        """Tries since the last connection that counted as good; connections in a row that were lost before they did."""
 
     async def __aenter__(self) -> Self:
         """Begin to connect; `connected` says when that succeeded."""
@@ -63,10 +59,9 @@ class MqttPubSub(PubSub):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Publish the will, so that nobody waits for the broker to notice, and disconnect."""
-        if self._will and self.connected.is_set():
-            with suppress(Unavailable):
-                await self.publish(self._will)
+        """Disconnect at once. The broker publishes the will."""
+        if self._session:
+            self._session.leave()
         if self._task:
             self._task.cancel()
             await asyncio.wait([self._task])
@@ -75,9 +70,10 @@ class MqttPubSub(PubSub):
     async def publish(self, message: Message) -> None:
         """Publish with quality of service 1: at least once."""
         demand_topic(message.topic)
-        if self._client is None or not self.connected.is_set():
+        self.demand_room(message)
+        if self._session is None:
             raise Unavailable(self.trouble or "not connected to the broker yet")
-        await self._send(self._client, message)
+        await self._session.deliver(message)
 
     async def subscribe(self, pattern: str) -> AsyncIterator[Message]:
         """Yield messages; the broker gets the pattern again after each connect."""
@@ -85,9 +81,9 @@ class MqttPubSub(PubSub):
         first = asyncio.ensure_future(anext(listening, None))
         try:
             await asyncio.sleep(0)  # the listener is known now
-            if self._client is not None and self.connected.is_set():
+            if self._session is not None:
                 with suppress(aiomqtt.MqttError):  # the next connection subscribes
-                    await self._client.subscribe(pattern, qos=1)
+                    await self._session.subscribe(pattern, qos=1)
             message = await first
             while message is not None:
                 yield message
@@ -101,45 +97,60 @@ class MqttPubSub(PubSub):
     # -- parts -------------------------------------------------------------------------------------------------
 
     async def _stay_connected(self) -> None:
-        tries = 0
         while True:
-            try:
-                async with self._connection() as client:
-                    if self._birth:
-                        await self._send(client, self._birth)
-                    for pattern in self._listeners.patterns:
-                        await client.subscribe(pattern, qos=1)
-                    self._client, self.trouble, tries = client, "", 0
-                    self.connected.set()
-                    async for message in client.messages:
-                        payload = message.payload if isinstance(message.payload, bytes) else b""
-                        self._listeners.offer(Message(str(message.topic), payload, bool(message.retain)))
-            except (aiomqtt.MqttError, Unavailable, OSError, ValueError) as error:
-                self.trouble = f"the broker {self._broker.host}:{self._broker.port} does not answer: {error}"
-            finally:
-                self._client = None
-                self.connected.clear()
-            await asyncio.sleep(RETRIES[min(tries, len(RETRIES) - 1)])
-            tries += 1
+            await self._connect()
+            rest = RETRIES[min(self._tries, len(RETRIES) - 1)] if self._losses < LOSSES else LOSSES_REST
+            self._tries += 1
+            await asyncio.sleep(rest * random.uniform(0.5, 1))  # noqa: S311 - no secret
 
-    def _connection(self) -> aiomqtt.Client:
-        broker, will = self._broker, self._will
-        return aiomqtt.Client(
-            broker.host,
-            broker.port,
-            username=broker.user or None,
-            password=broker.password or None,
-            identifier=broker.identifier or None,
-            protocol=aiomqtt.ProtocolVersion.V5,
-            tls_context=broker.tls,
-            will=aiomqtt.Will(will.topic, will.payload, 1, will.retain) if will else None,
-            keepalive=KEEP_ALIVE,
-            timeout=ANSWER,
-        )
-
-    @staticmethod
-    async def _send(client: aiomqtt.Client, message: Message) -> None:
+    async def _connect(self) -> None:
+        """Hold one connection until it ends, and tell why it has ended."""
+        broker = None
         try:
-            await client.publish(message.topic, message.payload, qos=1, retain=message.retain, timeout=ANSWER)
-        except (aiomqtt.MqttError, ValueError) as error:
-            raise Unavailable(f"the broker has not taken the message: {error}", unsure=True) from None
+            broker = await self._thread.run(self._broker)
+            await self._converse(broker)
+        except Exception as error:  # noqa: BLE001 - a broker may send anything, and the next connection may be better
+            if taken_over(error):
+                self._losses = LOSSES
+            self._tell(f"the broker {broker}: {why(error)}{self._suspicion(broker)}" if broker else why(error))
+
+    def _suspicion(self, broker: Broker) -> str:
+        if self._losses < LOSSES:
+            return ""
+        return f"; another client may use the name {broker.identifier!r}: do two hosts have one name?"
+
+    async def _converse(self, broker: Broker) -> None:
+        """Hold one connection until it ends. Raises what has ended it."""
+        loop = asyncio.get_running_loop()
+        session = MqttSession(broker, self._will)
+        timer = loop.call_later(ANSWER, lambda: self._tell(f"the broker {broker}: it does not answer"))
+        try:
+            await session.open(self._thread)
+            if self._birth:
+                await session.deliver(self._birth)
+            for pattern in self._listeners.patterns:
+                await session.subscribe(pattern, qos=1)
+            timer.cancel()
+            self._session, self.room = session, session.room
+            self._losses += 1
+            self.connected.set()
+            self._tell("" if self._losses < LOSSES else self.trouble)
+            timer = loop.call_later(LASTING, self._count_as_good)
+            async for message in session.messages:
+                payload = message.payload if isinstance(message.payload, bytes) else b""
+                self._listeners.offer(Message(str(message.topic), payload, bool(message.retain)))
+        except aiomqtt.MqttError as error:
+            raise error.__cause__ or error from None  # the reason for which the iteration has ended
+        finally:
+            timer.cancel()
+            self._session = None
+            self.connected.clear()
+            session.drop()
+
+    def _count_as_good(self) -> None:
+        self._tries = self._losses = 0
+        self._tell("")
+
+    def _tell(self, trouble: str) -> None:
+        self.trouble = trouble
+        self.listen()

@@ -6,7 +6,7 @@ Reads are synchronous and never touch the database. All writes of one batch appe
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from holdfast.agent.northbound.model import Model
@@ -50,6 +50,18 @@ class StoreView(ABC):
     def has(self, model: type[Model], id: str) -> bool:
         """Return whether there is a record with this ID."""
         return self.stored(model, id) is not None
+
+    @abstractmethod
+    def own(self, model: type[T], id: str) -> Stored | None:
+        """Return a record that stands by itself, as it was written; only the present view knows."""
+
+    @abstractmethod
+    def own_keys(self, model: type[Model]) -> Iterable[str]:
+        """Return the IDs of the records that stand by themselves, in any order; only the present view knows."""
+
+    def touched(self, model: type[Model], later: StoreView) -> Iterable[str]:
+        """Return the IDs of all records that may differ in a later view."""
+        return {*self.keys(model), *later.keys(model)}
 
     @abstractmethod
     def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, TypeVar
 
 from holdfast.agent.northbound.errors import Invalid
@@ -29,6 +29,14 @@ class CopyingView(StoreView):
             if (model, id) in contents(stored)
         }
         return newest(self.tables.get(model, {}).get(id), held)
+
+    def own(self, model: type[T], id: str) -> Stored | None:
+        """Return a record that stands by itself."""
+        return self.tables.get(model, {}).get(id)
+
+    def own_keys(self, model: type[Model]) -> Iterable[str]:
+        """Return the IDs of these."""
+        return self.tables.get(model, {}).keys()
 
     def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:
         """Return the IDs, in order."""

@@ -72,6 +72,22 @@ class IndexedView(StoreView):
         table = self._tables.get(model)
         return table.records.get(id) if table else None
 
+    def own(self, model: type[T], id: str) -> Stored | None:
+        """Return a record that stands by itself."""
+        table = self._tables.get(model)
+        return table.own.get(id) if table else None
+
+    def own_keys(self, model: type[Model]) -> Iterable[str]:
+        """Return the IDs of these."""
+        table = self._tables.get(model)
+        return table.own if table else ()
+
+    def touched(self, model: type[Model], later: StoreView) -> Iterable[str]:
+        """Return what was changed after this view, if the other one is of the same store."""
+        if isinstance(later, IndexedView) and later._tables is self._tables:  # noqa: SLF001 - of the same class
+            return self.lost.get(model, ())
+        return super().touched(model, later)
+
     def keys(self, model: type[Model], index: str = "", **values: Any) -> Sequence[str]:
         """Return the IDs, in order."""
         table = self._tables.get(model)

@@ -63,9 +63,7 @@ class Absent(Reversible, PathResource, kind="file.absent"):
                     note(ctx, changes, Effect(("remove",), self.name, entries), applied=True)
 
             ctx.report.begin(account)
-            if stat.S_ISDIR(seen.st_mode):
-                await ctx.long_blocking(removal.remove, place, budget)
-            else:
-                removal.remove(place, budget)
+            waits = ctx.long_blocking if stat.S_ISDIR(seen.st_mode) else ctx.blocking
+            await waits(removal.remove, place, budget)
         note(ctx, {"removed": self.name}, Effect(("remove",), self.name), applied=apply)
         return False

@@ -180,12 +180,12 @@ def put_link(place: Place, target: str, owner: Ownership) -> None:
     beside = place.beside(take_name(place.name))
     try:
         with suppress(FileNotFoundError):  # left by a killed agent with the same process id
-            beside.unlink()
+            beside.unlink(own=True)
         beside.symlink(target, max(owner.uid, UNDECLARED), max(owner.gid, UNDECLARED))
         beside.rename(place)
     except (OSError, Unsafe):
         with suppress(OSError):
-            beside.unlink()
+            beside.unlink(own=True)
         raise
     finally:
         give_back(beside.name)
@@ -322,6 +322,17 @@ class OwnedResource(Placed):
     def dependencies(self) -> tuple[Dependency, ...]:
         """Return the directory of the path, and the owner."""
         return (lies_in(self.name, vital=not self.makedirs), *owned_by(self.user, self.group))
+
+
+def is_public(place: Place | None, *modes: int | None) -> bool:
+    """Return whether every user may read the file at a place, with its present and its declared mode.
+
+    False if that cannot be found out, as for a file in a directory that does not exist yet.
+    """
+    try:
+        return place is not None and paths.everyone_reads(place, *modes)
+    except OSError:
+        return False
 
 
 def note(ctx: Context, changes: dict[str, Any], effect: Effect, *, applied: bool) -> None:

@@ -176,6 +176,8 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
             with os_errors("change owner or mode of", self.name):
                 run.owner.put(run.place, run.seen)
         else:
+            if status(self.name) is not None:
+                await ctx.blocking(self._make_way)
             run.inside = self._make(run.owner)
         run.reported = True
 
@@ -243,7 +245,6 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
 
     def _make(self, owner: Ownership) -> Inside:
         """Make the directory, and its parents."""
-        self._make_way()
         demand_parent(self.name, makedirs=self.makedirs, apply=True)
         if self.makedirs:
             make_parents(self.name, owner, NEW_DIRECTORY if owner.mode is None else owner.mode)
@@ -253,7 +254,7 @@ class Directory(Reversible, OwnedResource, kind="file.directory"):
         return self._enter(place)
 
     def _make_way(self) -> None:
-        """Remove or rename the file or link that is in the way."""
+        """Remove or rename the file or link that is in the way. Blocks."""
         place, seen = found(self.name)
         if place is None or seen is None:
             return

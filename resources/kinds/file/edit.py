@@ -27,6 +27,7 @@ from holdfast.resources.kinds.file.base import (
     Placed,
     demand_parent,
     found,
+    is_public,
     make_parents,
     note,
     os_errors,
@@ -153,16 +154,25 @@ class Edit(Placed):
             raise Unsafe(f"cannot edit {path}: {refusal}; declare the whole file with file.managed")
         if apply:
             await self._write(ctx, path, place, seen, new)
-        await self._report(ctx, path, seen, (old, new), apply=apply)
+        await self._report(ctx, path, place, seen, (old, new), apply=apply)
         return False
 
     async def _report(
-        self, ctx: Context, path: str, seen: os.stat_result | None, texts: tuple[str, str], *, apply: bool
+        self,
+        ctx: Context,
+        path: str,
+        place: Place | None,
+        seen: os.stat_result | None,
+        texts: tuple[str, str],
+        *,
+        apply: bool,
     ) -> None:
         """Report the edit from the first text to the second."""
         old, new = texts
         owner = await self.owner_of_new(ctx)
-        instead = hidden(self.show_changes, owner.mode if seen is None else seen.st_mode)
+        mode = owner.mode if seen is None else seen.st_mode
+        instead = hidden(self.show_changes, mode)
+        ctx.report.public = is_public(place, mode)
         ctx.report.diff = "" if instead else unified(_bytes(old), _bytes(new), path)
         changes = {"diff": instead or ctx.report.diff}
         if not apply:

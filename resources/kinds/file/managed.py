@@ -19,6 +19,7 @@ from holdfast.resources.kinds.file.base import (
     PathResource,
     demand_parent,
     found,
+    is_public,
     make_parents,
     note,
     octal,
@@ -310,6 +311,7 @@ class Managed(Reversible, ManagedArguments, kind="file.managed"):
         """Report the changes as Salt does, and the diff, without the parts that are still `left` to be changed."""
         present = None if comparison.seen is None else comparison.seen.st_mode
         instead = hidden(self.show_changes, present, comparison.owner.mode)
+        ctx.report.public = is_public(comparison.place, present, comparison.owner.mode)
         changes, diff = self._changes(comparison, wrong, instead, apply)
         changes = {part: change for part, change in changes.items() if part not in left}
         ctx.report.diff = "" if instead or "diff" in left else diff

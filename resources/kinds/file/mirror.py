@@ -188,7 +188,7 @@ class Mirror:
         if entry.is_directory:
             self._directory(path, place, seen)
         elif entry.target is not None:
-            self._link(path, place, entry.target, seen)
+            await self._link(path, place, entry.target, seen)
         else:
             await self._file(path, place, entry, seen)
 
@@ -224,7 +224,7 @@ class Mirror:
                 "otherwise replace the directory"
             )
 
-    def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
+    async def _link(self, path: str, place: Place | None, target: str, seen: os.stat_result | None) -> None:
         owner = self._rules.files._replace(mode=None)
         change = self._link_change(path, place, target, seen)
         wrong = {} if change else owner.wrong(seen)
@@ -234,7 +234,7 @@ class Mirror:
             owner.demand(path)
             self._ctx.report.touched = True
             if change or seen is None or place.refusal(seen):
-                put_link(place, target, owner)
+                await self._ctx.blocking(put_link, place, target, owner)
             else:
                 owner.put(place, seen)
         self.changes[path] = {**change, **wrong}

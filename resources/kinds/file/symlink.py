@@ -104,10 +104,9 @@ class Symlink(Reversible, OwnedResource, kind="file.symlink"):
             with os_errors("change owner of", self.name):
                 owner.put(place, seen)
         else:
-            if seen is not None and stat.S_ISDIR(seen.st_mode):
-                await ctx.long_blocking(self._make_way, place)
-            else:
-                self._make_way(place)
+            if seen is not None and not stat.S_ISLNK(seen.st_mode):
+                waits = ctx.long_blocking if stat.S_ISDIR(seen.st_mode) else ctx.blocking
+                await waits(self._make_way, place)
             with os_errors("link", self.name):
                 put_link(place, self.target, owner)
 

@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.agent.northbound.api import NbApi
 from holdfast.agent.northbound.drivers import sqlite, sqlite_file, sqlite_groups, sqlite_lock, sqlite_tables
 from holdfast.agent.northbound.drivers.base import (
     DbTransaction,
@@ -31,6 +32,8 @@ from holdfast.agent.northbound.drivers.base import (
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.northbound.drivers.sqlite_tables import Bounds
 from holdfast.agent.northbound.errors import Compacted, Unavailable
+from holdfast.agent.northbound.store.indexed import IndexedStore
+from northbound_models import Site
 
 
 @pytest.fixture(autouse=True)
@@ -187,9 +190,9 @@ async def test_only_the_owner_can_read_the_files(opened, path):
 
 async def test_an_idle_driver_has_no_thread(opened, path, monkeypatch):
     """The thread ends when there are no calls, and the next call starts another one."""
-    from holdfast.agent.northbound.drivers import sqlite_thread
+    from holdfast.agent.northbound import call_thread
 
-    monkeypatch.setattr(sqlite_thread, "LINGER", 0.01)
+    monkeypatch.setattr(call_thread, "LINGER", 0.01)
     driver = await opened(path)
     await put(driver, "a")
     await until(lambda: not any(thread.name == "northbound" for thread in threading.enumerate()))
@@ -227,7 +230,7 @@ async def test_a_disk_that_does_not_answer(opened, path, monkeypatch):
 async def test_two_agents_on_one_database_are_refused(opened, path):
     """The error names the other one. Other processes may use the database meanwhile."""
     first = await opened(path)
-    with pytest.raises(Unavailable, match=rf"belongs to another agent \(pid {os.getpid()}\): stop that agent"):
+    with pytest.raises(Unavailable, match=rf"belongs to a running agent \(pid {os.getpid()}\): stop that agent"):
         await opened(path)
     beside = await opened(path, agent=False)
     await put(beside, "a")
@@ -237,6 +240,17 @@ async def test_two_agents_on_one_database_are_refused(opened, path):
     assert first.renewed == ""
     await first.close()
     assert await keys(await opened(path)) == ["a", "b"]
+
+
+async def test_the_agent_leaves_no_pipe_behind(path: Path) -> None:
+    """A program that reads a whole directory would wait for the pipe."""
+    driver = SqliteDriver(path, agent=True)
+    await driver.open()
+    bell = path.with_name("northbound.db.bell")
+    assert bell.is_fifo()
+    await driver.close()
+
+    assert not bell.exists()
 
 
 async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
@@ -520,7 +534,7 @@ async def test_a_process_that_is_not_the_agent_leaves_a_damaged_file_alone(opene
     lock = sqlite_lock.OwnerLock(path)
     lock.take()
     overwrite_all(path)
-    with pytest.raises(Unavailable, match="belongs to another agent"):
+    with pytest.raises(Unavailable, match="belongs to a running agent"):
         await opened(path, agent=False)
     lock.release()
     assert await keys(await opened(path, agent=False)) == []
@@ -565,6 +579,76 @@ async def test_a_new_file_that_is_damaged_as_well(opened, path, monkeypatch):
     await until(lambda: driver.trouble == "")
     await put(driver, "c")
     assert await keys(driver) == ["a", "c"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "told"),
+    [
+        ("drop table rows", "no such table: rows"),
+        ("drop table changes", "no such table: changes"),
+        ("drop table state", "no such table: state"),
+        ("delete from state", "does not have one revision"),
+        ("insert into state values (1, 1)", "does not have one revision"),
+        ("update state set revision = 'x'", "does not have one revision"),
+        ("update state set revision = -1", "does not have one revision"),
+    ],
+)
+async def test_a_file_whose_content_was_changed_is_set_aside(opened, path, statement, told):
+    """SQLite finds no damage in it, but nothing could be read or written."""
+    driver = await opened(path)
+    await put(driver, "a")
+    await driver.close()
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(statement)
+    driver = await opened(path)
+    assert told in driver.renewed
+    await put(driver, "b")
+    assert await keys(driver) == ["b"]
+
+
+async def test_a_table_that_disappears_while_the_file_is_open(opened, path):
+    """The next write finds that; the file is set aside."""
+    driver = await opened(path)
+    await put(driver, "a")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("drop table changes")
+    await put(driver, "b")
+    assert "no such table: changes" in driver.renewed
+    assert await keys(driver) == ["b"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["cast(x'ff41' as text)", "x'ff41'", "'text'", "5", "1.5", "''"],
+    ids=["no-unicode", "blob", "text", "integer", "real", "empty"],
+)
+@pytest.mark.parametrize("column", ["id", "data"])
+async def test_a_row_of_another_program_hides_no_others(opened, path, column, value):
+    """Its ID is no text, or its data are no bytes; the API names it."""
+    async with NbApi(SqliteDriver(path, agent=True, durable=False), IndexedStore()) as api:
+        await api.create(Site(id="a", name="x"))
+    values = {"id": "'h'", "data": "x'7b7d'"} | {column: value}
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute(f"insert into rows values ('test-sites', {values['id']}, {values['data']}, 2, 2, 0)")
+    async with NbApi(SqliteDriver(path, agent=True, durable=False), IndexedStore()) as api:
+        await api.create(Site(id="b", name="x"))
+        assert api.view.keys(Site) == ["a", "b"]
+        assert "cannot read test-sites" in api.problems()[0]
+
+
+async def test_two_that_find_the_same_damage_do_not_recreate_the_file_twice(opened, path, monkeypatch):
+    """Even if the first of them could not open the file that it put in place: the records are in it."""
+    driver = await opened(path)
+    await put(driver, "a")
+    path.unlink()
+    damage = driver._file.changed()
+    with monkeypatch.context() as patch:
+        patch.setattr(driver._file, "_connect_to_write", lambda **_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            driver._file.renew(damage)
+    driver._file.renew(damage)
+    assert await keys(driver) == ["a"]
+    assert not path.with_suffix(".damaged").exists()
 
 
 async def test_a_newer_layout_is_refused(opened, path):

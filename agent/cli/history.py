@@ -1,0 +1,170 @@
+"""The output of `history`: passes with their changes below, and notes; newest first."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from holdfast.agent.cli.options import print_rows
+from holdfast.agent.cli.terminal import Paper, say
+from holdfast.agent.console import DIFF_COLOURS
+from holdfast.agent.narrate import duration
+from holdfast.agent.records.askers import described
+from holdfast.agent.records.history import LOST, Chosen, HistoryRecord, newest_first, pass_of
+from holdfast.agent.records.ids import first_id_of, time_of
+from holdfast.agent.records.reading import RecordReader
+from holdfast.agent.records.wording import change_in_words, details_of
+
+COUNTS = {
+    "checked": "checked",
+    "changed": "changed",
+    "would-change": "would change",
+    "unknown": "unknown",
+    "failed": "failed",
+    "skipped": "skipped",
+}
+"""Count in the record of a pass -> words, in the order in which they are shown."""
+STAMP = 9
+"""Columns of a time."""
+
+
+def chosen(since: float | None, until: float | None, **asked: Any) -> Chosen:
+    """Return what the options of the verb ask for."""
+    after = "" if since is None else first_id_of(since)
+    before = "" if until is None else first_id_of(until)
+    return Chosen(after=after, before=before, **{name: value for name, value in asked.items() if value})
+
+
+def show(path: Path, form: str, limit: int, asked: Chosen, *, diff: bool) -> None:
+    """Print at most `limit` changes and notes, with their passes. Raises `HoldfastError`."""
+    with RecordReader(path) as reader:
+        found = newest_first(reader, asked)
+        if form == "json":
+            _show_json(found, limit)
+            return
+        page, last = _Page(reader, Paper.stdout(), diff=diff), None
+        for record in _limited(found, limit):
+            for line in page.told(record):
+                click.echo(line)
+            last = record
+        sys.stdout.flush()
+        if last is None:
+            say("the records have no such change", err=True)
+        elif next(found, None) is not None:
+            say(f"older ones: holdfast history --until {_iso(last)}", err=True)
+
+
+def _limited(found: Iterator[HistoryRecord], limit: int) -> Iterator[HistoryRecord]:
+    """Yield records until there are `limit` changes and notes."""
+    left = limit
+    while left and (record := next(found, None)) is not None:
+        left -= record.table != "passes"
+        yield record
+
+
+def _show_json(found: Iterator[HistoryRecord], limit: int) -> None:
+    records = list(_limited(found, limit))
+    older = _iso(records[-1]) if records and next(found, None) is not None else None
+    print_rows({"older": older}, "history", list(map(_row, records)))
+
+
+def _row(record: HistoryRecord) -> dict[str, Any]:
+    """Return a record for programs."""
+    return {"table": record.table, "id": record.id, **record.fields}
+
+
+def _iso(record: HistoryRecord) -> str:
+    """Return the time of the ID of a record, exactly, as `--until` takes it."""
+    return datetime.fromtimestamp(time_of(record.id), UTC).astimezone().isoformat()
+
+
+class _Page:
+    """The text of records, newest first: a pass, and below it its changes."""
+
+    def __init__(self, reader: RecordReader, paper: Paper, *, diff: bool) -> None:
+        self._reader, self._paper, self._diff = reader, paper, diff
+        self._day = ""
+        """The day of the last line."""
+        self._pass: Mapping[str, Any] = {}
+        """The pass whose changes are shown now."""
+        self._shown: set[str] = set()
+        """IDs of the passes that were shown."""
+
+    def told(self, record: HistoryRecord) -> Iterator[str]:
+        """Yield the lines of the next record."""
+        values = record.values
+        if not values:
+            unread = f"a record of {record.table} cannot be read: see `holdfast db check`"
+            yield from self._said(time_of(record.id), unread)
+        elif record.table == "changes":
+            yield from self._change(record)
+        elif record.table == "passes":
+            if record.id not in self._shown:
+                yield from self._begin(values)
+        else:
+            self._pass = {}
+            missing = "records are missing: " if values.get("what") == LOST else ""
+            yield from self._said(values["at"], f"{missing}{values.get('text') or values['what']}")
+            yield from self._asked(values.get("by"), "asked by", 0)
+
+    def _begin(self, values: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the lines of a pass."""
+        self._pass = values
+        self._shown.add(str(values["id"]))
+        yield from self._said(values["at"], _pass_in_words(values))
+        yield from self._asked(values.get("by"), "asked by", 0)
+
+    def _change(self, record: HistoryRecord) -> Iterator[str]:
+        values = record.values
+        run = str(values.get("run") or "")
+        if run != self._pass.get("id", ""):
+            found = pass_of(record, self._reader)
+            unfinished = {"id": run, "at": time_of(run) or values["at"]}
+            yield from self._begin(found.values if found else unfinished) if run else ()
+        what = self._paper.state(values["what"], f"{values['what']:<10}")
+        yield from self._said(values["first"], change_in_words(values), f"  {what} ", 13)
+        if values["result"] in ("failed", "would-change", "unknown") or values["what"] in ("called", "recovered"):
+            yield from self._below(str(values.get("comment", "")), 2)
+        if values.get("by") != self._pass.get("by"):
+            yield from self._asked(values.get("by"), "changed by" if values["origin"] == "drift" else "asked by", 2)
+        if self._diff:
+            yield from (f"{' ' * (STAMP + 2)}{self._coloured(line)}" for line in details_of(values))
+
+    def _asked(self, by: Mapping[str, Any] | None, how: str, indent: int) -> Iterator[str]:
+        who = described(by)
+        yield from self._below(f"{how} {who}", indent) if who else ()
+
+    def _said(self, at: float, text: str, head: str = "", width: int = 0) -> Iterator[str]:
+        """Yield a text with its time, after a line with the day if that is another one."""
+        then = time.localtime(at)
+        day = time.strftime("%A %Y-%m-%d", then)
+        if day != self._day:
+            self._day = day
+            yield self._paper.bold(day)
+        first, *rest = self._paper.lines(text, STAMP + width)
+        yield f"{self._paper.dim(time.strftime('%H:%M:%S', then))} {head}{first}"
+        yield from (f"{' ' * (STAMP + width)}{line}" for line in rest)
+
+    def _below(self, text: str, indent: int) -> Iterator[str]:
+        used = STAMP + indent
+        yield from (f"{' ' * used}{line}" for line in self._paper.lines(text, used)) if text else ()
+
+    def _coloured(self, line: str) -> str:
+        return self._paper.paint(DIFF_COLOURS.get(line[:1], ""), line) if line[:1] in DIFF_COLOURS else line
+
+
+def _pass_in_words(values: Mapping[str, Any]) -> str:
+    """Return what happened in a pass; one without a record is still running, or was killed."""
+    if "number" not in values:
+        return "a pass without an end: it is running, or the agent was killed"
+    counts = values.get("counts") or {}
+    told = ", ".join(f"{counts[name]} {words}" for name, words in COUNTS.items() if counts.get(name))
+    end = "interrupted" if values.get("interrupted") else "" if values["converged"] else "not converged"
+    text = f"pass {values['number']} ({values['cause']}) in {duration(values['duration'])}: {told or 'nothing to do'}"
+    return f"{text}; {end}" if end else text

@@ -1,0 +1,113 @@
+"""The settings of the broker to which the agent publishes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+from pydantic import ValidationInfo, field_validator
+
+from holdfast.agent.northbound.errors import Invalid
+from holdfast.agent.northbound.pubsub.topics import demand_topic
+from holdfast.agent.settings_types import Location, SettingsGroup
+
+PORTS = {"mqtt": 1883, "mqtts": 8883}
+"""Scheme -> the port of a URL that names none."""
+URL = re.compile(r"(?P<scheme>mqtts?)://(?P<host>[A-Za-z0-9._-]+|\[[0-9a-fA-F:.]+\])(?::(?P<port>[0-9]{1,5}))?/?")
+LOOPBACK = re.compile(r"localhost|127(\.[0-9]{1,3}){3}|::1")
+TEXT = r"[^\x00-\x1f\x7f]{1,1000}"
+"""A text that a broker accepts as the name of a user."""
+
+
+class BrokerUrl(NamedTuple):
+    """Where a broker is."""
+
+    host: str
+    port: int
+    encrypted: bool
+
+    @classmethod
+    def of(cls, text: str) -> BrokerUrl:
+        """Return the parts of a URL. Raises `ValueError`."""
+        if "@" in text:
+            raise ValueError("the URL contains a user or a password: write `user` and `password_file`")
+        found = URL.fullmatch(text)
+        port = int(found["port"] or PORTS[found["scheme"]]) if found else 0
+        if not found or not 0 < port < 65536:
+            raise ValueError("write mqtts://HOST or mqtt://HOST, and :PORT unless it is 8883 or 1883")
+        return cls(found["host"].strip("[]"), port, found["scheme"] == "mqtts")
+
+    @property
+    def local(self) -> bool:
+        """Whether the connection stays on this host."""
+        return LOOPBACK.fullmatch(self.host) is not None
+
+
+class MqttSettings(SettingsGroup):
+    """The broker to which the agent publishes its presence, conditions, passes and changes. Off by default."""
+
+    url: str | None = None
+    """Its URL: mqtts://HOST, or mqtt://HOST without encryption. None: nothing is published."""
+    user: str | None = None
+    """The user at the broker. Default: none, or the one of the client certificate."""
+    password_file: Location | None = None
+    """A file with the password in its first line, which others than its owner and its group cannot read."""
+    ca: Location | None = None
+    """Certificates of the authorities that may have signed the broker's certificate, in PEM. Default: those of the
+    system."""
+    cert: Location | None = None
+    """The client certificate of this host, in PEM."""
+    key: Location | None = None
+    """Its private key, without a passphrase. Default: in the file of the certificate."""
+    prefix: str = "holdfast"
+    """Topics begin with this, a slash and the name of the host."""
+
+    @field_validator("url")
+    @classmethod
+    def _address(cls, url: str | None) -> str | None:
+        if url is not None:
+            BrokerUrl.of(url)
+        return url
+
+    @field_validator("user")
+    @classmethod
+    def _named(cls, user: str | None) -> str | None:
+        if user is not None and not re.fullmatch(TEXT, user):
+            raise ValueError("the name of a user has 1 to 1000 characters, none of them a control character")
+        return user
+
+    @field_validator("password_file")
+    @classmethod
+    def _protected(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is None:
+            return path
+        if "user" in info.data and info.data["user"] is None:
+            raise ValueError("a password needs a `user`")
+        if info.data.get("url") is not None:
+            url = BrokerUrl.of(info.data["url"])
+            if not url.encrypted and not url.local:
+                raise ValueError("the password would cross the network unencrypted: use a URL with mqtts")
+        return path
+
+    @field_validator("key")
+    @classmethod
+    def _certified(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and "cert" in info.data and info.data["cert"] is None:
+            raise ValueError("a key needs a `cert`")
+        return path
+
+    @field_validator("ca", "cert")
+    @classmethod
+    def _used(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if path is not None and info.data.get("url") is not None and not BrokerUrl.of(info.data["url"]).encrypted:
+            raise ValueError("certificates are for a URL with mqtts")
+        return path
+
+    @field_validator("prefix")
+    @classmethod
+    def _topic(cls, prefix: str) -> str:
+        try:
+            return demand_topic(prefix)
+        except Invalid as error:
+            raise ValueError(str(error)) from None

@@ -1,0 +1,148 @@
+"""Passes, changes and notes of this host, newest first, for `holdfast history` and the older lines of the log.
+
+They are read in pages, so that an answer takes little memory. Everything blocks.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from holdfast.agent.control.log_filter import names
+from holdfast.agent.northbound.drivers.base import TableRow
+from holdfast.agent.records.reading import RecordReader
+from holdfast.agent.records.rows import change_of, read, readable
+
+PAGE = 200
+"""Rows that are read at once."""
+LOST = "lost"
+"""What a note says where records are missing."""
+
+
+class HistoryRecord(NamedTuple):
+    """A record as it is stored."""
+
+    table: str
+    id: str
+    values: Mapping[str, Any]
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """The fields of the record, without those of the store, whose names begin with `$`."""
+        return {name: value for name, value in self.values.items() if not name.startswith("$")}
+
+
+class Chosen(NamedTuple):
+    """Which records are asked for; empty or false: any.
+
+    Notes are of no kind, cause or origin. One that says that records are missing is always chosen.
+    """
+
+    resource: str = ""
+    """An identity, ID, end of a path, or a pattern."""
+    kind: str = ""
+    cause: str = ""
+    origin: str = ""
+    failed: bool = False
+    after: str = ""
+    """Only greater IDs."""
+    before: str = ""
+    """Only smaller IDs."""
+
+    @property
+    def everything(self) -> bool:
+        """Whether only the time limits the records."""
+        return not (self.resource or self.kind or self.cause or self.origin or self.failed)
+
+    def change(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a change is asked for."""
+        return (
+            (not self.kind or values.get("kind") == self.kind)
+            and (not self.cause or values.get("cause") == self.cause)
+            and (not self.origin or values.get("origin") == self.origin)
+            and (not self.failed or values.get("result") == "failed")
+            and (not self.resource or names(self.resource, str(values.get("resource"))))
+        )
+
+    def note(self, values: Mapping[str, Any]) -> bool:
+        """Return whether a note is asked for. What an operator did to everything concerns each resource."""
+        if values.get("what") == LOST:
+            return True
+        if self.kind or self.cause or self.origin or self.failed:
+            return False
+        about = values.get("about") or ()
+        return (
+            not self.resource or not about or any(each == self.resource or names(self.resource, each) for each in about)
+        )
+
+
+def newest_first(reader: RecordReader, chosen: Chosen) -> Iterator[HistoryRecord]:
+    """Yield the records that are asked for, newest first. Of passes, only those whose changes are all asked for.
+
+    Raises `Unavailable`.
+    """
+    passes = _of(reader, "passes", chosen, newest=True) if chosen.everything else iter(())
+    return heapq.merge(*_changes_and_notes(reader, chosen, newest=True), passes, key=attrgetter("id"), reverse=True)
+
+
+def last(reader: RecordReader, chosen: Chosen, most: int) -> Iterator[HistoryRecord]:
+    """Yield the last changes and notes that are asked for, at most so many, oldest first.
+
+    They are read twice, so that only the ID of the first one is in memory. Raises `Unavailable`.
+    """
+    backwards = heapq.merge(*_changes_and_notes(reader, chosen, newest=True), key=attrgetter("id"), reverse=True)
+    too_old = next(islice(backwards, most, None), None)
+    rest = chosen._replace(after=too_old.id) if too_old else chosen
+    return heapq.merge(*_changes_and_notes(reader, rest, newest=False), key=attrgetter("id"))
+
+
+def _changes_and_notes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> list[Iterator[HistoryRecord]]:
+    chosen = chosen._replace(resource=readable(chosen.resource))  # as in the records
+    return [
+        (each for each in _changes(reader, chosen, newest=newest) if chosen.change(each.values)),
+        (each for each in _of(reader, "notes", chosen, newest=newest) if chosen.note(each.values)),
+    ]
+
+
+def oldest(reader: RecordReader) -> Iterator[str]:
+    """Yield the IDs of the oldest records, one of each table. Raises `Unavailable`."""
+    for table in ("changes", "notes", "passes"):
+        yield from (each.id for each in reader.scan(table, limit=1))
+
+
+def pass_of(change: HistoryRecord, reader: RecordReader) -> HistoryRecord | None:
+    """Return the pass of a change; None if it has no record: it was interrupted by a crash, or is still running."""
+    row = reader.get("passes", str(change.values.get("run") or ""))
+    return _read(row) if row else None
+
+
+def _changes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> Iterator[HistoryRecord]:
+    """Yield changes; those of one resource by the rows that find them."""
+    identity = chosen.resource
+    if "[" not in identity or not identity.endswith("]") or any(mark in identity for mark in "*?"):
+        yield from _of(reader, "changes", chosen, newest=newest)
+        return
+    beginning = f"{identity} "
+    bounds = (f"{beginning}{chosen.after}", f"{beginning}{chosen.before or '~'}")
+    for each in _rows(reader, "resource_changes", *bounds, newest=newest):
+        if (key := change_of(identity, each.id)) and (row := reader.get("changes", key)):
+            yield _read(row)
+
+
+def _of(reader: RecordReader, table: str, chosen: Chosen, *, newest: bool) -> Iterator[HistoryRecord]:
+    return map(_read, _rows(reader, table, chosen.after, chosen.before, newest=newest))
+
+
+def _rows(reader: RecordReader, table: str, after: str, before: str, *, newest: bool) -> Iterator[TableRow]:
+    """Yield the rows of a table between two IDs, in the order of their IDs or, with `newest`, against it."""
+    while page := reader.scan(table, after=after, before=before, limit=PAGE, newest=newest):
+        yield from page
+        after, before = (after, page[-1].id) if newest else (page[-1].id, before)
+
+
+def _read(row: TableRow) -> HistoryRecord:
+    """Return a record; one that cannot be read has no values, and `db check` names it."""
+    return HistoryRecord(row.table, row.id, read(row))

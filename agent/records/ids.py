@@ -1,0 +1,56 @@
+"""IDs of records that sort by time.
+
+An ID is the Unix time in microseconds and a digit of the process, in Crockford's base 32: 12 lowercase characters,
+without `i`, `l`, `o` and `u`. The digit keeps the agent and one-shot runs apart.
+"""
+
+from __future__ import annotations
+
+import os
+
+DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"
+LENGTH = 12
+_PAIRS = tuple(first + second for first in DIGITS for second in DIGITS)
+"""All pairs of digits: each stands for ten bits."""
+
+
+class TimeIds:
+    """IDs of one process, each greater than the one before, also when the clock is set back."""
+
+    def __init__(self, *, agent: bool) -> None:
+        self._process = 0 if agent else 1 + os.getpid() % 31
+        self._last = 0
+
+    def new(self, at: float) -> str:
+        """Return the ID for something that happened at this Unix time."""
+        self._last = max(self._last + 1, round(at * 1e6))
+        return _written(self._last * 32 + self._process)
+
+    def begin_after(self, id: str) -> None:
+        """Make the next IDs greater than this one, which may come from a time when the clock was ahead."""
+        self._last = max(self._last, _number(id) // 32)
+
+
+def first_id_of(at: float) -> str:
+    """Return the least ID of this Unix time, for a query."""
+    return _written(max(0, round(at * 1e6)) * 32)
+
+
+def time_of(id: str) -> float:
+    """Return the Unix time of an ID; 0 if it is none."""
+    return (_number(id) // 32) / 1e6
+
+
+def _written(number: int) -> str:
+    return "".join([_PAIRS[number >> shift & 1023] for shift in (50, 40, 30, 20, 10, 0)])
+
+
+def _number(id: str) -> int:
+    """Return the number of an ID; 0 if it is none."""
+    number = 0
+    for character in id:
+        digit = DIGITS.find(character)
+        if digit < 0:
+            return 0
+        number = number * 32 + digit
+    return number if len(id) == LENGTH else 0

@@ -1,0 +1,242 @@
+"""The rows of passes and changes, written without their models: a first run over 50 000 resources writes as many.
+
+A test compares these rows with the models. All texts come from the engine, which has masked the secrets in them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from typing import Any, NamedTuple
+
+from holdfast.agent.engine.model.events import Outcome, PassRecord, Result, result_of
+from holdfast.agent.narrate import verb
+from holdfast.agent.northbound.drivers.base import Delete, Put, TableRow
+from holdfast.agent.records.ids import LENGTH
+from holdfast.resources.replaced import ReplacedFile
+
+COMMENT, DIFF, VALUE, NAMES = 2000, 65_536, 2000, 200
+"""Most characters of a comment, of a diff and of the text of one value; most names of changes."""
+LASTING = ("failed", "blocked")
+"""What extends the previous record when it is repeated; each repair has a record of its own."""
+ORIGINS = {
+    "start": "start",
+    "states changed": "states",
+    "grains changed": "states",
+    "drift": "drift",
+    "poll": "drift",
+    "recheck": "drift",
+    "command": "command",
+    "refresh": "refresh",
+}
+"""Cause of a run -> origin of what it changed. Other causes: that of the failure before it."""
+CUT = " [cut]"
+COUNTED: Sequence[Result] = ("failed", "would-change", "unknown", "skipped")
+"""Results that the record of a pass counts, besides changes."""
+
+
+class ChangeEntry(NamedTuple):
+    """One record of a change, as long as it is in memory."""
+
+    id: str
+    outcome: Outcome
+    what: str
+    at: float
+    first: float
+    times: int
+    run: str
+    origin: str
+    by: Mapping[str, Any] | None = None
+
+
+def origin(cause: str, before: ChangeEntry | None) -> str:
+    """Return the origin of a run. A retry has that of the failure before it."""
+    return ORIGINS.get(cause) or (before.origin if before else "states")
+
+
+def what_happened(outcome: Outcome, before: ChangeEntry | None) -> str:
+    """Return what happened, in a word; empty if it is not noteworthy. `before` is a failure that lasts."""
+    if outcome.result is False:
+        return "blocked" if outcome.blocked else "failed"
+    if not outcome.ran:
+        return ""
+    if outcome.changed or outcome.refreshed:
+        return verb(outcome)
+    return "recovered" if before else ""
+
+
+def change(host: str, entry: ChangeEntry) -> list[Put]:
+    """Return the rows of a change: the record, and the one by which its resource finds it."""
+    outcome, identity = entry.outcome, readable(entry.outcome.identity)
+    result: Result = result_of(outcome)
+    values: dict[str, Any] = {
+        "id": entry.id,
+        "host": host,
+        "resource": identity,
+        "kind": identity.partition("[")[0],
+        "at": entry.at,
+        "first": entry.first,
+        "times": entry.times,
+        "what": entry.what,
+        "result": "changed" if outcome.refreshed and result == "ok" else result,
+        "origin": entry.origin,
+        "cause": outcome.cause,
+        "run": entry.run or None,
+        "duration": round(outcome.duration, 6),
+        "comment": cut(outcome.comment, COMMENT),
+        "review": "new" if entry.origin == "drift" and result in ("changed", "would-change") else "",
+    }
+    if outcome.public:
+        values["public"] = True
+    changes = {name: value for name, value in outcome.changes.items() if name != "diff" or not outcome.diff}
+    for name, found in (("changes", changes), ("before", outcome.before)):
+        if found:
+            values[name] = {cut(str(key), VALUE): _bounded(value) for key, value in islice(found.items(), NAMES)}
+    if outcome.diff:
+        values["diff"] = cut(outcome.diff, DIFF)
+    if outcome.undone:
+        values["undone"] = outcome.undone
+    if outcome.ended:
+        values["ended"] = outcome.ended
+    if by := outcome.by.fields() if outcome.by else entry.by:
+        values["by"] = dict(by)
+    if outcome.replaced:
+        values["replaced"] = [_replaced(each) for each in outcome.replaced]
+    return [
+        row("changes", values),
+        row("resource_changes", {"id": f"{identity} {entry.id}"}),
+    ]
+
+
+def change_of(identity: str, key: str) -> str:
+    """Return the ID of the change that a row of `resource_changes` with this ID finds; empty for another resource.
+
+    Another resource may have a name that begins with the whole of this identity and a space.
+    """
+    return key[-LENGTH:] if len(key) == len(identity) + 1 + LENGTH else ""
+
+
+def _replaced(file: ReplacedFile) -> dict[str, Any]:
+    said = file._replace(path=readable(file.path), link=readable(file.link))
+    return {name: value for name, value in said._asdict().items() if value or name == "path"}
+
+
+def passed(host: str, id: str, record: PassRecord, by: Mapping[str, Any] | None) -> Put:
+    """Return the row of a pass that has ended."""
+    tally = record.tally
+    counts: dict[str, int] = {
+        "checked": tally.ran,
+        "changed": len(tally.changed),
+        **{result: tally.count(result) for result in COUNTED},
+    }
+    return row(
+        "passes",
+        {
+            "id": id,
+            "host": host,
+            "number": record.number,
+            "cause": record.cause,
+            "at": record.started,
+            "duration": round(record.duration, 6),
+            "converged": record.converged,
+            "interrupted": record.broken_off,
+            "counts": {name: number for name, number in counts.items() if number},
+            "by": dict(by) if by else None,
+        },
+    )
+
+
+class Wrong(NamedTuple):
+    """How a resource is not as declared."""
+
+    result: str
+    comment: str
+    since: float
+
+    @classmethod
+    def of(cls, outcome: Outcome, since: float) -> Wrong:
+        """Return what an outcome says."""
+        return cls(result_of(outcome), cut(outcome.comment, COMMENT), since)
+
+
+def status(host: str, identity: str, wrong: Wrong) -> Put:
+    """Return the row of a resource that is not as declared."""
+    identity = readable(identity)
+    return row("resources", {"id": identity, "host": host, "kind": identity.partition("[")[0], **wrong._asdict()})
+
+
+def no_status(identity: str) -> Delete:
+    """Return the deletion of the row of a resource that is as declared again, or no longer declared."""
+    return Delete("resources", readable(identity))
+
+
+def row(table: str, values: Mapping[str, Any]) -> Put:
+    """Return a row with these values. Characters that are not valid Unicode become `?`."""
+    text = json.dumps({"$v": 1, **values}, ensure_ascii=False, default=str, separators=(",", ":"))
+    return Put(table, values["id"], text.encode(errors="replace"))
+
+
+def readable(identity: str) -> str:
+    """Return an identity as Unicode text; bytes of file names that are none are escaped."""
+    return identity if identity.isascii() else identity.encode(errors="backslashreplace").decode()
+
+
+def read(row: TableRow) -> dict[str, Any]:
+    """Return the values of a row; none if it cannot be read."""
+    try:
+        values = json.loads(row.data)
+    except (ValueError, RecursionError):
+        return {}
+    return values if isinstance(values, dict) else {}
+
+
+def failure_of(row: TableRow) -> ChangeEntry | None:
+    """Return the entry of a record that a failure extends; None if the record is of something else."""
+    values = read(row)
+    if values.get("what") not in LASTING:
+        return None
+    blocked = values["what"] == "blocked"
+    try:
+        outcome = Outcome(
+            values["resource"],
+            0,
+            result=False,
+            changes=values.get("changes") or {},
+            comment=values["comment"],
+            diff=values.get("diff", ""),
+            duration=values["duration"],
+            ran=values["result"] == "failed",
+            reason="requisite_failed" if blocked else "",
+            cause=values["cause"],
+            undone=values.get("undone", ""),
+            ended=values.get("ended", ""),
+            public=values.get("public", False),
+            replaced=tuple(ReplacedFile(**each) for each in values.get("replaced", ())),
+            before=values.get("before") or {},
+        )
+        at, first, times = float(values["at"]), float(values["first"]), int(values["times"])
+        return ChangeEntry(
+            row.id, outcome, values["what"], at, first, times, values["run"] or "", values["origin"], values.get("by")
+        )
+    except (KeyError, TypeError, ValueError):  # another program has written it
+        return None
+
+
+def cut(text: str, most: int) -> str:
+    """Return the text, or its beginning with a mark. A text that was cut stays as it is."""
+    return text if len(text) <= most or (len(text) == most + len(CUT) and text.endswith(CUT)) else text[:most] + CUT
+
+
+def _bounded(value: Any) -> Any:
+    """Return a value for JSON; one that is long or deep as a text that is cut."""
+    if value is None or isinstance(value, bool) or (isinstance(value, (int, float)) and abs(value) < 1 << 53):
+        return value
+    if isinstance(value, str):
+        return cut(value, VALUE)
+    if isinstance(value, Mapping) and set(value) == {"old", "new"}:
+        return {name: _bounded(each) for name, each in value.items()}
+    try:
+        return cut(json.dumps(value, ensure_ascii=False, default=str), VALUE)
+    except (TypeError, ValueError, RecursionError):  # keys that JSON has not, a circle, or very deep
+        return f"<{type(value).__name__}>"

@@ -1,0 +1,31 @@
+"""Records in words, as the log has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from holdfast.agent.console import clock
+from holdfast.agent.engine.model.events import Outcome
+from holdfast.agent.narrate import details, duration
+from holdfast.resources.visible import clean
+
+
+def change_in_words(values: Mapping[str, Any]) -> str:
+    """Return the resource, how long it took and why."""
+    words = [values["cause"]]
+    words += [f"{values['times']} times until {clock(values['at'])}"] if values.get("times", 1) > 1 else []
+    words += [values["undone"]] if values.get("undone") else []
+    return f"{values['resource']} in {duration(values.get('duration', 0.0))} ({', '.join(words)})"
+
+
+def details_of(values: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the diff and the other differences, as the log shows them."""
+    outcome = Outcome(
+        values["resource"],
+        0,
+        values["result"] != "failed",
+        changes=values.get("changes") or {},
+        diff=str(values.get("diff") or ""),
+    )
+    return (clean(line) for line in details(outcome))

@@ -1,0 +1,78 @@
+"""`db`: the database of records on this host."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from holdfast.agent.cli.options import ConfigurationSource, reports_problems, source
+from holdfast.agent.verbs import HOST, verb
+
+
+@verb(HOST)
+@click.group()
+def db() -> None:
+    """Check, compact, export or import the records of this host."""
+
+
+@db.command(short_help="Read every record, and check the file.")
+@source("config", "state_dir")
+@reports_problems
+def check(source: ConfigurationSource) -> None:
+    """Read every record, and let SQLite check the file; name what cannot be read.
+
+    Works beside the running agent. Exit codes: 0 everything can be read; 1 something is wrong.
+    """
+    from holdfast.agent.cli import database
+
+    database.check(source.records())
+
+
+@db.command(short_help="Remove old records, and make the file smaller.")
+@source("config", "state_dir")
+@reports_problems
+def compact(source: ConfigurationSource) -> None:
+    """Remove the records that exceed `records` in agent.yaml, and give free space back to the file system.
+
+    The agent must not run. It removes old records by itself, and uses their space for new ones.
+    """
+    from holdfast.agent.cli import database
+
+    database.compact(source.records(), source.settings())
+
+
+@db.command(short_help="Write all records as JSON lines.")
+@source("config", "state_dir")
+@click.option(
+    "-o",
+    "--output",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write to this new file, which only its owner can read, instead of stdout.",
+)
+@reports_problems
+def export(source: ConfigurationSource, path: Path | None) -> None:
+    """Write all records as JSON lines, each an object with table, id and values, as they are at one moment.
+
+    Works beside the running agent. Secrets are masked, as in the database.
+    """
+    from holdfast.agent.cli import database
+
+    database.export(source.records(), path)
+
+
+@db.command("import", short_help="Read records from JSON lines.")
+@source("config", "state_dir")
+@click.argument("path", metavar="FILE", type=click.Path(path_type=Path, allow_dash=True))
+@click.option("--replace", is_flag=True, help="Replace records that exist; without it, they are an error.")
+@reports_problems
+def import_(source: ConfigurationSource, path: Path, replace: bool) -> None:
+    """Read the records of an export from a file, or from stdin (`-`), into the database: all of them, or none.
+
+    The agent must not run.
+    """
+    from holdfast.agent.cli import database
+
+    database.import_(source.records(), source.settings(), path, replace=replace)

@@ -1,0 +1,65 @@
+"""`history`: what has changed on this host, and who asked for it."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+import click
+
+from holdfast.agent.cli.arguments import completed
+from holdfast.agent.cli.options import COUNT, MOMENT, ConfigurationSource, output, source
+from holdfast.agent.engine.model.events import Cause
+from holdfast.agent.verbs import HOST, verb
+
+ORIGINS = ("drift", "states", "command", "start", "refresh")
+"""Origins of changes; a test compares them with the model."""
+
+
+@verb(HOST)
+@click.command()
+@source("config", "state_dir")
+@output("text", "json")
+@click.option(
+    "--limit", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Show at most N changes and notes."
+)
+@click.option("--since", type=MOMENT, metavar="TIME", help="Show only what began after this time: 2h ago, or 20:15.")
+@click.option("--until", type=MOMENT, metavar="TIME", help="Show only what began before this time.")
+@click.option(
+    "--resource",
+    metavar="KIND[ID]",
+    default="",
+    shell_complete=completed("resources"),
+    help="Show only changes of this resource, or of all that match a pattern.",
+)
+@click.option(
+    "--kind", metavar="KIND", default="", shell_complete=completed("kinds"), help="Show only changes of this kind."
+)
+@click.option(
+    "--cause",
+    type=click.Choice(get_args(Cause)),
+    metavar="CAUSE",
+    help=f"Show only changes with this cause: {', '.join(get_args(Cause))}.",
+)
+@click.option(
+    "--origin",
+    type=click.Choice(ORIGINS),
+    metavar="ORIGIN",
+    help=f"Show only changes with this origin: {', '.join(ORIGINS)}.",
+)
+@click.option("--failed", is_flag=True, help="Show only failures.")
+@click.option("--diff", is_flag=True, help="Show below each change what was different.")
+def history(source: ConfigurationSource, form: str, limit: int, diff: bool, **asked: Any) -> None:
+    """Show what has changed on this host, newest first, and who asked for it.
+
+    Shows the passes of the agent and of `apply` with their changes and failures, and what operators did (`pause`,
+    `resume`), from the records on the disk: also without a running agent, and from before its start. A failure that
+    lasts is one entry, at the time of its first attempt. Secrets are masked.
+
+    The cause is why the resource ran. The origin is why it changed: the host had drifted, the states were changed, an
+    operator asked for it, the agent was started, or another resource had changed.
+
+    A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'.
+    """
+    from holdfast.agent.cli import history
+
+    history.show(source.records(), form, limit, history.chosen(**asked), diff=diff)

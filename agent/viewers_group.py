@@ -1,0 +1,55 @@
+"""The group of users who may look at the agent: `holdfast install` makes it, `uninstall` removes it if it is empty."""
+
+from __future__ import annotations
+
+import grp
+import subprocess
+
+GROUP = "holdfast"
+MAKING = (("groupadd", "--system", GROUP), ("addgroup", "-S", GROUP))
+"""Commands of which each makes the group: that of the shadow tools, and that of busybox."""
+REMOVING = (("groupdel", GROUP), ("delgroup", GROUP))
+PATIENCE = 30.0
+"""Seconds that a command may take."""
+
+
+def make() -> str:
+    """Make the group; return a line about that. The agent works without it, so a failure is only reported."""
+    if _members() is not None:
+        return f"kept the group {GROUP}"
+    why = _run(MAKING)
+    if why:
+        return f"cannot make the group {GROUP}, whose members may look at the agent: {why}"
+    return f"made the group {GROUP}, whose members may look at the agent: adduser NAME {GROUP}"
+
+
+def remove() -> str:
+    """Remove the group unless it has members; return a line about that, which is empty if there is no group."""
+    members = _members()
+    if members is None:
+        return ""
+    if members:
+        return f"kept the group {GROUP}, which has members: {', '.join(members)}"
+    why = _run(REMOVING)
+    return f"kept the group {GROUP}: {why}" if why else f"removed the group {GROUP}"
+
+
+def _members() -> list[str] | None:
+    """Return the members; None if there is no group."""
+    try:
+        return grp.getgrnam(GROUP).gr_mem
+    except KeyError:
+        return None
+
+
+def _run(commands: tuple[tuple[str, ...], ...]) -> str:
+    """Run the first of the commands that is installed; return why it failed, or an empty text."""
+    for command in commands:
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+        except FileNotFoundError:
+            continue
+        except subprocess.TimeoutExpired:
+            return f"{command[0]} has not ended within {PATIENCE:g} s"
+        return "" if done.returncode == 0 else done.stderr.strip() or f"{command[0]} ended with {done.returncode}"
+    return f"there is neither {' nor '.join(command[0] for command in commands)}"

@@ -1,0 +1,26 @@
+"""A file that a run replaced, removed or changed, as the run reports it."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class ReplacedFile(NamedTuple):
+    """An entry of a directory as it was before, and where its content is.
+
+    Without a hash, a target and a reason, only its owner or mode were changed.
+    """
+
+    path: str
+    """Empty for files that are only counted, in `lost`."""
+    sha256: str = ""
+    """Name of the kept content; empty if it was not kept."""
+    size: int = 0
+    """Bytes of the content."""
+    mode: int = 0
+    uid: int = 0
+    gid: int = 0
+    link: str = ""
+    """Target, if it was a symbolic link."""
+    lost: str = ""
+    """Why the content was not kept; empty if it was."""

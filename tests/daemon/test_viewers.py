@@ -1,0 +1,122 @@
+"""What is hidden from viewers in answers, field by field."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.agent.control.viewers import HIDDEN, OPEN_CODES, masked
+from holdfast.resources.author import Author
+
+SOURCES = Path(__file__).parents[2] / "agent"
+
+
+def test_a_field_that_is_not_known_is_hidden():
+    """Also in mappings and lists within."""
+    assert masked({"identity": "a", "new": "x", "history": [{"at": 1, "new": "x"}]}) == {
+        "identity": "a",
+        "new": HIDDEN,
+        "history": [{"at": 1, "new": HIDDEN}],
+    }
+
+
+def test_each_mapping_is_decided_by_itself():
+    """A public row may contain the comment of a change that is not public, and the reverse."""
+    row = {"public": True, "comment": "open", "last_change": {"public": False, "comment": "closed"}}
+    other = {"public": False, "comment": "closed", "last_change": {"public": True, "comment": "open"}}
+
+    assert masked(row)["comment"] == "open"
+    assert masked(row)["last_change"]["comment"] == HIDDEN
+    assert masked(other)["comment"] == HIDDEN
+    assert masked(other)["last_change"]["comment"] == "open"
+
+
+def test_only_true_makes_a_mapping_public():
+    """A text that says so does not, nor does a number."""
+    assert [masked({"public": value, "diff": "x"})["diff"] for value in ("yes", 1, None, [True])] == [HIDDEN] * 4
+
+
+def test_public_changes_are_shown_whole():
+    """Their names are not known, and they say nothing that others could not read."""
+    assert masked({"public": True, "changes": {"mode": {"old": 1, "new": 2}}})["changes"] == {
+        "mode": {"old": 1, "new": 2}
+    }
+
+
+def test_a_code_opens_the_text_of_a_message_and_nothing_else():
+    """Messages of other codes may quote values."""
+    told, other = ({"code": code, "text": "words", "details": "x"} for code in ("watch-polling", "states-broken"))
+
+    assert masked(told) == {"code": "watch-polling", "text": "words", "details": HIDDEN}
+    assert masked(other) == {"code": "states-broken", "text": HIDDEN, "details": HIDDEN}
+
+
+def test_a_command_line_is_hidden_also_of_a_public_change():
+    """It belongs to the user who ran it, and the sentence of the log repeats it."""
+    by = Author(7, "vim", "vim -c password", 0, "root", "deploy").fields()
+    line = {"event": f"repaired x (drift; changed by {Author.of(by)})", "resource": "x", "cause": "drift", "by": by}
+    line["result"] = "changed"
+    shown = masked([{**line, "public": True}, {"public": True, "changed_by": by, "ended": "killed"}])
+
+    assert "vim" not in str(shown)
+    assert shown[0]["event"] == "changed x (drift)"
+    assert shown[1]["changed_by"]["pid"] == 7
+    assert shown[1]["ended"] == "killed"
+
+
+@pytest.mark.parametrize(("code", "shown"), [("watch-polling", "the sentence"), ("states-broken", HIDDEN)])
+def test_the_status_line_is_hidden_if_it_may_repeat_a_condition(code: str, shown: str):
+    """With states that cannot be used, the line is the error."""
+    health = [{"code": code, "severity": "error", "text": "t", "since": 1.0}]
+
+    assert masked({"status": "the sentence", "health": health})["status"] == shown
+
+
+def test_a_line_of_the_log_is_told_without_its_comment():
+    """The sentence is made from the fields that everyone may see."""
+    entry = {
+        "event": "failed cmd.run[x] in 3 ms (drift): secret",
+        "resource": "cmd.run[x]",
+        "result": "failed",
+        "cause": "drift",
+        "details": "stdout: secret",
+        "changes": {"stdout": "secret"},
+    }
+
+    assert masked(entry) == {
+        "event": "failed cmd.run[x] (drift)",
+        "resource": "cmd.run[x]",
+        "result": "failed",
+        "cause": "drift",
+        "changes": HIDDEN,
+    }
+
+
+def test_a_line_without_a_resource_is_hidden_unless_its_code_is_open():
+    """Such as the call of a function, which has arguments."""
+    assert masked({"event": "called user.set_password bob secret", "called": "user.set_password"})["event"] == HIDDEN
+    assert masked({"event": "reloading", "code": "reloading"})["event"] == "reloading"
+
+
+def test_a_comment_is_left_out_where_nothing_is_wrong():
+    """So that a table of resources is not full of marks."""
+    assert masked({"result": True, "comment": "x"})["comment"] == ""
+    assert masked({"result": None, "comment": "x"})["comment"] == HIDDEN
+
+
+def test_rows_that_are_made_later_are_hidden_later():
+    """Long answers are iterators, of which a part is made at a time."""
+    made = []
+    rows = masked({"resources": (made.append(number) or {"diff": "x"} for number in range(3))})["resources"]
+
+    assert not made
+    assert next(rows) == {"diff": HIDDEN}
+    assert made == [0]
+
+
+def test_each_open_code_exists():
+    """A code that is renamed must be decided again."""
+    text = "\n".join(path.read_text() for path in SOURCES.rglob("*.py") if path.name != "viewers.py")
+
+    assert [code for code in sorted(OPEN_CODES) if f'"{code}"' not in text] == []

@@ -1,0 +1,51 @@
+"""A crontab that the command `crontab` replaces is shown to the keeper of the run, as files of other kinds are."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from holdfast.resources.kinds import cron
+from holdfast.resources.kinds.cron import EnvPresent
+from holdfast.resources.paths.replacing import KEEPER
+from holdfast.resources.testing import FakeContext
+
+COMMANDS = {"crontab -u root -l": "", "crontab -u root -": ""}
+
+
+class Notes:
+    """A keeper that notes the paths."""
+
+    def __init__(self) -> None:
+        self.kept: list[str] = []
+
+    def keep(self, place: object, new: object) -> None:
+        """Note an entry."""
+        self.kept.append(f"{getattr(place, 'path', '')} {new}")
+
+    def prepare(self, place: object, new: object) -> None:
+        """Prepare nothing."""
+
+    def note(self, place: object, info: object) -> None:
+        """Note nothing: no owner changes."""
+
+
+@pytest.mark.parametrize("spool", ["there", "missing"])
+async def test_a_crontab_is_kept_before_it_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spool: str
+) -> None:
+    """A missing directory of crontabs is no error: `crontab` makes it."""
+    monkeypatch.setattr(cron, "SPOOL", str(tmp_path / "crontabs"))
+    if spool == "there":
+        (tmp_path / "crontabs").mkdir()
+    notes = Notes()
+    token = KEEPER.set(notes)
+    try:
+        context = FakeContext(tmp_path, commands=COMMANDS)
+        await EnvPresent(name="MAILTO", value="root").edit(context, lambda tab: tab)
+    finally:
+        KEEPER.reset(token)
+
+    assert notes.kept == ([f"{tmp_path}/crontabs/root None"] if spool == "there" else [])
+    assert context.calls == list(COMMANDS)
