@@ -1,0 +1,122 @@
+"""The model of a resource package: what schema.json contains, and what every generator of packages reads.
+
+`agent/idl` makes it from sources; another language may write schema.json by itself. `to_json` and `from_json` convert.
+A name that another module can refer to is qualified: `module:Name`, where modules of modules are separated by slashes;
+the token of a resource is `package:module:Name`.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.agent.model.docstrings import Docs
+from holdfast.agent.model.model import Field, KindModel, Record, plain
+from holdfast.agent.model.reading import parse
+from holdfast.agent.model.types import Type
+
+FORMAT = 1
+"""Version of the form of schema.json. It changes when a reader of the old form would misread the new one."""
+
+
+@dataclass(frozen=True)
+class EnumValue:
+    """One value of an enumeration."""
+
+    name: str
+    value: str
+    doc: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Enumeration:
+    """A type with these values only."""
+
+    name: str
+    docs: Docs
+    values: tuple[EnumValue, ...]
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Alias:
+    """A name for a type."""
+
+    name: str
+    type: Type
+    doc: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Constant:
+    """A named value."""
+
+    name: str
+    type: Type
+    value: Any
+    doc: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class FunctionModel:
+    """A function of the provider, which is called by name."""
+
+    name: str
+    docs: Docs
+    parameters: tuple[Field, ...]
+    results: tuple[Field, ...]
+    rules: tuple[Any, ...] = ()
+    deprecated: str = ""
+    since: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Module:
+    """One source file. `order` has the names of all declarations in the order of the source."""
+
+    name: str
+    """Path below `idl/` without extension: `ec2/security_group`."""
+    docs: Docs = Docs()
+    comment: str = ""
+    order: tuple[str, ...] = ()
+    resources: tuple[KindModel, ...] = ()
+    records: tuple[Record, ...] = ()
+    enumerations: tuple[Enumeration, ...] = ()
+    aliases: tuple[Alias, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    functions: tuple[FunctionModel, ...] = ()
+
+
+@dataclass(frozen=True)
+class Package:
+    """A resource package."""
+
+    name: str
+    version: str
+    """Semantic version of the package: `1.2.0`."""
+    docs: Docs = Docs()
+    modules: tuple[Module, ...] = ()
+    """Sorted by name."""
+    config: str = ""
+    """The record that configures the provider, as `module:Name`; empty: there is none."""
+    format: int = FORMAT
+
+
+def to_json(package: Package) -> str:
+    """Return the text of schema.json, which is the same for equal packages."""
+    data = {**plain(package), "format": package.format}
+    return json.dumps(data, indent=1, ensure_ascii=False, sort_keys=False) + "\n"
+
+
+def from_json(text: str) -> Package:
+    """Return the package of a schema.json. Raises `ValueError`, which says where the text is wrong."""
+    data = json.loads(text)
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        found = data.get("format") if isinstance(data, dict) else None
+        raise ValueError(f"format: expected {FORMAT}, found {found!r}: another version of holdfast wrote this schema")
+    return parse(Package, data)
