@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from holdfast.agent.model.docstrings import Docs
 from holdfast.agent.model.types import Type
@@ -37,6 +37,32 @@ class Field:
     """Unit of a number: `seconds`, `days`, `per second`; empty: a count, or a number without unit."""
     secret: bool = False
     """The value is masked wherever it is shown."""
+    wire: str = ""
+    """Name on the wire, if it differs."""
+    out: bool = False
+    """The provider sets it; it is no argument."""
+    computed: bool = False
+    """An argument that the provider sets if it is not given."""
+    replaces: bool = False
+    """A change of it replaces the resource."""
+    write_only: bool = False
+    """It is sent to the provider, and never stored or returned."""
+    environment: tuple[str, ...] = ()
+    """Variables of the provider's environment that give the default, the first that is set."""
+    deprecated: str = ""
+    """What to use instead; empty: it is not deprecated."""
+    since: str = ""
+    """Version of the package that added it."""
+    comment: str = ""
+    """Comment above its declaration, which generated files repeat."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What several fields of one record or resource must satisfy together."""
+
+    rule: Literal["ordered", "exactly one", "at most one", "at least one", "together"]
+    fields: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -46,6 +72,34 @@ class Record:
     name: str
     docs: Docs
     fields: tuple[Field, ...]
+    rules: tuple[Rule, ...] = ()
+    tag: str = ""
+    """Value of the member `type` by which a tagged type knows the record; empty: it has no such member."""
+    deprecated: str = ""
+    since: str = ""
+    comment: str = ""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """What a kind has if a plugin provides it."""
+
+    token: str
+    """`package:module:Name`; modules of modules are separated by slashes."""
+    named: bool = False
+    """It has a name of its own; where none is given, one is made."""
+    poll: float = 0
+    """Seconds between two checks of what reports no events; 0: the provider has a watch."""
+    delete_first: bool = False
+    """A replacement deletes the old resource before it creates the new one."""
+    version: int = 1
+    """Version of the stored state."""
+    formerly: tuple[str, ...] = ()
+    """Former tokens."""
+    rules: tuple[Rule, ...] = ()
+    deprecated: str = ""
+    since: str = ""
+    comment: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +138,8 @@ class KindModel:
     """It takes part in automatic edges."""
     composite: bool = False
     """It consists of resources of other kinds."""
+    remote: Remote | None = None
+    """What it has if a plugin provides it."""
 
 
 @dataclass(frozen=True)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.agent.model.docstrings import Docs
-from holdfast.agent.model.model import Field, KindModel, Record, plain
+from holdfast.agent.model.model import Field, KindModel, Record, Rule, plain
 from holdfast.agent.model.reading import parse
 from holdfast.agent.model.types import Type
 
 FORMAT = 1
 """Version of the form of schema.json. It changes when a reader of the old form would misread the new one."""
+NO_DOCS = Docs()
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ class FunctionModel:
     docs: Docs
     parameters: tuple[Field, ...]
     results: tuple[Field, ...]
-    rules: tuple[Any, ...] = ()
+    rules: tuple[Rule, ...] = ()
     deprecated: str = ""
     since: str = ""
     comment: str = ""
@@ -81,7 +82,7 @@ class Module:
 
     name: str
     """Path below `idl/` without extension: `ec2/security_group`."""
-    docs: Docs = Docs()
+    docs: Docs = NO_DOCS
     comment: str = ""
     order: tuple[str, ...] = ()
     resources: tuple[KindModel, ...] = ()
@@ -99,7 +100,7 @@ class Package:
     name: str
     version: str
     """Semantic version of the package: `1.2.0`."""
-    docs: Docs = Docs()
+    docs: Docs = NO_DOCS
     modules: tuple[Module, ...] = ()
     """Sorted by name."""
     config: str = ""

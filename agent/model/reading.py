@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+HINTS: dict[Any, dict[str, Any]] = {}
+"""Class -> the types of its members, read once."""
 
 
 def parse(cls: type[T], data: Any, path: str = "") -> T:
     """Return an instance of a dataclass, or of a named tuple. Raises `ValueError`, which says where data are wrong."""
-    if not isinstance(data, dict):
-        raise ValueError(f"{path or 'the schema'}: expected an object, found {type(data).__name__}")
+    _checked(isinstance(data, dict), data, "an object", path or "the schema")
     hints = _hints(cls)
     if unknown := sorted(set(data) - set(hints)):
         raise ValueError(f"{path or 'the schema'}: unknown member {unknown[0]!r}")
@@ -23,9 +22,10 @@ def parse(cls: type[T], data: Any, path: str = "") -> T:
     return cls(**{name: _value(hints[name], item, f"{path}.{name}".lstrip(".")) for name, item in data.items()})
 
 
-@functools.cache
-def _hints(cls: type) -> dict[str, Any]:
-    return get_type_hints(cls)
+def _hints(cls: Any) -> dict[str, Any]:
+    if cls not in HINTS:
+        HINTS[cls] = get_type_hints(cls)
+    return HINTS[cls]
 
 
 def _required(cls: type[Any]) -> list[str]:
@@ -42,15 +42,19 @@ def _value(hint: Any, data: Any, path: str) -> Any:
         return _checked(data in arguments, data, " or ".join(map(repr, arguments)), path)
     if origin in (Union, UnionType):
         return None if data is None and NoneType in arguments else _member(arguments, data, path)
-    if origin is tuple:
-        _checked(isinstance(data, list), data, "an array", path)
-        return tuple(_value(arguments[0], item, f"{path}[{number}]") for number, item in enumerate(data))
-    if origin is not None and issubclass(origin, Mapping):
-        _checked(isinstance(data, dict), data, "an object", path)
-        return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
+    if origin is not None:
+        return _several(origin, arguments, data, path)
     if is_dataclass(hint) or hasattr(hint, "_fields"):
         return parse(hint, data, path)
     return _scalar(hint, data, path)
+
+
+def _several(origin: Any, arguments: tuple[Any, ...], data: Any, path: str) -> Any:
+    if origin is tuple:
+        _checked(isinstance(data, list), data, "an array", path)
+        return tuple(_value(arguments[0], item, f"{path}[{number}]") for number, item in enumerate(data))
+    _checked(isinstance(data, dict), data, "an object", path)
+    return {key: _value(arguments[1], item, f"{path}.{key}") for key, item in data.items()}
 
 
 def _member(arguments: tuple[Any, ...], data: Any, path: str) -> Any:

@@ -7,9 +7,32 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 TypeWord = Literal[
-    "any", "none", "boolean", "integer", "number", "text", "choice", "list", "mapping", "record", "events", "union"
+    "any",
+    "none",
+    "boolean",
+    "integer",
+    "number",
+    "text",
+    "bytes",
+    "moment",
+    "duration",
+    "path",
+    "address",
+    "choice",
+    "list",
+    "set",
+    "mapping",
+    "record",
+    "reference",
+    "events",
+    "union",
+    "tagged",
 ]
-"""`number` includes integers; a `record` has named fields; `events` is a stream of events without values."""
+"""`number` includes integers; a `record` has named fields; `events` is a stream of events without values.
+
+`moment`, `duration`, `path`, `address` (of IP) and `bytes` are texts in one form each. A `reference` is the identifier
+of a resource. A `tagged` type is a union of records that their tags tell apart.
+"""
 
 
 @dataclass(frozen=True)
@@ -23,20 +46,29 @@ class Type:
     """Of text: numbers are accepted, too, as they are written."""
     choices: tuple[str | int | bool, ...] = ()
     """Of a choice: all values."""
-    minimum: float | None = None
-    maximum: float | None = None
-    above: float | None = None
+    enumeration: str = ""
+    """Of a choice: the enumeration that declares it, as `module:Name`."""
+    minimum: int | float | None = None
+    maximum: int | float | None = None
+    above: int | float | None = None
     """Of a number: it is greater than this."""
-    below: float | None = None
+    below: int | float | None = None
     """Of a number: it is less than this."""
+    shortest: int | None = None
+    """Of a text, bytes, a list, a set or a mapping: the least length, in characters, bytes or items."""
+    longest: int | None = None
     items: Type | None = None
-    """Of a list: the type of its items. Of a mapping: the type of its values."""
+    """Of a list or a set: the type of its items. Of a mapping: the type of its values."""
     keys: Type | None = None
     """Of a mapping: the type of its keys."""
     record: str = ""
-    """Of a record: its name among the records of the model."""
+    """Of a record: its name among the records of the model; in a package `module:Name`."""
+    target: str = ""
+    """Of a reference: the token of the resource."""
     members: tuple[Type, ...] = ()
-    """Of a union: the types, none of which is a union."""
+    """Of a union: the types, none of which is a union. Of a tagged type: the records."""
+    alias: str = ""
+    """The alias by which the source names the type, as `module:Name`; the other members say what it stands for."""
 
 
 ANY, NONE, BOOLEAN = Type("any"), Type("none"), Type("boolean")
@@ -47,10 +79,18 @@ WORDS = {
     "integer": "number",
     "number": "number",
     "text": "text",
+    "bytes": "text in base64",
+    "moment": "date and time",
+    "duration": "duration",
+    "path": "path",
+    "address": "IP address",
     "list": "list",
+    "set": "list",
     "mapping": "mapping",
     "record": "mapping",
+    "reference": "identifier",
     "events": "events",
+    "tagged": "mapping",
 }
 """Word of a type -> word for people."""
 

@@ -16,13 +16,13 @@ A source file contains classes with typed fields and docstrings, enumerations, a
         rules: list[Rule] = idl.field(default=[])
         group_id: str = idl.field(out=True)
 
-This module only records what the source says; `agent/idl` reads it, checks it, and generates everything else. It imports
-nothing but the standard library, because the compiler executes sources in a child with little memory.
+This module only records what the source says; `agent/idl` reads it, checks it, and generates everything else. It
+imports nothing but the standard library, because the compiler executes sources in a child with little memory.
 """
 
 from __future__ import annotations
 
-import datetime
+import datetime as dt
 import enum
 import ipaddress
 import pathlib
@@ -30,9 +30,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Generic, TypeVar, dataclass_transform
 
-DateTime = datetime.datetime
+DateTime = dt.datetime
 """A moment with its zone; text in the form of RFC 3339."""
-Duration = datetime.timedelta
+Duration = dt.timedelta
 """A length of time; text in the form `1h30m`, or seconds as a number."""
 Path = pathlib.PurePosixPath
 """An absolute path."""
@@ -61,7 +61,7 @@ UNSET: Final = Unset.UNSET
 
 
 @dataclass(frozen=True)
-class Limits:
+class Restrictions:
     """What `limits` records."""
 
     minimum: float | None = None
@@ -82,13 +82,13 @@ def limits(
     pattern: str = "",
     shortest: int | None = None,
     longest: int | None = None,
-) -> Limits:
+) -> Restrictions:
     """Restrict a type: `Annotated[int, idl.limits(minimum=0)]`.
 
     `minimum`, `maximum`, `above` and `below` are for numbers; `pattern`, a regular expression that matches the whole
     value, for texts; `shortest` and `longest` for texts (characters), bytes, lists, sets and mappings.
     """
-    return Limits(minimum, maximum, above, below, pattern, shortest, longest)
+    return Restrictions(minimum, maximum, above, below, pattern, shortest, longest)
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class Declared:
     unit: str = ""
     deprecated: str = ""
     since: str = ""
-    limits: Limits = Limits()
+    limits: Restrictions = Restrictions()
 
 
 def field(
@@ -142,7 +142,7 @@ def field(
     `unit`: the unit of a number. `deprecated`: what to use instead. `since`: the version of the package that added it.
     The rest are the restrictions of `limits`.
     """
-    restrictions = Limits(minimum, maximum, above, below, pattern, shortest, longest)
+    restrictions = Restrictions(minimum, maximum, above, below, pattern, shortest, longest)
     return Declared(
         default,
         environment,

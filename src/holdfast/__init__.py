@@ -1,6 +1,7 @@
-"""Holdfast keeps machines converged; this is its public API for authors of kinds.
+"""Holdfast keeps machines converged; this is its public API for authors of kinds, and `idl` for those of packages.
 
     from holdfast import Context, Delta, Resource, Watch, field
+    from holdfast import idl
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from holdfast.resources import idl
     from holdfast.resources.composite import Composite, Part
     from holdfast.resources.context import Context, Watch
     from holdfast.resources.contract import Resource
@@ -52,6 +54,7 @@ __all__ = [
     "Texts",
     "Watch",
     "field",
+    "idl",
 ]
 
 _HOME = {
@@ -83,8 +86,10 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     """Import a public name when it is first used: the command line starts without pydantic."""
-    if name not in _HOME:
+    if name not in _HOME and name != "idl":
         raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
     import importlib  # noqa: PLC0415 - the point of this function is to import late
 
+    if name == "idl":
+        return importlib.import_module("holdfast.resources.idl")
     return getattr(importlib.import_module(f"holdfast.resources.{_HOME[name]}"), name)

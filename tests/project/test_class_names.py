@@ -9,14 +9,16 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 KINDS = ROOT / "resources/kinds"
 """Classes of kinds are named after functions of the language, such as `present` and `absent`."""
+IDL = ROOT / "resources/idl"
+"""The words of the language for packages (`idl.Resource`), which are never used without the name of the module."""
 
 
 def test_no_two_classes_share_a_name():
-    """Classes of kinds may share a name with each other and with other classes."""
+    """Classes of kinds, and words of the language for packages, may share a name with other classes."""
     places = defaultdict(list)
     for folder in ("agent", "resources", "states"):
         for path in (ROOT / folder).rglob("*.py"):
-            if not path.is_relative_to(KINDS):
+            if not path.is_relative_to(KINDS) and not path.is_relative_to(IDL):
                 for node in ast.walk(ast.parse(path.read_text())):
                     if isinstance(node, ast.ClassDef):
                         places[node.name].append(f"{path.relative_to(ROOT)}:{node.lineno}")
