@@ -1,0 +1,254 @@
+"""From data of JSON to values, with every violation of the schema.
+
+State files and the wire have the same forms, with these exceptions. On the wire, records use wire names, integers are
+texts of digits (JSON has no exact ones in all languages), and a value of the type `any` is within an object, such as
+`{"$json": 5}`. Two objects stand for other values: `{"$unknown": true}` and `{"$secret": ...}`. A key of a mapping that
+begins with `$` has another `$` before it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from holdfast.agent.model.model import ABSENT, Field, KindModel, Record, Rule
+from holdfast.agent.model.types import Type
+from holdfast.agent.plugins.restrictions import broken, restriction
+from holdfast.agent.plugins.schema import Schema, inputs, outputs, remote_of
+from holdfast.agent.plugins.values import CODES, TEXT_FORMS, UNKNOWN, Secret, Violation, parse_duration, revealed
+from holdfast.resources.spelling import nearest
+
+LARGEST = 2**63
+"""Integers have 64 bits."""
+INVALID = object()
+"""Stands for a value that breaks a rule, which has been recorded."""
+
+
+class Decoder:
+    """Decodes data against a schema; `violations` has everything that is wrong with them, in the order of the data."""
+
+    def __init__(self, schema: Schema, *, wire: bool, defaults: bool = False) -> None:
+        self.schema = schema
+        self.wire = wire
+        self.defaults = defaults
+        """Whether fields that are not given get their default."""
+        self.violations: list[Violation] = []
+        self.refused: dict[str, str] = {}
+        """Key of a field that exists, but is no argument -> its name."""
+
+    def inputs(self, kind: KindModel, data: Any) -> dict[str, Any]:
+        """Return the arguments of a resource that a declaration gives, by name."""
+        self.refused = {
+            (each.wire or each.name) if self.wire else each.name: each.name for each in kind.fields if each.out
+        }
+        return self.fields(inputs(kind.fields), remote_of(kind).rules, data)
+
+    def outputs(self, kind: KindModel, data: Any) -> dict[str, Any]:
+        """Return the state of a resource that a provider reports, by name."""
+        return self.fields(outputs(kind.fields), (), data)
+
+    def fields(
+        self, fields: Sequence[Field], rules: Iterable[Rule], data: Any, path: str = "", tag: str = ""
+    ) -> dict[str, Any]:
+        """Return the values of the fields that are given, by name."""
+        if not isinstance(data, Mapping):
+            self._violate("type", path, f"it must be a mapping, not {_word(data)}")
+            return {}
+        names = {(each.wire or each.name) if self.wire else each.name: each for each in fields}
+        values: dict[str, Any] = {"type": tag} if tag else {}
+        for key, item in data.items():
+            if key in names:
+                self._field(names[key], item, _at(path, names[key].name), values)
+            elif not (tag and key == "type"):
+                self._unexpected(str(key), names, path)
+        for each in fields:
+            if each.name not in values:
+                self._not_given(each, path, values)
+        self.violations += broken(rules, values, fields, path)
+        return {name: value for name, value in values.items() if value is not INVALID}
+
+    def _unexpected(self, key: str, names: Iterable[str], path: str) -> None:
+        if not path and key in self.refused:
+            self._violate("unexpected", self.refused[key], "the provider sets it, so it is no argument")
+            return
+        near = nearest(key, names)
+        hint = f"; did you mean {near!r}?" if near else ""
+        self._violate("unexpected", _at(path, key), f"there is no field {key!r}{hint}")
+
+    def _field(self, field: Field, item: Any, path: str, values: dict[str, Any]) -> None:
+        before = len(self.violations)
+        value = self.value(field.type, item, path)
+        if field.secret:
+            self.violations[before:] = [each._replace(message=CODES[each.code]) for each in self.violations[before:]]
+            if value is not INVALID and value is not UNKNOWN and value is not None:
+                value = Secret(revealed(value))
+        values[field.name] = value
+
+    def _not_given(self, field: Field, path: str, values: dict[str, Any]) -> None:
+        if field.required:
+            self._violate("missing", _at(path, field.name), "it is required")
+        elif self.defaults and field.default is not ABSENT:
+            values[field.name] = Decoder(self.schema, wire=False, defaults=True).value(field.type, field.default, "")
+
+    def value(self, type_: Type, data: Any, path: str) -> Any:
+        """Return the value of a type; `INVALID` after recording why it has none."""
+        if self.wire and isinstance(data, Mapping) and len(data) == 1:
+            if data.get("$unknown") is True:
+                return UNKNOWN
+            if "$secret" in data:
+                inner = self.value(type_, data["$secret"], path)
+                return inner if inner is INVALID else Secret(inner)
+        value = self.FORMS[type_.type](self, type_, data, path)
+        if value is INVALID or not (told := restriction(type_, value)):
+            return value
+        return self._violate(told[0], path, told[1])
+
+    def _violate(self, code: str, path: str, message: str) -> Any:
+        self.violations.append(Violation(code, path, message))
+        return INVALID
+
+    # -- the forms of types ------------------------------------------------------------------------------------
+
+    def _any(self, _: Type, data: Any, path: str) -> Any:
+        if not self.wire:
+            return data
+        if not isinstance(data, Mapping) or set(data) != {"$json"}:
+            return self._violate("type", path, "it must be an object with the member '$json'")
+        return data["$json"]
+
+    def _none(self, _: Type, data: Any, path: str) -> Any:
+        return None if data is None else self._violate("type", path, f"it must be null, not {_word(data)}")
+
+    def _boolean(self, _: Type, data: Any, path: str) -> Any:
+        return (
+            data
+            if isinstance(data, bool)
+            else self._violate("type", path, f"it must be true or false, not {_word(data)}")
+        )
+
+    def _integer(self, _: Type, data: Any, path: str) -> Any:
+        value = data
+        if self.wire and isinstance(data, str) and re.fullmatch(r"-?[0-9]{1,19}", data):
+            value = int(data)
+        if isinstance(value, bool) or not isinstance(value, int):
+            return self._violate("type", path, f"it must be a whole number, not {_word(data)}")
+        return value if -LARGEST <= value < LARGEST else self._violate("range", path, "it must fit in 64 bits")
+
+    def _number(self, _: Type, data: Any, path: str) -> Any:
+        if isinstance(data, bool) or not isinstance(data, (int, float)) or not math.isfinite(data):
+            return self._violate("type", path, f"it must be a number, not {_word(data)}")
+        return float(data)
+
+    def _text(self, _: Type, data: Any, path: str) -> Any:
+        return data if isinstance(data, str) else self._violate("type", path, f"it must be text, not {_word(data)}")
+
+    def _written(self, type_: Type, data: Any, path: str) -> Any:
+        form = TEXT_FORMS[type_.type]
+        if type_.type == "duration" and isinstance(data, (int, float)) and not isinstance(data, bool) and not self.wire:
+            data = f"{data:f}s"
+        if isinstance(data, form.types):
+            return data
+        if not isinstance(data, str):
+            return self._violate("type", path, f"it must be text, not {_word(data)}")
+        try:
+            return parse_duration(data) if type_.type == "duration" else form.parse(data)
+        except ValueError as error:
+            return self._violate("form", path, f"it must be {error}")
+
+    def _choice(self, type_: Type, data: Any, path: str) -> Any:
+        if isinstance(data, str) and data in type_.choices:
+            return data
+        near = nearest(data, map(str, type_.choices)) if isinstance(data, str) else None
+        hint = f"; did you mean {near!r}?" if near else ""
+        listed = ", ".join(repr(each) for each in type_.choices)
+        return self._violate("choice", path, f"it must be one of {listed}, not {data!r}{hint}")
+
+    def _list(self, type_: Type, data: Any, path: str) -> Any:
+        if not isinstance(data, (list, tuple)):
+            return self._violate("type", path, f"it must be a list, not {_word(data)}")
+        items = type_.items or Type("any")
+        values = [self.value(items, item, f"{path}[{number}]") for number, item in enumerate(data)]
+        return INVALID if INVALID in values else values
+
+    def _set(self, type_: Type, data: Any, path: str) -> Any:
+        values = self._list(type_, data, path)
+        if values is INVALID:
+            return INVALID
+        for number, value in enumerate(values):
+            if value is not UNKNOWN and value in values[:number]:
+                return self._violate("duplicate", f"{path}[{number}]", "a set contains each value once")
+        return values
+
+    def _mapping(self, type_: Type, data: Any, path: str) -> Any:
+        if not isinstance(data, Mapping):
+            return self._violate("type", path, f"it must be a mapping, not {_word(data)}")
+        keys, items = type_.keys or Type("text"), type_.items or Type("any")
+        values = {}
+        for key, item in data.items():
+            name = key.removeprefix("$") if self.wire and isinstance(key, str) and key.startswith("$$") else key
+            made = self.value(replace(keys, alias=""), name, f"{path}.{name}")
+            values[name if made is INVALID else made] = self.value(items, item, f"{path}.{name}")
+        return INVALID if INVALID in values.values() else values
+
+    def _record(self, type_: Type, data: Any, path: str) -> Any:
+        return self._of_record(self.schema.record(type_.record), data, path)
+
+    def _of_record(self, record: Record, data: Any, path: str) -> Any:
+        before = len(self.violations)
+        values = self.fields(record.fields, record.rules, data, path, record.tag)
+        return INVALID if len(self.violations) > before else values
+
+    def _tagged(self, type_: Type, data: Any, path: str) -> Any:
+        if not isinstance(data, Mapping):
+            return self._violate("type", path, f"it must be a mapping, not {_word(data)}")
+        records = {self.schema.record(each.record).tag: self.schema.record(each.record) for each in type_.members}
+        tag = data.get("type")
+        if not isinstance(tag, str) or tag not in records:
+            listed = ", ".join(map(repr, records))
+            return self._violate("choice", _at(path, "type"), f"it must be one of {listed}, not {tag!r}")
+        return self._of_record(records[tag], data, path)
+
+    def _union(self, type_: Type, data: Any, path: str) -> Any:
+        """Return a value that one of the types accepts; of null and one other type, the violations of the other."""
+        others = [each for each in type_.members if each.type != "none"]
+        if data is None and len(others) < len(type_.members):
+            return None
+        if len(others) == 1:
+            return self.value(others[0], data, path)
+        for each in others:
+            trial = Decoder(self.schema, wire=self.wire, defaults=self.defaults)
+            if (value := trial.value(each, data, path)) is not INVALID and not trial.violations:
+                return value
+        return self._violate("type", path, f"no type of the union accepts {_word(data)}")
+
+    FORMS: ClassVar[Mapping[str, Callable[[Decoder, Type, Any, str], Any]]] = {
+        "any": _any,
+        "none": _none,
+        "boolean": _boolean,
+        "integer": _integer,
+        "number": _number,
+        "text": _text,
+        "reference": _text,
+        "choice": _choice,
+        "list": _list,
+        "set": _set,
+        "mapping": _mapping,
+        "record": _record,
+        "tagged": _tagged,
+        "union": _union,
+        **dict.fromkeys(TEXT_FORMS, _written),
+    }
+    """Word of a type -> how its data are decoded."""
+
+
+def _at(path: str, name: str) -> str:
+    return f"{path}.{name}" if path else name
+
+
+def _word(data: Any) -> str:
+    """Return what a value is, in words that do not repeat the value, which may be secret."""
+    words = {bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list", dict: "a mapping"}
+    return "null" if data is None else words.get(type(data), type(data).__name__)

@@ -1,0 +1,57 @@
+"""The schema of a package, indexed by the names that its types use."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+from holdfast.agent.model.model import Field, KindModel, Record, Remote
+from holdfast.agent.model.package import Package, from_json, to_json
+
+
+class Schema:
+    """A package by its names. It never changes."""
+
+    def __init__(self, package: Package) -> None:
+        self.package = package
+        self.records: dict[str, Record] = {
+            f"{module.name}:{each.name}": each for module in package.modules for each in module.records
+        }
+        self.kinds: dict[str, KindModel] = {each.name: each for module in package.modules for each in module.resources}
+        self.resources: dict[str, KindModel] = {remote_of(each).token: each for each in self.kinds.values()}
+
+    @classmethod
+    def read(cls, text: str) -> Schema:
+        """Return the schema in the text of a schema.json. Raises `ValueError`."""
+        return cls(from_json(text))
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Return the SHA-256 of the package in its canonical form, in hexadecimal digits."""
+        return hashlib.sha256(to_json(self.package).encode()).hexdigest()
+
+    @property
+    def config(self) -> Record | None:
+        """Return the record that configures the provider; None if it takes no configuration."""
+        return self.records[self.package.config] if self.package.config else None
+
+    def record(self, name: str) -> Record:
+        """Return the record with this qualified name."""
+        return self.records[name]
+
+
+def remote_of(kind: KindModel) -> Remote:
+    """Return what only remote kinds have. Raises `ValueError` for a built-in kind."""
+    if kind.remote is None:
+        raise ValueError(f"{kind.name} is not a remote kind")
+    return kind.remote
+
+
+def inputs(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Return the fields that a declaration may give."""
+    return tuple(each for each in fields if not each.out)
+
+
+def outputs(fields: tuple[Field, ...]) -> tuple[Field, ...]:
+    """Return the fields that a provider returns: all but those that are never stored."""
+    return tuple(each for each in fields if not each.write_only)
