@@ -17,7 +17,7 @@ LogEntry = MutableMapping[str, Any]
 
 _KNOWN = frozenset(
     {
-        *("time", "level", "event", "logger", "resource", "pass", "result", "cause", "duration"),
+        *("time", "level", "event", "logger", "resource", "pass", "what", "result", "cause", "duration"),
         *("changes", "diff", "details", "because", "undone", "by", "ended", "code", "converged", "exception"),
         *("called", "uid", "pid", "public"),
     }

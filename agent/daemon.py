@@ -146,7 +146,7 @@ class Daemon:
         await server.start()
         stack.push_async_callback(server.stop)
         view = None
-        if settings.view_socket is not None:
+        if settings.view_socket is not None and settings.viewers is not None:
             view = ViewServer(settings.view_socket, settings.viewers, agent, self._health)
             await view.start()
             stack.push_async_callback(view.stop)

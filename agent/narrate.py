@@ -41,7 +41,7 @@ class LogLine(NamedTuple):
     level: Level
     text: str
     fields: Mapping[str, Any] = {}
-    """resource, pass, result, cause, duration (seconds), changes, diff, details; only those that apply."""
+    """resource, pass, what (the verb), result, cause, duration (seconds), changes, diff, details: those that apply."""
 
 
 class Narrator:
@@ -84,6 +84,7 @@ class Narrator:
         fields: dict[str, Any] = {
             "pass": number,
             "resource": outcome.identity,
+            "what": what,
             "result": result_of(outcome),
             "cause": outcome.cause,
         }

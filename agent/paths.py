@@ -58,6 +58,7 @@ def sockets_of(path: Path | None, overrides: Mapping[str, Any]) -> Sockets:
     base = (path or CONFIG).absolute().parent
     control = anchored(found["control"], base) if "control" in found else None
     view = anchored(found["view"], base) if "view" in found else default_view_socket(state_dir, control)
+    view = None if found.get("viewers", "") is None else view
     socket = control or default_socket(state_dir)
     if unread is not None and _is_missing(socket):
         raise unread
@@ -97,7 +98,8 @@ def _locations(file: Path) -> tuple[dict[str, Any], CompileError | None]:
         _, values = read_settings(file)
     except CompileError as error:
         return {}, error
-    return {name: values[name] for name in ("state_dir", "control", "view") if is_location(values.get(name))}, None
+    located = {name: values[name] for name in ("state_dir", "control", "view") if is_location(values.get(name))}
+    return located | ({"viewers": None} if values.get("viewers", "") is None else {}), None
 
 
 def is_location(value: object) -> bool:

@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import UnionType
-from typing import Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, Field, ValidationError, field_validator
 from pydantic_core import ErrorDetails
@@ -167,8 +167,8 @@ class Settings(SettingsGroup):
     view: Location | None = None
     """Socket for users who may look at the agent and change nothing. Default: /run/holdfast/view.sock, and none with a
     state_dir or control of your own."""
-    viewers: str = "holdfast"
-    """Group whose members are these users."""
+    viewers: Annotated[str, Field(min_length=1)] | None = "holdfast"
+    """Group whose members are these users. None: only root may look, and there is no socket for others."""
     providers: dict[str, str] = Field(default_factory=dict)
     """Interface -> provider to use instead of the one that is chosen automatically (`{pkg: apt}`)."""
     interfaces: Literal["strict", "lenient"] = "strict"
@@ -218,6 +218,8 @@ class Settings(SettingsGroup):
     @property
     def view_socket(self) -> Path | None:
         """Where the socket for viewers is; None: there is none."""
+        if self.viewers is None:
+            return None
         return self.view if self.view is not None else default_view_socket(self.state_dir, self.control)
 
     @property

@@ -10,6 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from holdfast.agent.narrate import duration
+from holdfast.resources.author import Author
+
 HIDDEN = "[root only]"
 """Shown to viewers in place of a value."""
 
@@ -25,6 +28,10 @@ RUN = (
 ENTRY = "time level logger resource pass code called uid severity since pauses recent rows public source"
 OPEN_FIELDS = frozenset(f"{AGENT} {ROW} {EXPLANATION} {RUN} {ENTRY} data ok error entry frame kept recorded".split())
 """Fields that each viewer may see, in every mapping; mappings and lists in them are decided in turn."""
+AUTHORS = frozenset({"by", "changed_by"})
+"""Fields that hold a process: who changed or asked for something."""
+AUTHOR = frozenset({"pid", "name", "uid", "user", "login", "unit", "way"})
+"""What viewers see of a process, as of those in records: all but its command line, which belongs to its user."""
 MESSAGE = frozenset({"event", "text"})
 """The fields that a `code` in `OPEN_CODES` opens."""
 WHOLE = frozenset({"counts", "paused", "pauses", "pass", "reload"})
@@ -56,9 +63,10 @@ def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return a mapping with the fields that are not for viewers hidden."""
     public, told = row.get("public") is True, row.get("code") in OPEN_CODES
     shown = {name: _field(name, value, public=public, told=told) for name, value in row.items()}
-    if "event" in row and (row.get("by") or not (public or told)):  # a command line belongs to the user who ran it
+    if "event" in row and (row.get("by") or not (public or told)):
         shown["event"] = _sentence(row)
-        shown.pop("details", None)  # the changes and the diff, for people
+        if not public:
+            shown.pop("details", None)  # the changes and the diff, for people
     if shown.get("comment") == HIDDEN and row.get("result") is True:
         shown["comment"] = ""  # nothing is wrong
     if "health" in row and all(each.get("code") in OPEN_CODES for each in row["health"]):
@@ -67,16 +75,25 @@ def _masked(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _field(name: str, value: Any, *, public: bool, told: bool) -> Any:
+    if name in AUTHORS and isinstance(value, Mapping):
+        return _author(value)
     if name in OPEN_FIELDS:
         return value if name in WHOLE else masked(value)
     return value if value is None or public or (told and name in MESSAGE) else HIDDEN
 
 
+def _author(by: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what viewers see of a process."""
+    return {name: value for name, value in by.items() if name in AUTHOR}
+
+
 def _sentence(entry: Mapping[str, Any]) -> str:
-    """Return a sentence about an entry of the log, made from its fields alone."""
+    """Return a sentence about an entry of the log, made from the fields that everyone may see."""
     if not entry.get("resource"):
         return HIDDEN
-    result = entry.get("result")
-    what = result if isinstance(result, str) else entry.get("code") or entry.get("level")
-    cause = f" ({entry['cause']})" if entry.get("cause") else ""
-    return f"{what} {entry['resource']}{cause}"
+    what, lasted, by = entry.get("what") or entry.get("result"), entry.get("duration"), _author(entry.get("by") or {})
+    text = f"{what if isinstance(what, str) else entry.get('code') or entry.get('level')} {entry['resource']}"
+    text += "" if lasted is None else f" in {duration(lasted)}"
+    why = [entry.get("cause"), entry.get("ended"), f"changed by {Author.of(by)}" if by else ""]
+    told = "; ".join(str(each) for each in why if each)
+    return f"{text} ({told})" if told else text

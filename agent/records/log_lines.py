@@ -9,6 +9,7 @@ from pathlib import Path
 
 from holdfast.agent.console import LogEntry
 from holdfast.agent.host.blocking import LINGER, Blocking
+from holdfast.agent.records.askers import described
 from holdfast.agent.records.history import Chosen, HistoryRecord, last, oldest
 from holdfast.agent.records.ids import first_id_of, time_of
 from holdfast.agent.records.reading import RecordReader
@@ -64,18 +65,22 @@ def _entry(record: HistoryRecord) -> LogEntry:
         return {**MARK, "time": values["at"], "level": "info", "event": said, "code": "noted"}
     failed = values["result"] == "failed"
     told = values.get("comment") if failed or values["result"] != "changed" else ""
-    sentence = f"{values['what']} {change_in_words(values)}"
+    author = described(values.get("by")) if values["origin"] == "drift" else ""
+    sentence = f"{values['what']} {change_in_words(values, author)}"
     entry: LogEntry = {
         **MARK,
         "time": values["first"],
         "level": "error" if failed else "info",
         "event": f"{sentence}: {told}" if told else sentence,
         "resource": values["resource"],
+        "what": values["what"],
         "result": values["result"],
         "cause": values["cause"],
         "duration": values.get("duration", 0.0),
     }
-    optional = {name: values[name] for name in ("changes", "diff", "undone", "by", "public") if values.get(name)}
+    optional = {
+        name: values[name] for name in ("changes", "diff", "undone", "ended", "by", "public") if values.get(name)
+    }
     if lines := "\n".join(details_of(values)):
         optional["details"] = lines
     return {**entry, **optional}

@@ -11,12 +11,13 @@ from holdfast.agent.narrate import details, duration
 from holdfast.resources.visible import clean
 
 
-def change_in_words(values: Mapping[str, Any]) -> str:
-    """Return the resource, how long it took and why."""
+def change_in_words(values: Mapping[str, Any], author: str = "") -> str:
+    """Return the resource, how long it took and why; with an author, who has caused it."""
     words = [values["cause"]]
     words += [f"{values['times']} times until {clock(values['at'])}"] if values.get("times", 1) > 1 else []
     words += [values["undone"]] if values.get("undone") else []
-    return f"{values['resource']} in {duration(values.get('duration', 0.0))} ({', '.join(words)})"
+    why = [", ".join(words), str(values.get("ended") or ""), f"changed by {author}" if author else ""]
+    return f"{values['resource']} in {duration(values.get('duration', 0.0))} ({'; '.join(filter(None, why))})"
 
 
 def details_of(values: Mapping[str, Any]) -> Iterator[str]:

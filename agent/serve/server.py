@@ -64,7 +64,7 @@ def serve(
             "viewers, or with systemctl start holdfast-serve"
         )
     if sockets.view is None:
-        raise ServeError("cannot serve: this agent has no socket for viewers; set `view` in agent.yaml")
+        raise ServeError("cannot serve: this agent has no socket for viewers; set `view` and `viewers` in agent.yaml")
     with contextlib.ExitStack() as stack:
         key = ""
         if place.path is None:

@@ -12,7 +12,7 @@ import yaml
 from holdfast.agent import paths, settings
 from holdfast.agent.configuration import ConfigurationCompiler
 from holdfast.agent.engine.model import options
-from holdfast.agent.paths import STATE_DIR, default_socket, socket_of
+from holdfast.agent.paths import STATE_DIR, default_socket, socket_of, sockets_of
 from holdfast.agent.settings import Settings, SettingsError, load
 from holdfast.states.errors import CompileError
 from holdfast_process import Tree, holdfast
@@ -233,13 +233,26 @@ def test_a_file_of_another_user_is_refused(config):
         ("control: /run/other.sock\n", {"state_dir": Path("/elsewhere")}),
         ("", {"state_dir": Path("/elsewhere")}),
         ("control: null\n", {}),
+        ("view: ../view.sock\n", {}),
+        ("view: ../view.sock\nviewers: null\n", {}),
+        ("viewers: null\n", {}),
+        ("viewers: staff\n", {}),
     ],
 )
-def test_clients_and_the_agent_find_the_same_socket(config, text, overrides):
-    """Clients read only two settings, but must find the socket that the agent computes from all of them."""
+def test_clients_and_the_agent_find_the_same_sockets(config, text, overrides):
+    """Clients read only a few settings, but must find the sockets that the agent computes from all of them."""
     path = config(text)
+    settings = load(path, overrides)
 
-    assert socket_of(path, overrides) == load(path, overrides).socket
+    assert sockets_of(path, overrides) == (settings.socket, settings.view_socket)
+
+
+def test_the_socket_for_viewers_can_be_turned_off(config):
+    """A group without a name is a mistake."""
+    assert load(config("")).view_socket == Path("/run/holdfast/view.sock")
+    assert load(config("viewers: null\n")).view_socket is None
+    with pytest.raises(SettingsError, match="viewers"):
+        load(config("viewers: ''\n"))
 
 
 def test_a_client_finds_the_agent_despite_mistakes_in_the_settings(config, tmp_path, monkeypatch):

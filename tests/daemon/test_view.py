@@ -77,6 +77,17 @@ def viewed() -> Iterator[Viewed]:
             yield Viewed(agent, tree, top / "run/view.sock")
 
 
+def test_without_viewers_there_is_no_socket(tmp_path: Path) -> None:
+    """Also where `view` names one; the agent is healthy."""
+    tree = Tree(tmp_path)
+    tree.settings(f"view: {tmp_path}/view.sock\nviewers: null\n")
+    tree.sls("top", "base: {}\n")
+    with Agent(tree):
+        assert tree.json("status")["health"] == []
+
+    assert not (tmp_path / "view.sock").exists()
+
+
 def test_the_socket_is_open_to_root_and_one_group(viewed: Viewed) -> None:
     """Its mode keeps all others out."""
     info = viewed.view.stat()

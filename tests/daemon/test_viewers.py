@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.agent.control.viewers import HIDDEN, OPEN_CODES, masked
+from holdfast.agent.control.viewers import AUTHOR, HIDDEN, OPEN_CODES, masked
+from holdfast.agent.northbound.privacy import private_fields
+from holdfast.agent.records.models import Actor
 from holdfast.resources.author import Author
 
 SOURCES = Path(__file__).parents[2] / "agent"
@@ -52,17 +54,47 @@ def test_a_code_opens_the_text_of_a_message_and_nothing_else():
     assert masked(other) == {"code": "states-broken", "text": HIDDEN, "details": HIDDEN}
 
 
-def test_a_command_line_is_hidden_also_of_a_public_change():
-    """It belongs to the user who ran it, and the sentence of the log repeats it."""
+def change_by_a_process(**fields: object) -> dict[str, object]:
+    """Return a line of the log about a change that a process has caused."""
     by = Author(7, "vim", "vim -c password", 0, "root", "deploy").fields()
-    line = {"event": f"repaired x (drift; changed by {Author.of(by)})", "resource": "x", "cause": "drift", "by": by}
-    line["result"] = "changed"
-    shown = masked([{**line, "public": True}, {"public": True, "changed_by": by, "ended": "killed"}])
+    event = f"repaired x in 3 ms (drift; changed by {Author.of(by)})"
+    line = {"event": event, "resource": "x", "what": "repaired", "cause": "drift", "duration": 0.003, "by": by}
+    return {**line, "result": "changed", "diff": "+a", "details": "+a", **fields}
 
-    assert "vim" not in str(shown)
-    assert shown[0]["event"] == "changed x (drift)"
+
+def test_a_public_change_by_a_process_is_shown_with_its_verb_its_diff_and_its_author():
+    """Of the process, viewers see what they see of it in the records."""
+    shown = masked(change_by_a_process(public=True))
+
+    assert shown["event"] == "repaired x in 3 ms (drift; changed by vim, pid 7, login user deploy)"
+    assert (shown["diff"], shown["details"]) == ("+a", "+a")
+    assert shown["by"] == {"pid": 7, "name": "vim", "uid": 0, "user": "root", "login": "deploy", "way": "host"}
+
+
+def test_another_change_by_a_process_is_shown_without_its_diff():
+    """The verb and the author are for everyone."""
+    shown = masked(change_by_a_process(ended="killed"))
+
+    assert shown["event"] == "repaired x in 3 ms (drift; killed; changed by vim, pid 7, login user deploy)"
+    assert (shown["diff"], shown.get("details")) == (HIDDEN, None)
+
+
+def test_a_command_line_is_hidden_everywhere():
+    """It belongs to the user who ran it."""
+    by = change_by_a_process()["by"]
+    shown = masked([change_by_a_process(public=True), {"public": True, "changed_by": by, "ended": "killed"}])
+
+    assert "password" not in str(shown)
     assert shown[1]["changed_by"]["pid"] == 7
     assert shown[1]["ended"] == "killed"
+
+
+def test_viewers_see_of_a_process_what_they_see_of_it_in_the_records():
+    """One decision for the log and for the tables."""
+    private, opened = private_fields(Actor)
+
+    assert frozenset(Actor.model_fields) - private == AUTHOR
+    assert not opened
 
 
 @pytest.mark.parametrize(("code", "shown"), [("watch-polling", "the sentence"), ("states-broken", HIDDEN)])
