@@ -1,10 +1,13 @@
-"""A named pipe beside the database, by which other processes wake the agent after a commit, so it need not poll."""
+"""A socket beside the database, by which other processes wake the agent after a commit, so it need not poll.
+
+It is a socket and no named pipe, because a program that reads all files of the directory would wait for a pipe.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
-import stat
+import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -13,42 +16,50 @@ from holdfast.agent.sqlite_files import beside, clear
 
 
 class CommitBell:
-    """The pipe. It is only a hint: without it, a commit is noticed at the next poll."""
+    """The socket. It is only a hint: without it, a commit is noticed at the next poll."""
 
     def __init__(self, path: Path) -> None:
         self._file = beside(path, ".bell")
-        self._descriptor: int | None = None
+        self._socket: socket.socket | None = None
 
     def listen(self, rung: Callable[[], None]) -> None:
-        """Create the pipe, and call `rung` in the event loop whenever another process rings."""
+        """Create the socket, and call `rung` in the event loop whenever another process rings."""
         with suppress(OSError):  # such as a full or read-only disk
             clear(self._file)
-            os.mkfifo(self._file, 0o600)
-            self._descriptor = os.open(self._file, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-            asyncio.get_running_loop().add_reader(self._descriptor, self._heard, rung)
+            self._socket = _datagrams()
+            os.fchmod(self._socket.fileno(), 0o600)  # the file has this mode from the start
+            self._at(self._socket.bind)
+            asyncio.get_running_loop().add_reader(self._socket, self._heard, rung)
 
     def ring(self) -> None:
         """Wake the agent, if there is one."""
-        with suppress(OSError):
-            descriptor = os.open(self._file, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOFOLLOW)
-            try:
-                if stat.S_ISFIFO(os.fstat(descriptor).st_mode):
-                    os.write(descriptor, b"\0")
-            finally:
-                os.close(descriptor)
+        with suppress(OSError), _datagrams() as sender:  # if its queue is full, the agent is about to wake
+            self._at(lambda address: sender.sendto(b"\0", address))
 
     def close(self) -> None:
-        """Stop listening, and remove the pipe: programs that read whole directories would wait for it."""
-        if self._descriptor is not None:
-            asyncio.get_running_loop().remove_reader(self._descriptor)
+        """Stop listening, and remove the socket."""
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_reader(self._socket)
+            self._socket.close()
+            self._socket = None
             with suppress(OSError):
-                if os.path.samestat(os.fstat(self._descriptor), self._file.lstat()):
+                if self._file.is_socket():
                     self._file.unlink()
-            os.close(self._descriptor)
-            self._descriptor = None
 
     def _heard(self, rung: Callable[[], None]) -> None:
-        if self._descriptor is not None:
+        if self._socket is not None:
             with suppress(OSError):
-                os.read(self._descriptor, 65536)
+                self._socket.recv(1)
             rung()
+
+    def _at(self, use: Callable[[str], object]) -> None:
+        """Use the address of the socket. Its path may be too long for one: a descriptor stands for its directory."""
+        directory = os.open(self._file.parent, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            use(f"/proc/self/fd/{directory}/{self._file.name}")
+        finally:
+            os.close(directory)
+
+
+def _datagrams() -> socket.socket:
+    return socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK)

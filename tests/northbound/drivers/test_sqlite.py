@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+import socket
 import sqlite3
 import stat
 import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing, suppress
+from contextlib import chdir, closing, suppress
 from pathlib import Path
 
 import pytest
@@ -242,19 +243,36 @@ async def test_two_agents_on_one_database_are_refused(opened, path):
     assert await keys(await opened(path)) == ["a", "b"]
 
 
-async def test_the_agent_leaves_no_pipe_behind(path: Path) -> None:
-    """A program that reads a whole directory would wait for the pipe."""
+async def test_a_program_that_reads_all_files_does_not_wait(path: Path) -> None:
+    """Opening the file by which the agent is woken fails at once. The agent removes the file at its end."""
     driver = SqliteDriver(path, agent=True)
     await driver.open()
     bell = path.with_name("northbound.db.bell")
-    assert bell.is_fifo()
+    assert stat.S_IMODE(bell.stat().st_mode) == 0o600
+    with pytest.raises(OSError, match="No such device"):
+        bell.read_bytes()
     await driver.close()
 
     assert not bell.exists()
 
 
+async def test_an_agent_is_woken_whose_directory_has_a_long_name(opened, tmp_path, monkeypatch):
+    """The address of a socket has at most 107 bytes. What an agent that was killed has left is replaced."""
+    monkeypatch.setattr(sqlite, "AGENT_POLL", 1000)
+    path = tmp_path / ("long" * 50) / "northbound.db"
+    path.parent.mkdir()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left, chdir(path.parent):
+        left.bind("northbound.db.bell")
+    agent, beside = await opened(path), await opened(path, agent=False)
+    watch = aiter(agent.watch(0))
+    await anext(watch)
+    await put(beside, "a")
+    async with asyncio.timeout(20):
+        assert [change.id for change in (await anext(watch)).changes] == ["a"]
+
+
 async def test_other_processes_wake_the_agent(opened, path, monkeypatch):
-    """It need not poll: an idle agent does nothing. A pipe that is gone, or is no pipe, harms nobody."""
+    """It need not poll: an idle agent does nothing. A socket that is gone, or is no socket, harms nobody."""
     monkeypatch.setattr(sqlite, "AGENT_POLL", 1000)
     agent, beside = await opened(path), await opened(path, agent=False)
     watch = aiter(agent.watch(0))
