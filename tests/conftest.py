@@ -13,12 +13,15 @@ from hypothesis import settings
 
 from fake_machine import Action, Machine, Setting
 from holdfast.resources.interfaces import registry as interfaces
+from no_other_agent import hide_other_agent
 from virtual_time import VirtualLoop
 
 # A busy machine is no failure of a property. CI tries the same examples each time, so that a run is red for what was
 # changed; looking for new ones is the work of every other run, and of scripts/fuzz.
 settings.register_profile("holdfast", deadline=None, derandomize="CI" in os.environ, print_blob=True)
 settings.load_profile("holdfast")
+
+hide_other_agent()
 
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if (
