@@ -1,12 +1,15 @@
-"""Arguments and options whose values the shell completes: resources, names of SLS, kinds."""
+"""Arguments and options that several verbs share: resources, names of SLS, what to show, where to write."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
+from typing import get_args
 
 import click
 
-from holdfast.agent.cli.options import Function, output, reports_problems, source
+from holdfast.agent.cli.options import MOMENT, Function, output, reports_problems, source
+from holdfast.agent.engine.model.events import Cause
 
 Completer = Callable[[click.Context, str], list[str]]
 """Called with click's context and the incomplete word."""
@@ -35,6 +38,49 @@ def resources(function: Function) -> Function:
     """Add an argument for any number of resources or patterns."""
     return click.argument("patterns", metavar="[KIND[ID]|PATTERN]...", nargs=-1, shell_complete=completed("resources"))(
         function
+    )
+
+
+def of_resource(what: str) -> Callable[[Function], Function]:
+    """Add an option that selects what concerns a resource; `what` is shown, as in "lines"."""
+    return click.option(
+        "--resource",
+        metavar="KIND[ID]",
+        default="",
+        shell_complete=completed("resources"),
+        help=f"Show only {what} of this resource, or of all that match a pattern.",
+    )
+
+
+def since(what: str) -> Callable[[Function], Function]:
+    """Add an option for the time after which `what` is shown, as in "lines after this time"."""
+    return click.option("--since", type=MOMENT, metavar="TIME", help=f"Show only {what}: 2h ago, or 20:15.")
+
+
+def of_cause(what: str) -> Callable[[Function], Function]:
+    """Add an option that selects what has a cause; `what` is shown."""
+    return _one_of("cause", get_args(Cause), what)
+
+
+def of_origin(what: str, origins: tuple[str, ...]) -> Callable[[Function], Function]:
+    """Add an option that selects what has an origin; `what` is shown."""
+    return _one_of("origin", origins, what)
+
+
+def _one_of(name: str, choices: tuple[str, ...], what: str) -> Callable[[Function], Function]:
+    words = f"Show only {what} with this {name}: {', '.join(choices)}."
+    return click.option(f"--{name}", type=click.Choice(choices), metavar=name.upper(), help=words)
+
+
+def output_file(how: str) -> Callable[[Function], Function]:
+    """Add an option for a file to write, in place of stdout; `how` says how, as in "to this file"."""
+    return click.option(
+        "-o",
+        "--output",
+        "path",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help=f"Write {how} instead of stdout.",
     )
 
 

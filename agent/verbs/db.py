@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from holdfast.agent.cli.arguments import output_file
 from holdfast.agent.cli.options import ConfigurationSource, reports_problems, source
 from holdfast.agent.verbs import HOST, verb
 
@@ -44,14 +45,7 @@ def compact(source: ConfigurationSource) -> None:
 
 @db.command(short_help="Write all records as JSON lines.")
 @source("config", "state_dir")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to this new file, which only its owner can read, instead of stdout.",
-)
+@output_file("to this new file, which only its owner can read,")
 @reports_problems
 def export(source: ConfigurationSource, path: Path | None) -> None:
     """Write all records as JSON lines, each an object with table, id and values, as they are at one moment.

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import click
 
-from holdfast.agent.cli.arguments import completed
-from holdfast.agent.cli.options import COUNT, MOMENT, SPAN, ConfigurationSource, output, reports_problems, source
+from holdfast.agent.cli.arguments import completed, of_resource, since
+from holdfast.agent.cli.options import COUNT, SPAN, ConfigurationSource, output, reports_problems, source
 from holdfast.agent.verbs import HOST, verb
 
 DAY = 86_400.0
@@ -27,14 +27,8 @@ def drift() -> None:
 @drift.command("list", short_help="List drifts, new ones first.")
 @source("config", "state_dir")
 @output("text", "json")
-@click.option(
-    "--resource",
-    metavar="KIND[ID]",
-    default="",
-    shell_complete=completed("resources"),
-    help="Show only drifts of this resource, or of all that match a pattern.",
-)
-@click.option("--since", type=MOMENT, metavar="TIME", help="Show only what was found after this time.")
+@of_resource("drifts")
+@since("what was found after this time")
 @click.option("--all", "everything", is_flag=True, help="Show drifts that are done, too.")
 @click.option("--limit", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Show at most N drifts.")
 def list_(

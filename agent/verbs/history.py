@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from typing import Any
 
 import click
 
-from holdfast.agent.cli.arguments import completed
+from holdfast.agent.cli.arguments import completed, of_cause, of_origin, of_resource, since
 from holdfast.agent.cli.options import COUNT, MOMENT, ConfigurationSource, output, source
-from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.verbs import HOST, verb
 
 ORIGINS = ("drift", "states", "command", "start", "refresh")
@@ -22,30 +21,14 @@ ORIGINS = ("drift", "states", "command", "start", "refresh")
 @click.option(
     "--limit", "-n", type=COUNT, metavar="N", default=50, show_default=True, help="Show at most N changes and notes."
 )
-@click.option("--since", type=MOMENT, metavar="TIME", help="Show only what began after this time: 2h ago, or 20:15.")
+@since("what began after this time")
 @click.option("--until", type=MOMENT, metavar="TIME", help="Show only what began before this time.")
-@click.option(
-    "--resource",
-    metavar="KIND[ID]",
-    default="",
-    shell_complete=completed("resources"),
-    help="Show only changes of this resource, or of all that match a pattern.",
-)
+@of_resource("changes")
 @click.option(
     "--kind", metavar="KIND", default="", shell_complete=completed("kinds"), help="Show only changes of this kind."
 )
-@click.option(
-    "--cause",
-    type=click.Choice(get_args(Cause)),
-    metavar="CAUSE",
-    help=f"Show only changes with this cause: {', '.join(get_args(Cause))}.",
-)
-@click.option(
-    "--origin",
-    type=click.Choice(ORIGINS),
-    metavar="ORIGIN",
-    help=f"Show only changes with this origin: {', '.join(ORIGINS)}.",
-)
+@of_cause("changes")
+@of_origin("changes", ORIGINS)
 @click.option("--failed", is_flag=True, help="Show only failures.")
 @click.option("--diff", is_flag=True, help="Show below each change what was different.")
 def history(source: ConfigurationSource, form: str, limit: int, diff: bool, **asked: Any) -> None:

@@ -6,18 +6,17 @@ import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from holdfast.agent.cli.arguments import completed
-from holdfast.agent.cli.options import COUNT, MOMENT, ConfigurationSource, output, source
+from holdfast.agent.cli.arguments import of_cause, of_resource, since
+from holdfast.agent.cli.options import COUNT, ConfigurationSource, output, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.console import Console, clock, to_json
 from holdfast.agent.control.client import TIMEOUT, converse
 from holdfast.agent.control.request import ControlRequest, demand_span
 from holdfast.agent.control.schema import FOREVER
-from holdfast.agent.engine.model.events import Cause
 from holdfast.agent.verbs import AGENT, verb
 
 if TYPE_CHECKING:
@@ -73,22 +72,10 @@ class LogLines(ControlRequest, verb="log", viewers="masked", stream=True):
 @click.option(
     "--lines", "-n", type=COUNT, metavar="N", help="Show at most N past lines; default 50, or all with --since."
 )
-@click.option("--since", type=MOMENT, metavar="TIME", help="Show only lines after this time: 2h ago, or 20:15.")
-@click.option(
-    "--resource",
-    "identity",
-    metavar="KIND[ID]",
-    default="",
-    shell_complete=completed("resources"),
-    help="Show only lines of this resource, or of all that match a pattern.",
-)
+@since("lines after this time")
+@of_resource("lines")
 @click.option("--failed", is_flag=True, help="Show only failures.")
-@click.option(
-    "--cause",
-    type=click.Choice(get_args(Cause)),
-    metavar="CAUSE",
-    help=f"Show only lines with this cause: {', '.join(get_args(Cause))}.",
-)
+@of_cause("lines")
 def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
     """Show the log of the running agent.
 
@@ -100,7 +87,7 @@ def log(source: ConfigurationSource, form: str, **asked: Any) -> None:
     """
     seconds = _back(asked["since"])
     lines = asked["lines"] if asked["lines"] is not None else PAST if asked["since"] is None else ALL
-    request = LogLines(lines, asked["following"], seconds, asked["identity"], asked["failed"], asked["cause"] or "")
+    request = LogLines(lines, asked["following"], seconds, asked["resource"], asked["failed"], asked["cause"] or "")
     show(source.view(), form, request)
 
 

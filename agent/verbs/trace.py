@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from holdfast.agent.cli.arguments import output_file
 from holdfast.agent.cli.options import COUNT, ConfigurationSource, source
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
@@ -40,14 +41,7 @@ class Trace(ControlRequest, verb="trace", viewers="whole"):
 @source("config", "state_dir")
 @click.option("--last", "last", is_flag=True, help="Show the last pass that has ended (the default).")
 @click.option("--pass", "number", type=COUNT, metavar="N", help="Show pass number N; the last sixteen passes are kept.")
-@click.option(
-    "-o",
-    "--output",
-    "path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Write to this file instead of stdout.",
-)
+@output_file("to this file")
 def trace(source: ConfigurationSource, last: bool, number: int | None, path: Path | None) -> None:
     """Show where a pass spent its time, as a trace for ui.perfetto.dev or chrome://tracing."""
     if last and number is not None:

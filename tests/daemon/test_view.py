@@ -7,7 +7,6 @@ import signal
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
@@ -17,18 +16,13 @@ from holdfast.agent.control.schema import ControlError
 from holdfast.agent.control.viewers import HIDDEN
 from holdfast.agent.verbs.status import Status
 from holdfast_process import Agent, Tree
-from strangers import UID, as_a_stranger, open_directory
+from strangers import UID, as_a_stranger
 from view_client import answered, connected, first, told
+from viewed_agent import GID, GROUP, ViewedAgent, viewed_agent
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 
-GROUP, GID = "games", 60
-"""A group that every Debian host has."""
 STATES = """
-HOST/open:
-  file.managed: [{contents: first of everyone}, {mode: "0644"}]
-HOST/secret:
-  file.managed: [{contents: first of root}, {mode: "0600"}, {show_changes: true}]
 HOST/closed:
   file.directory: [{mode: "0700"}]
 HOST/closed/file:
@@ -37,8 +31,6 @@ HOST/closed/edited:
   file.append: [{text: first of root}, {show_changes: true}, {makedirs: true}]
 printing:
   cmd.run: [{name: "echo first of root; echo first of root >&2"}]
-failing:
-  cmd.run: [{name: "echo first of root >&2; exit 3"}]
 rendering:
   file.managed:
     - name: HOST/rendered
@@ -50,31 +42,17 @@ again:
 SECRET, PUBLIC = b"first of root", b"first of everyone"
 
 
-class Viewed(NamedTuple):
-    """A running agent with a socket for viewers."""
-
-    agent: Agent
-    tree: Tree
-    view: Path
-
-    def as_viewer(self, verb: str, **fields: object) -> bytes:
-        """Return the answer that a member of the group gets."""
-        text = as_a_stranger(lambda: answered(self.view, verb, **fields).decode(), groups=[GID])
-        return text.encode()
-
-
 @pytest.fixture(scope="module")
-def viewed() -> Iterator[Viewed]:
+def viewed() -> Iterator[ViewedAgent]:
     """An agent whose states contain things that only root may read."""
-    with open_directory() as top:
-        tree = Tree(top / "tree")
-        (top / "run").mkdir(mode=0o755)
-        tree.host.chmod(0o755)
-        tree.settings(f"view: {top}/run/view.sock\nviewers: {GROUP}\n")
-        tree.sls("app", STATES)
-        tree.sls("top", "base:\n  '*': [app]\n")
-        with Agent(tree) as agent:
-            yield Viewed(agent, tree, top / "run/view.sock")
+    with viewed_agent(STATES) as viewed:
+        yield viewed
+
+
+def as_viewer(viewed: ViewedAgent, verb: str, **fields: object) -> bytes:
+    """Return the answer that a member of the group gets."""
+    text = as_a_stranger(lambda: answered(viewed.view, verb, **fields).decode(), groups=[GID])
+    return text.encode()
 
 
 def test_without_viewers_there_is_no_socket(tmp_path: Path) -> None:
@@ -88,7 +66,7 @@ def test_without_viewers_there_is_no_socket(tmp_path: Path) -> None:
     assert not (tmp_path / "view.sock").exists()
 
 
-def test_the_socket_is_open_to_root_and_one_group(viewed: Viewed) -> None:
+def test_the_socket_is_open_to_root_and_one_group(viewed: ViewedAgent) -> None:
     """Its mode keeps all others out."""
     info = viewed.view.stat()
 
@@ -97,19 +75,19 @@ def test_the_socket_is_open_to_root_and_one_group(viewed: Viewed) -> None:
 
 
 @pytest.mark.parametrize("groups", [{"groups": [GID]}, {"groups": [1, 2, GID]}, {"gid": GID}])
-def test_a_member_may_look(viewed: Viewed, groups: dict[str, object]) -> None:
+def test_a_member_may_look(viewed: ViewedAgent, groups: dict[str, object]) -> None:
     """Whether the group is supplementary or not."""
     assert as_a_stranger(lambda: told(viewed.view, "status")["ok"], **groups) == "True"
 
 
-def test_a_member_of_thousands_of_groups_may_look(viewed: Viewed) -> None:
+def test_a_member_of_thousands_of_groups_may_look(viewed: ViewedAgent) -> None:
     """The kernel's list of groups has any length."""
     groups = [*range(1000, 3000), GID]
 
     assert as_a_stranger(lambda: told(viewed.view, "status")["ok"], groups=groups) == "True"
 
 
-def test_the_mode_of_the_socket_alone_lets_nobody_in(viewed: Viewed) -> None:
+def test_the_mode_of_the_socket_alone_lets_nobody_in(viewed: ViewedAgent) -> None:
     """The server asks the kernel for the groups of its peer, too."""
     viewed.view.chmod(0o666)
     try:
@@ -122,7 +100,7 @@ def test_the_mode_of_the_socket_alone_lets_nobody_in(viewed: Viewed) -> None:
 
 
 @pytest.mark.parametrize("verb", sorted(verb for verb, each in requests().items() if each.viewers == "no"))
-def test_other_requests_are_refused(viewed: Viewed, verb: str) -> None:
+def test_other_requests_are_refused(viewed: ViewedAgent, verb: str) -> None:
     """Whoever sends them at this socket, and whatever their fields are."""
     needed = {"call": {"function": "pkg.list_installed"}, "trigger": {"identity": "cmd.run[printing]"}}
     said = told(viewed.view, verb, **needed.get(verb, {}))
@@ -150,20 +128,20 @@ def test_every_request_of_viewers_is_tested_here() -> None:
     assert {verb for verb, each in requests().items() if each.viewers != "no"} == LOOKS.keys() | LASTING.keys()
 
 
-def test_viewers_learn_nothing_that_they_could_not_read(viewed: Viewed) -> None:
+def test_viewers_learn_nothing_that_they_could_not_read(viewed: ViewedAgent) -> None:
     """No content of a file that others cannot read, no argument, no output of a command, in any answer."""
-    said = b"".join(viewed.as_viewer(verb, **fields) for verb, fields in LOOKS.items() if verb != "why")
+    said = b"".join(as_viewer(viewed, verb, **fields) for verb, fields in LOOKS.items() if verb != "why")
     for name in IDENTITIES:
-        said += viewed.as_viewer("why", identity=name)
+        said += as_viewer(viewed, "why", identity=name)
     for table in ("changes", "resources", "passes", "conditions", "notes"):
-        said += viewed.as_viewer("list", table=table)
+        said += as_viewer(viewed, "list", table=table)
     said += as_a_stranger(lambda: first(viewed.view, "watch", 1).decode(), groups=[GID]).encode()
 
     assert SECRET not in said
     assert PUBLIC in said
 
 
-def test_root_sees_the_same_in_full(viewed: Viewed) -> None:
+def test_root_sees_the_same_in_full(viewed: ViewedAgent) -> None:
     """At the control socket."""
     control = viewed.tree.root / "state/control.sock"
     said = b"".join(answered(control, verb, **LOOKS[verb]) for verb in ("status", "log", "list"))
@@ -172,18 +150,18 @@ def test_root_sees_the_same_in_full(viewed: Viewed) -> None:
     assert HIDDEN.encode() not in said
 
 
-def test_root_gets_the_answers_of_viewers_at_their_socket(viewed: Viewed) -> None:
+def test_root_gets_the_answers_of_viewers_at_their_socket(viewed: ViewedAgent) -> None:
     """The socket decides, not the user."""
     assert SECRET not in answered(viewed.view, "log", lines=10_000)
 
 
-def test_an_unknown_verb_and_nonsense_are_refused(viewed: Viewed) -> None:
+def test_an_unknown_verb_and_nonsense_are_refused(viewed: ViewedAgent) -> None:
     """With a code."""
     assert told(viewed.view, "nonsense")["code"] == "not-understood"
     assert told(viewed.view, "status", extra=1)["code"] == "not-understood"
 
 
-def test_a_flood_of_viewers_keeps_nobody_from_their_work(viewed: Viewed) -> None:
+def test_a_flood_of_viewers_keeps_nobody_from_their_work(viewed: ViewedAgent) -> None:
     """Drift is repaired, and root is answered, while a viewer asks as fast as possible and never reads.
 
     It may take seconds: the flood takes a whole processor, and those that wait in front of the last request are served.

@@ -11,18 +11,8 @@ import pytest
 
 from holdfast_process import Agent, Tree
 from serving import Serving
-from strangers import UID, open_directory
-
-GROUP, GID = "games", 60
-"""A group that every Debian host has."""
-STATES = """
-HOST/open:
-  file.managed: [{contents: first of everyone}, {mode: "0644"}]
-HOST/secret:
-  file.managed: [{contents: first of root}, {mode: "0600"}, {show_changes: true}]
-failing:
-  cmd.run: [{name: "echo first of root >&2; exit 3"}]
-"""
+from strangers import UID
+from viewed_agent import GID, viewed_agent
 
 
 class Site(NamedTuple):
@@ -40,17 +30,11 @@ class Site(NamedTuple):
 @pytest.fixture(scope="session")
 def site() -> Iterator[Site]:
     """One agent for all tests of this folder."""
-    with open_directory() as top:
-        tree, home = Tree(top / "tree"), top / "home"
-        for directory in (top / "run", home):
-            directory.mkdir(mode=0o755)
-        tree.host.chmod(0o755)
+    with viewed_agent() as viewed:
+        home = viewed.top / "home"
+        home.mkdir(mode=0o755)
         os.chown(home, UID, UID)
-        tree.settings(f"view: {top}/run/view.sock\nviewers: {GROUP}\n")
-        tree.sls("app", STATES)
-        tree.sls("top", "base:\n  '*': [app]\n")
-        with Agent(tree) as agent:
-            yield Site(agent, tree, home)
+        yield Site(viewed.agent, viewed.tree, home)
 
 
 @pytest.fixture(scope="session")

@@ -12,12 +12,13 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from tests.serve.conftest import GID, Site
+from tests.serve.conftest import Site
 
 from holdfast.agent.serve import server as module
 from holdfast_process import COMMAND, environment, holdfast, in_process
 from serving import Serving, answer
 from strangers import UID, as_a_stranger
+from viewed_agent import GID
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can start an agent and serve as another user")
 

@@ -152,42 +152,63 @@ class Tree:
         return json.loads(self(*words, "--format", "json", **options).stdout)
 
 
-class Agent:
-    """A running agent; its log is collected in a file. `environment` is added to its own."""
+class Running:
+    """A process of Holdfast that runs until it is stopped; its output is collected in a file."""
 
-    def __init__(self, tree, **variables):
-        self.tree, self.log_path = tree, tree.root / "log"
-        with self.log_path.open("wb") as log:
-            command = [*COMMAND, "run", "--config", str(tree.config)]
-            self.process = subprocess.Popen(command, stdout=log, stderr=log, env={**environment(), **variables})
+    def __init__(self, words, log_path, **variables):
+        self.log_path = log_path
+        with log_path.open("wb") as log:
+            self.process = subprocess.Popen(words, stdout=log, stderr=log, env={**environment(), **variables})
 
     @property
     def log(self):
-        """Return the log so far."""
+        """Return the output so far."""
         return self.log_path.read_text()
-
-    def wait_log(self, text, since=0, timeout=DEADLINE):
-        """Wait until the log has this text after position `since`; return the position behind it."""
-        return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
 
     def wait(self, condition, what, timeout=DEADLINE):
         """Wait until the condition holds; return its value."""
         until = time.monotonic() + timeout
         while not (found := condition()):
-            assert self.process.poll() is None, f"the agent has ended\n{self.log}"
+            assert self.process.poll() is None, f"the process has ended\n{self.log}"
             assert time.monotonic() < until, f"waited in vain for {what}\n{self.log}"
             time.sleep(0.01)
         return found
 
     def signal(self, number):
-        """Send a signal to the agent."""
+        """Send a signal to the process."""
         self.process.send_signal(number)
 
     def stop(self, timeout=DEADLINE):
-        """Stop the agent; return the exit code."""
+        """Stop the process; return its exit code."""
         if self.process.poll() is None:
             self.signal(signal.SIGTERM)
         return self.process.wait(timeout)
+
+    def __enter__(self):
+        """Return the process."""
+        return self
+
+    def __exit__(self, *_):
+        """Stop the process in any case; its output must contain no traceback."""
+        try:
+            self.stop()
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+        assert "Traceback" not in self.log, self.log
+
+
+class Agent(Running):
+    """A running agent. `variables` are added to its environment."""
+
+    def __init__(self, tree, **variables):
+        self.tree = tree
+        super().__init__([*COMMAND, "run", "--config", str(tree.config)], tree.root / "log", **variables)
+
+    def wait_log(self, text, since=0, timeout=DEADLINE):
+        """Wait until the log has this text after position `since`; return the position behind it."""
+        return self.wait(lambda: self.log.find(text, since) + 1, f"{text!r} in the log", timeout) + len(text) - 1
 
     def __enter__(self):
         """Wait until the agent is up and its first states are applied or refused."""
@@ -205,13 +226,3 @@ class Agent:
             "the first pass",
         )
         return self
-
-    def __exit__(self, *_):
-        """Stop the agent in any case; its log must contain no traceback."""
-        try:
-            self.stop()
-        finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-        assert "Traceback" not in self.log, self.log

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import socket
-import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
-from holdfast_process import COMMAND, DEADLINE, environment
+from holdfast_process import COMMAND, DEADLINE, Running
 from strangers import UID
 
 BECOMING = f"""
@@ -46,35 +43,17 @@ class Answer(NamedTuple):
         return json.loads(self.body)
 
 
-class Serving:
-    """A running server; its output is collected in a file. `files` is its limit of descriptors."""
+class Serving(Running):
+    """A running server. `files` is its limit of descriptors."""
 
     def __init__(self, top: Path, config: Path, group: int, *words: str, files: int = 0) -> None:
-        self.log_path = top / f"serve-{len([*top.iterdir()])}.log"
-        with self.log_path.open("wb") as log:
-            self.process = subprocess.Popen(
-                [*COMMAND[:3], "-c", BECOMING, str(group), str(files), "serve", "--config", str(config), *words],
-                stdout=log,
-                stderr=log,
-                env=environment(),
-            )
+        user = [*COMMAND[:3], "-c", BECOMING, str(group), str(files)]
+        words = (*user, "serve", "--config", str(config), *words)
+        super().__init__(words, top / f"serve-{len([*top.iterdir()])}.log")
         self.wait(lambda: "serving at" in self.log, "the server")
         found = re.search(r"serving at (?:unix:(\S+)|http://127\.0\.0\.1:(\d+)/v1)", self.log)
         assert found, self.log
         self.path, self.port = found[1], int(found[2] or 0)
-
-    @property
-    def log(self) -> str:
-        """The output so far."""
-        return self.log_path.read_text()
-
-    def wait(self, condition: Any, what: str) -> None:
-        """Wait until a condition holds."""
-        until = time.monotonic() + DEADLINE
-        while not condition():
-            assert self.process.poll() is None, self.log
-            assert time.monotonic() < until, f"waited in vain for {what}\n{self.log}"
-            time.sleep(0.01)
 
     def connected(self) -> socket.socket:
         """Return a connection."""
@@ -113,25 +92,6 @@ class Serving:
                 while stream.readline().strip():
                     pass
                 yield _events(stream)
-
-    def stop(self) -> int:
-        """Stop the server; return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
-        return self.process.wait(DEADLINE)
-
-    def __enter__(self) -> Self:
-        """Return the server."""
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Stop the server; its output has no traceback."""
-        try:
-            self.stop()
-        finally:
-            if self.process.poll() is None:
-                self.process.kill()
-                self.process.wait()
-        assert "Traceback" not in self.log, self.log
 
 
 def _events(stream: Any) -> Iterator[dict[str, str]]:
