@@ -75,6 +75,14 @@ def service_gid(group: str) -> int | None:
         return None
 
 
+def service_group(gid: int) -> str | None:
+    """Return the name of a group from a name service; None if it knows no such group. May block."""
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return None
+
+
 def user_name(uid: int) -> str:
     """Return a user's name for people; the number as text if this host's files have no such user."""
     return _users.fresh().names.get(uid, str(uid))

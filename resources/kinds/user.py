@@ -20,6 +20,7 @@ from holdfast.resources.fields import AbsPath, Account, NewAccount, Number, Owne
 from holdfast.resources.interfaces.group import GroupInterface
 from holdfast.resources.interfaces.results import User
 from holdfast.resources.interfaces.user import UserInterface
+from holdfast.resources.kinds import _primary_group
 from holdfast.resources.needs import Need, needed
 from holdfast.resources.secrets import MASK
 from holdfast.resources.traits import Declaration, Edgeable, Recvable, Reversible, Sendable
@@ -111,7 +112,10 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
     uid: Number | None = field(None)
     """Number of the user. Default: the next free one."""
     gid: Annotated[Number | Account, BeforeValidator(parse_group)] | None = field(None)
-    """Primary group, by name or number."""
+    """Primary group, by name or number.
+
+    Default: left as it is. If it is missing, it is added again under the user's name, unless `usergroup` is false.
+    """
     usergroup: bool | None = field(None)
     """At creation, make a primary group with the user's name. Default: as the platform does."""
     groups: Owners | None = field(None)
@@ -189,8 +193,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         return self
 
     def touches(self) -> tuple[Uid, ...]:
-        """Return the groups and the home directory."""
-        groups = tuple([("group", name) for name in (*(self.groups or ()), *self.optional_groups)])
+        """Return the groups, with that of the user's name if the user may need it, and the home directory."""
+        own = (self.name,) if self._keeps_group else ()
+        groups = tuple([("group", name) for name in (*own, *(self.groups or ()), *self.optional_groups)])
         return (*groups, *((("path", self.home),) if self.home else ()))
 
     def offers(self) -> tuple[Uid, ...]:
@@ -216,7 +221,14 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
             wanted["password"] = self.password
         if self.password_lock is not None:
             wanted["password_lock"] = self.password_lock
+        if self._keeps_group:
+            wanted["primary_group"] = "exists"
         return wanted or {"name": self.name}
+
+    @property
+    def _keeps_group(self) -> bool:
+        """Whether a missing primary group is added again: another program may have removed it."""
+        return self.gid is None and self.usergroup is not False
 
     async def probe(self, ctx: Context) -> State:
         """Return the present account, field by field; None if there is none."""
@@ -227,6 +239,7 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         empty = dict.fromkeys(PLAIN, "") | dict.fromkeys(AGEING, -1)
         seen = {name: empty.get(name) if value is None else value for name, value in seen.items()}
         seen["gid"] = user.primary_group if isinstance(self.gid, str) else user.gid
+        seen["primary_group"] = _primary_group.seen(user)
         seen["groups"] = self._seen_groups(user, await self._missing_groups(ctx))
         return seen | self._seen_password(user)
 
@@ -283,7 +296,8 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         password = ("set_password",) if "password" in wanted else ()
         lock = ("set_lock",) if self.password_lock is not None else ()
         ageing = ("set_expiry",) if any(name in wanted for name in AGEING) else ()
-        groups = needed(GroupInterface, "info") if self.optional_groups else ()
+        query = ("info",) if self.optional_groups or self._keeps_group else ()
+        groups = needed(GroupInterface, *query, *(("add",) if self._keeps_group else ()))
         return needed(UserInterface, "info", "watch", "add", "modify", *password, *lock, *ageing) + groups
 
     async def apply(self, ctx: Context, delta: Delta) -> None:
@@ -298,7 +312,9 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
                 user.add, self.name, system=self.system, createhome=self.createhome, usergroup=self.usergroup
             )
             await make(unique=self.unique, **fields)
-        elif fields:
+        elif "primary_group" in delta.fields and (present := await self.user(ctx)):
+            await _primary_group.restore(ctx, present)
+        if fields and not delta.create:
             await user.modify(self.name, unique=self.unique, **fields)
         await self._apply_password(user, delta)
         if ages := {name: after[name] for name in AGEING if name in delta.fields and name in after}:
@@ -322,6 +338,8 @@ class Present(Edgeable, Sendable, Recvable, UserKind, kind="user.present"):
         """Return the new values, as Salt does."""
         after = delta.after or {}
         new = {name: MASK if name == "password" else after[name] for name in delta.fields if name in after}
+        if delta.create:
+            new.pop("primary_group", None)
         return {"name": self.name, **new} if delta.create else new
 
     def explain(self, ctx: Context) -> str:

@@ -1,7 +1,7 @@
 """Base classes of the providers of `user` and `group`, which derive the functions from a few that the tool has.
 
-Queries read the account files of the host. A call that changes something is compared with them first: what is as wanted
-needs no tool, and what cannot be done is refused with `test`, too.
+Queries read the account files of the host. A call that changes something waits until no other program is changing them,
+and is compared with them first: what is as wanted needs no tool, and what cannot be done is refused with `test`, too.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from holdfast.resources.accounts import service_group
 from holdfast.resources.context import Watch
 from holdfast.resources.errors import Permanent, Temporary
 from holdfast.resources.interfaces.base import Options
@@ -23,6 +24,7 @@ from holdfast.resources.interfaces.results import ChangeSet, Group, User
 from holdfast.resources.interfaces.user import UserInterface
 from holdfast.resources.providers import _homes
 from holdfast.resources.providers._account_fields import FIELDS, demand_fields, demand_name, known, plain
+from holdfast.resources.providers._account_locks import released
 from holdfast.resources.providers._etc import ETC, FILES, Accounts, read
 from holdfast.resources.providers._processes import process_of
 from holdfast.resources.secrets import MASK
@@ -90,7 +92,7 @@ class UserProvider(Provider, abstract=True):
     async def info(self, names: Sequence[str]) -> dict[str, User | None]:
         """Return the accounts; `extra` has the rest of the comment field and the ageing, in days."""
         users = accounts(self.host).users
-        return {name: users.get(name) for name in names}
+        return {name: await self._named(user) if (user := users.get(name)) else None for name in names}
 
     async def add(
         self,
@@ -105,9 +107,10 @@ class UserProvider(Provider, abstract=True):
         **fields: Any,
     ) -> ChangeSet:
         """Add an account. Without `gid`, an existing group with the account's name becomes its primary group."""
-        what, known = f"add user {name}", accounts(self.host)
+        what = f"add user {name}"
         demand_name(what, "user", name)
         demand_fields(what, fields)
+        known = await settled(self.host, what, test=test)
         if name in known.users:
             raise Permanent(f"cannot {what}: there is such a user already")
         self._demand_unique(what, unique)
@@ -127,11 +130,12 @@ class UserProvider(Provider, abstract=True):
         self, name: str, remove_home: bool = False, force: bool = False, *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Remove an account."""
-        user = accounts(self.host).users.get(name)
+        what = f"remove user {name}"
+        user = (await settled(self.host, what, test=test)).users.get(name)
         if user is None:
             return ChangeSet()
         if remove_home:
-            await self.host.blocking(_homes.demand_home, self.host.system_path, f"remove user {name}", user.home)
+            await self.host.blocking(_homes.demand_home, self.host.system_path, what, user.home)
         if not test:
             await self._delete(user, remove_home=remove_home, force=force)
         return ChangeSet(changes={name: {"old": "present", "new": None}})
@@ -141,7 +145,7 @@ class UserProvider(Provider, abstract=True):
     ) -> ChangeSet:
         """Change the fields that differ; the content of the home directory stays where it is."""
         what = f"change user {name}"
-        user = self._user(what, name)
+        user = await self._user(what, name, test=test)
         demand_fields(what, changed)
         wrong = {field: value for field, value in changed.items() if known(user, field, value) != plain(value)}
         if lacking := sorted(wrong.keys() - self.changeable):
@@ -160,7 +164,7 @@ class UserProvider(Provider, abstract=True):
     async def rename(self, name: str, new_name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Change the login name."""
         what = f"rename user {name}"
-        user = self._user(what, name)
+        user = await self._user(what, name, test=test)
         demand_name(what, "user", new_name)
         if "name" not in self.changeable:
             raise Permanent(f"cannot {what}: {self.tool} has no tool for it")
@@ -175,7 +179,7 @@ class UserProvider(Provider, abstract=True):
     async def set_password(self, name: str, value: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Set the hash as given."""
         what = f"set the password of {name}"
-        user = self._user(what, name)
+        user = await self._user(what, name, test=test)
         if re.search("[:\n]", value):
             raise Permanent(f"cannot {what}: a hash has neither a colon nor a line break")
         if user.password == value:
@@ -187,7 +191,7 @@ class UserProvider(Provider, abstract=True):
     async def set_lock(self, name: str, value: bool, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Lock or unlock the password."""
         what = f"{'lock' if value else 'unlock'} the password of {name}"
-        user = self._user(what, name)
+        user = await self._user(what, name, test=test)
         if user.locked is value:
             return ChangeSet()
         if user.password is None:
@@ -202,9 +206,15 @@ class UserProvider(Provider, abstract=True):
         """Watch passwd, shadow, group and gshadow in /etc by inotify."""
         return self.host.watch_path(*(str(ETC / file) for file in FILES))
 
-    def _user(self, what: str, name: str) -> User:
-        """Return an account. Raises `Permanent` if there is none."""
-        user = accounts(self.host).users.get(name)
+    async def _named(self, user: User) -> User:
+        """Return an account with the name of its primary group, which a name service may know."""
+        if user.primary_group is not None or user.gid is None:
+            return user
+        return user.model_copy(update={"primary_group": await self.host.blocking(service_group, user.gid)})
+
+    async def _user(self, what: str, name: str, *, test: bool) -> User:
+        """Return an account that is to be changed. Raises `Permanent` if there is none."""
+        user = (await settled(self.host, what, test=test)).users.get(name)
         if user is None:
             raise Permanent(f"cannot {what}: there is no such user")
         return user
@@ -289,7 +299,7 @@ class GroupProvider(Provider, abstract=True):
         """Add a group."""
         what = f"add group {name}"
         demand_name(what, "group", name)
-        if name in accounts(self.host).groups:
+        if name in (await settled(self.host, what, test=test)).groups:
             raise Permanent(f"cannot {what}: there is such a group already")
         self._demand_unique(what, unique)
         if not test:
@@ -300,7 +310,7 @@ class GroupProvider(Provider, abstract=True):
 
     async def remove(self, name: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a group."""
-        known = accounts(self.host)
+        known = await settled(self.host, f"remove group {name}", test=test)
         group = known.groups.get(name)
         if group is None:
             return ChangeSet()
@@ -315,7 +325,7 @@ class GroupProvider(Provider, abstract=True):
     ) -> ChangeSet:
         """Change the number; files of the group keep the old one."""
         what = f"change group {name}"
-        old = self._group(name).gid
+        old = (await self._group(name, test=test)).gid
         if old == gid:
             return ChangeSet()
         if not self.renumbers:
@@ -329,26 +339,27 @@ class GroupProvider(Provider, abstract=True):
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Set the list of members."""
-        return await self._members(name, set(users), test=test)
+        return await self._members(await self._group(name, test=test), set(users), test=test)
 
     async def members_add(
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Add to the list of members."""
-        return await self._members(name, {*self._group(name).members, *users}, test=test)
+        group = await self._group(name, test=test)
+        return await self._members(group, {*group.members, *users}, test=test)
 
     async def members_remove(
         self, name: str, users: Sequence[str], *, test: bool = False, options: Options = None
     ) -> ChangeSet:
         """Remove from the list of members."""
-        return await self._members(name, set(self._group(name).members) - set(users), test=test)
+        group = await self._group(name, test=test)
+        return await self._members(group, set(group.members) - set(users), test=test)
 
-    async def _members(self, name: str, users: set[str], *, test: bool) -> ChangeSet:
-        group = self._group(name)
+    async def _members(self, group: Group, users: set[str], *, test: bool) -> ChangeSet:
         if users == set(group.members):
             return ChangeSet()
         if unknown := sorted(users - {*group.members} - accounts(self.host).users.keys()):
-            raise Permanent(f"cannot make {', '.join(unknown)} a member of group {name}: there is no such user")
+            raise Permanent(f"cannot make {', '.join(unknown)} a member of group {group.name}: there is no such user")
         if not test:
             await self._set_members(group, users)
         return ChangeSet(changes={"members": {"old": sorted(group.members), "new": sorted(users)}})
@@ -357,11 +368,12 @@ class GroupProvider(Provider, abstract=True):
         """Watch passwd, shadow, group and gshadow in /etc by inotify."""
         return self.host.watch_path(*(str(ETC / file) for file in FILES))
 
-    def _group(self, name: str) -> Group:
-        """Return a group. Raises `Permanent` if there is none."""
-        group = accounts(self.host).groups.get(name)
+    async def _group(self, name: str, *, test: bool) -> Group:
+        """Return a group that is to be changed. Raises `Permanent` if there is none."""
+        what = f"change group {name}"
+        group = (await settled(self.host, what, test=test)).groups.get(name)
         if group is None:
-            raise Permanent(f"cannot change group {name}: there is no such group")
+            raise Permanent(f"cannot {what}: there is no such group")
         return group
 
     def _demand_unique(self, what: str, unique: bool) -> None:
@@ -372,3 +384,10 @@ class GroupProvider(Provider, abstract=True):
 def accounts(host: ProviderHost) -> Accounts:
     """Return all users and groups of a host."""
     return read(host.system_path(ETC))
+
+
+async def settled(host: ProviderHost, what: str, *, test: bool) -> Accounts:
+    """Return all users and groups, when no other program changes them any more; with `test`, as they are now."""
+    if not test:
+        await released(host, what)
+    return accounts(host)

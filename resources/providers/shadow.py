@@ -97,7 +97,7 @@ class ShadowUsers(UserProvider):
     ) -> ChangeSet:
         """Set ageing by chage."""
         what = f"set the ageing of {name}"
-        user = self._user(what, name)
+        user = await self._user(what, name, test=test)
         if unknown := sorted(value.keys() - set(AGEING)):
             raise ArgumentError(f"cannot {what}: there is no field {', '.join(unknown)}")
         present = {field: -1 if user.extra[field] is None else user.extra[field] for field in AGEING}

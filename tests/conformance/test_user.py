@@ -251,3 +251,25 @@ def test_a_state_makes_and_removes_an_account(accounts: AccountSite):
     assert driver.apply("user.absent", "alice", purge=True).changes == {"alice": "removed"}
     assert driver.apply("user.absent", "alice").right
     assert "alice" not in accounts.host.sh("cat /etc/passwd /etc/group /etc/shadow; ls /srv")
+
+
+def test_a_missing_primary_group_is_added_again(accounts: AccountSite):
+    """With the number that the account has, unless the state says otherwise; the watch reports that it is missing."""
+    driver = accounts.driver
+    driver.apply("user.present", "alice", createhome=False)
+    number = accounts.line("passwd", "alice").split(":")[3]
+    watch = driver.watch("user.present", "alice")
+    watch.quiet()
+    accounts.host.sh("sed -i /^alice:/d /etc/group /etc/gshadow")
+    watch.wait()
+
+    assert driver.apply("user.present", "alice", usergroup=False).right
+    assert driver.apply("user.present", "alice", gid=number).right
+    wanted = {"primary_group": "exists"}
+    assert driver.plan("user.present", "alice").changes == driver.apply("user.present", "alice").changes == wanted
+    assert accounts.line("group", "alice").split(":")[:3] == ["alice", "x", number]
+    assert driver.apply("user.present", "alice").right
+
+    accounts.host.sh("sed -i 's/^alice:.*/alice:x:4711:/' /etc/group")
+    with pytest.raises(Failed, match=rf"gid {number}: group alice has gid 4711; set gid: alice and allow_gid_change"):
+        driver.apply("user.present", "alice")

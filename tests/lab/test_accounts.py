@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
 import pytest
 from driver import Driver, Failed
 from lab import Host, wait_for
@@ -234,3 +237,31 @@ def test_files_of_a_recreated_user_are_given_to_the_user(host: Host):
 
     wait_for("the user", lambda: host.run("id", "app", check=False).returncode == 0)
     wait_for("their owner", lambda: host.run("stat", "-c", "%U", "/srv/f", "/srv/d").stdout == "app\napp\n")
+
+
+def test_a_user_whose_removal_is_under_way_gets_a_new_group(host: Host, driver: Driver):
+    """The agent sees that the user is gone before userdel has removed the group, which must not be used any more."""
+    if shutil.which("strace") is None:
+        pytest.skip("strace is not installed")
+    driver.apply("user.present", "alice", createhome=False)
+    host.sh("groupadd crew")
+    slowly = (
+        "strace",
+        "-f",
+        "-qq",
+        "-o",
+        "/dev/null",
+        "-e",
+        "trace=rename",
+        "-e",
+        "inject=rename:delay_exit=1s:when=1",
+    )
+    with subprocess.Popen([*slowly, *host.argv("userdel", "alice")]) as userdel:
+        wait_for("the removal from passwd", lambda: host.run("grep", "alice", "/etc/passwd", check=False).returncode)
+        assert host.sh("getent group alice")
+
+        driver.apply("user.present", "alice", createhome=False, groups=["crew"])
+
+        assert userdel.wait(10) == 0
+    assert host.sh("id -Gn alice") == "alice crew\n"
+    assert driver.apply("user.present", "alice", groups=["crew"]).right

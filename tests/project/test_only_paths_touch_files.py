@@ -109,6 +109,7 @@ EXCEPTIONS = {
     "resources/package_locks.py:described": "/proc",
     "resources/package_locks.py:is_ours": "/proc",
     "resources/providers/_processes.py:process_of": "/proc",
+    "resources/providers/_account_locks.py:_maker": "lock files in /etc, where only root can write",
     "resources/providers/_dpkg.py:shipped": DATABASE,
     "resources/providers/_dpkg.py:shippers": DATABASE,
     "resources/providers/dpkg_base.py:_was_interrupted": DATABASE,
