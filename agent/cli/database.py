@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
 import click
 
 from holdfast.agent.cli.exits import ExitCode
+from holdfast.agent.cli.options import print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.health import Health
 from holdfast.agent.northbound.errors import AlreadyExists, NorthboundError, Unavailable
@@ -27,20 +28,28 @@ from holdfast.resources.errors import HoldfastError
 from holdfast.states.source.hostfiles import absolute
 
 
-def check(path: Path) -> None:
+def check(path: Path, form: str) -> None:
     """Print what is wrong with the records. Raises click's `Exit`, and `HoldfastError` if they cannot be opened."""
-    found = 0
+    found = []
     with RecordReader(path) as reader:
-        try:
-            for each in problems(reader):
-                found += 1
+        for each in _problems(reader):
+            found.append(each)
+            if form == "text":
                 say(each)
-        except Unavailable as error:
-            found += 1
-            say(str(error))
-    say(f"{path}: {number_of(found, 'problem') if found else 'everything can be read'}")
+    if form == "json":
+        print_json({"path": str(path), "problems": found})
+    else:
+        say(f"{path}: {number_of(len(found), 'problem') if found else 'everything can be read'}")
     if found:
         raise click.exceptions.Exit(ExitCode.FAILED)
+
+
+def _problems(reader: RecordReader) -> Iterator[str]:
+    """Yield what is wrong, and at last why no more can be read, if so."""
+    try:
+        yield from problems(reader)
+    except Unavailable as error:
+        yield str(error)
 
 
 def compact(path: Path, settings: Settings) -> None:

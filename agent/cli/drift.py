@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -35,29 +36,26 @@ Values = Mapping[str, Any]
 
 def show_list(path: Path, form: str, resource: str, since: float | None, limit: int, *, everything: bool) -> None:
     """Print drifts. Raises `HoldfastError`."""
+    after = "" if since is None else first_id_of(since)
+    reviews = ORDER if everything else (NEW, SEEN)
     with RecordReader(path) as reader:
-        after = "" if since is None else first_id_of(since)
-        found: dict[str, list[HistoryRecord]] = {review: [] for review in ORDER}
-        counts = dict.fromkeys(ORDER, 0)
-        for each in drifts(reader, resource=resource, after=after):
-            review = each.values["review"]
-            counts[review] += 1
-            if counts[review] <= limit:
-                found[review].append(each)
-    chosen = ORDER if everything else (NEW, SEEN)
-    listed = list(islice((each for review in chosen for each in found[review]), limit))
+        found = (each for review in reviews for each in drifts(reader, resource=resource, after=after, review=review))
+        listed = list(islice(found, limit))
+        more = next(found, None) is not None
     if form == "json":
-        print_rows({"counts": counts}, "drifts", [_row(each) for each in listed])
+        print_rows({"more": more}, "drifts", [_row(each) for each in listed])
         return
     paper = Paper.stdout()
     for each in listed:
         for line in _lines(each.values, paper):
             click.echo(line)
     if listed:
+        counts = Counter(each.values["review"] for each in listed)
         told = ", ".join(f"{counts[review]} {review}" for review in ORDER if counts[review])
-        left = sum(counts[review] for review in chosen) - len(listed)
-        more = f"; {left} more: --limit {left + len(listed)}" if left else ""
-        say(f"{told}{more}; details: holdfast drift show ID", err=True)
+        say(
+            f"{told}{f'; there are more: --limit {2 * limit}' if more else ''}; details: holdfast drift show ID",
+            err=True,
+        )
     else:
         say("there is no such drift" + ("" if everything else " to review; --all shows those that are done"), err=True)
 
@@ -78,16 +76,19 @@ def show_one(path: Path, word: str, form: str) -> None:
     mark(path, found, SEEN)
 
 
-def keep(path: Path, word: str) -> None:
+def keep(path: Path, word: str, form: str) -> None:
     """Mark a drift as done. Raises `HoldfastError`."""
     with RecordReader(path) as reader:
         found = demand_drift(find(reader, word))
-    name = found.values["resource"]
-    if found.values["review"] == DONE:
+    name, done = found.values["resource"], found.values["review"] == DONE
+    if not done:
+        mark(path, found, DONE, f"the declaration of {name} stands (drift {found.id})")
+    if form == "json":
+        print_json({"id": found.id, "resource": name, "review": DONE})
+    elif done:
         say(f"the drift {found.id} of {name} was done already")
-        return
-    mark(path, found, DONE, f"the declaration of {name} stands (drift {found.id})")
-    say(f"the declaration of {name} stands: the drift {found.id} is done")
+    else:
+        say(f"the declaration of {name} stands: the drift {found.id} is done")
 
 
 def kept_files(path: Path) -> KeptFiles:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from holdfast.agent.cli.drift import GONE, kept_files
-from holdfast.agent.cli.options import ConfigurationSource
+from holdfast.agent.cli.options import ConfigurationSource, print_json
 from holdfast.agent.cli.terminal import say
 from holdfast.agent.control.client import ask
 from holdfast.agent.host.files import Replacement
@@ -43,7 +43,7 @@ class RestoreTarget(NamedTuple):
     """Duration of the pause, in place."""
 
 
-def restore(source: ConfigurationSource, word: str, target: RestoreTarget) -> None:
+def restore(source: ConfigurationSource, word: str, target: RestoreTarget, form: str) -> None:
     """Write the content of a drift where the operator wants it. Raises `HoldfastError`."""
     records = source.records()
     with RecordReader(records) as reader:
@@ -54,27 +54,40 @@ def restore(source: ConfigurationSource, word: str, target: RestoreTarget) -> No
         names = first_of([each["path"] for each in files])
         raise Permanent(f"the repair has replaced {names}: name one with --file, or restore all beside their places")
     kept = kept_files(records)
+    written = []
     if target.in_place:
-        _in_place(source, drift, files[0], _content(files[0], kept), target.seconds)
+        said = _in_place(source, drift, files[0], _content(files[0], kept), target.seconds)
+        written.append(
+            (_named(files[0]), f"; {said}; `holdfast drift adopt {drift.id}` prints how to make it permanent")
+        )
+    else:
+        for file in files:
+            path = target.to or f"{_named(file)}{BESIDE}"
+            _write(file, _content(file, kept), path, replace=False)
+            written.append((path, ""))
+        mark(records, drift, SEEN)
+    if form == "json":
+        found = {"id": drift.id, "resource": drift.values["resource"], "restored": [path for path, _ in written]}
+        print_json({**found, "paused": target.in_place})
         return
-    for file in files:
-        path = target.to or f"{_named(file)}{BESIDE}"
-        _write(file, _content(file, kept), path, replace=False)
-        say(f"restored {path}")
-    mark(records, drift, SEEN)
+    for path, more in written:
+        say(f"restored {path}{more}")
 
 
 def _in_place(
     source: ConfigurationSource, drift: HistoryRecord, file: Mapping[str, Any], content: bytes | None, seconds: float
-) -> None:
-    """Pause the resource, then put the content in its place. Raises `HoldfastError`."""
+) -> str:
+    """Pause the resource, put the content in its place, and return a sentence about the pause.
+
+    Raises `HoldfastError`.
+    """
     path = _named(file)
     _demand_replaceable(path)
     pause = Pause((drift.values["resource"],), f"drift {drift.id} was restored", seconds)
-    said = ask(source.socket(), pause)["text"]
+    said: str = ask(source.socket(), pause)["text"]
     _write(file, content, path, replace=True)
-    say(f"restored {path}; {said}; `holdfast drift adopt {drift.id}` prints how to make it permanent")
     mark(source.records(), drift, SEEN, f"{path} has the content from before the repair again (drift {drift.id})")
+    return said
 
 
 def _content(file: Mapping[str, Any], kept: KeptFiles) -> bytes | None:

@@ -22,7 +22,13 @@ class ExitCode(IntEnum):
         return code
 
     DONE = 0, "done; `plan`: nothing would be changed; `status`: the host has converged"
-    FAILED = 1, "something failed; `status`: the host has not converged; `check --strict`: there are warnings"
+    FAILED = (
+        1,
+        (
+            "something failed; `status`: the host has not converged; `check --strict`: there are warnings; "
+            "`history`, `drift`, `db`: it cannot be done, or `db check` has found damage"
+        ),
+    )
     CHANGES = (
         2,
         (

@@ -30,8 +30,8 @@ COUNTS = {
     "skipped": "skipped",
 }
 """Count in the record of a pass -> words, in the order in which they are shown."""
-STAMP = 9
-"""Columns of a time."""
+STAMP, WHAT, BELOW = 9, 24, 2
+"""Columns of a time, of an ID with what happened, and by which more about a change is indented."""
 
 
 def chosen(since: float | None, until: float | None, **asked: Any) -> Chosen:
@@ -128,13 +128,13 @@ class _Page:
             unfinished = {"id": run, "at": time_of(run) or values["at"]}
             yield from self._begin(found.values if found else unfinished) if run else ()
         what = self._paper.state(values["what"], f"{values['what']:<10}")
-        yield from self._said(values["first"], change_in_words(values), f"  {what} ", 13)
+        yield from self._said(values["first"], change_in_words(values), f"{self._paper.dim(record.id)} {what} ", WHAT)
         if values["result"] in ("failed", "would-change", "unknown") or values["what"] in ("called", "recovered"):
-            yield from self._below(str(values.get("comment", "")), 2)
+            yield from self._below(str(values.get("comment", "")), BELOW)
         if values.get("by") != self._pass.get("by"):
-            yield from self._asked(values.get("by"), "changed by" if values["origin"] == "drift" else "asked by", 2)
+            yield from self._asked(values.get("by"), "changed by" if values["origin"] == "drift" else "asked by", BELOW)
         if self._diff:
-            yield from (f"{' ' * (STAMP + 2)}{self._coloured(line)}" for line in details_of(values))
+            yield from (f"{' ' * (STAMP + BELOW)}{self._coloured(line)}" for line in details_of(values))
 
     def _asked(self, by: Mapping[str, Any] | None, how: str, indent: int) -> Iterator[str]:
         who = described(by)

@@ -15,6 +15,7 @@ import click
 
 import holdfast
 from holdfast.agent import verbs
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.control.request import ControlRequest, declared
 
 WIDTH = 78
@@ -67,6 +68,8 @@ def manual(group: click.Group, name: str) -> str:
         *_options(context),
         ".SH VERBS",
         *(line for verb in verbs for line in _verb(_context(verb, verb.name or "", context))),
+        ".SH EXIT STATUS",
+        *(line for code in ExitCode for line in _item(str(code.value), f"{code.meaning}.")),
         ".SH CONTROL SOCKET",
         *_text(SOCKET),
         *(line for request in _requests() for line in _request(request)),

@@ -13,7 +13,7 @@ from holdfast.agent.northbound.drivers.base import ConditionFailed, DbTransactio
 from holdfast.agent.northbound.drivers.sqlite import SqliteDriver
 from holdfast.agent.phrases import first_of
 from holdfast.agent.records import rows
-from holdfast.agent.records.history import Chosen, HistoryRecord, newest_first
+from holdfast.agent.records.history import Chosen, HistoryRecord, changes
 from holdfast.agent.records.ids import LENGTH, TimeIds
 from holdfast.agent.records.reading import RecordReader
 from holdfast.resources.errors import Permanent
@@ -27,10 +27,10 @@ TRIES = 10
 """Most tries to mark a drift while others write its record."""
 
 
-def drifts(reader: RecordReader, *, resource: str = "", after: str = "") -> Iterator[HistoryRecord]:
+def drifts(reader: RecordReader, *, resource: str = "", after: str = "", review: str = "") -> Iterator[HistoryRecord]:
     """Yield the drifts of resources that match, newest first; `after`: only greater IDs. Raises `Unavailable`."""
-    for each in newest_first(reader, Chosen(resource=resource, origin="drift", after=after)):
-        if each.table == "changes" and each.values.get("review") in ORDER:
+    for each in changes(reader, Chosen(resource, origin="drift", after=after, review=review)):
+        if each.values.get("review") in ORDER:
             yield each
 
 
@@ -106,7 +106,7 @@ def was_absent(values: Mapping[str, Any]) -> bool:
 def overwriting(reader: RecordReader, drift: HistoryRecord) -> HistoryRecord | None:
     """Return the first later change of the resource that has overwritten a file; None if there is none."""
     name, found = drift.values["resource"], None
-    for each in newest_first(reader, Chosen(resource=name, after=drift.id)):
+    for each in changes(reader, Chosen(resource=name, after=drift.id)):
         if each.values.get("resource") == name and each.values.get("replaced"):
             found = each
     return found

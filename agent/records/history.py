@@ -6,7 +6,10 @@ They are read in pages, so that an answer takes little memory. Everything blocks
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Mapping
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -18,6 +21,8 @@ from holdfast.agent.records.rows import change_of, read, readable
 
 PAGE = 200
 """Rows that are read at once."""
+WILDCARDS = re.compile(r"[*?]+")
+"""What separates the literal parts of a pattern of resources."""
 LOST = "lost"
 """What a note says where records are missing."""
 
@@ -47,6 +52,8 @@ class Chosen(NamedTuple):
     cause: str = ""
     origin: str = ""
     failed: bool = False
+    review: str = ""
+    """State of the review of a drift."""
     after: str = ""
     """Only greater IDs."""
     before: str = ""
@@ -55,7 +62,17 @@ class Chosen(NamedTuple):
     @property
     def everything(self) -> bool:
         """Whether only the time limits the records."""
-        return not (self.resource or self.kind or self.cause or self.origin or self.failed)
+        return not (self.resource or self.kind or self.cause or self.origin or self.failed or self.review)
+
+    @property
+    def texts(self) -> list[bytes]:
+        """Texts that the data of each change asked for contain; others may contain them as well."""
+        result = "failed" if self.failed else ""
+        fields = {"kind": self.kind, "cause": self.cause, "origin": self.origin, "result": result}
+        fields["review"] = self.review
+        found = [f'"{name}":{_json(value)}' for name, value in fields.items() if value]
+        words = [_json(word)[1:-1] for word in WILDCARDS.split(self.resource) if word]
+        return [each.encode(errors="replace") for each in (*found, *words)]
 
     def change(self, values: Mapping[str, Any]) -> bool:
         """Return whether a change is asked for."""
@@ -64,6 +81,7 @@ class Chosen(NamedTuple):
             and (not self.cause or values.get("cause") == self.cause)
             and (not self.origin or values.get("origin") == self.origin)
             and (not self.failed or values.get("result") == "failed")
+            and (not self.review or values.get("review") == self.review)
             and (not self.resource or names(self.resource, str(values.get("resource"))))
         )
 
@@ -71,7 +89,7 @@ class Chosen(NamedTuple):
         """Return whether a note is asked for. What an operator did to everything concerns each resource."""
         if values.get("what") == LOST:
             return True
-        if self.kind or self.cause or self.origin or self.failed:
+        if self.kind or self.cause or self.origin or self.failed or self.review:
             return False
         about = values.get("about") or ()
         return (
@@ -99,11 +117,20 @@ def last(reader: RecordReader, chosen: Chosen, most: int) -> Iterator[HistoryRec
     return heapq.merge(*_changes_and_notes(reader, rest, newest=False), key=attrgetter("id"))
 
 
-def _changes_and_notes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> list[Iterator[HistoryRecord]]:
+def changes(reader: RecordReader, chosen: Chosen, *, newest: bool = True) -> Iterator[HistoryRecord]:
+    """Yield the changes that are asked for, newest first or oldest first. Raises `Unavailable`.
+
+    Those of one resource are found by their index; of all others, only those are parsed that SQLite cannot leave out.
+    """
     chosen = chosen._replace(resource=readable(chosen.resource))  # as in the records
+    return (each for each in _changes(reader, chosen, newest=newest) if chosen.change(each.values))
+
+
+def _changes_and_notes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> list[Iterator[HistoryRecord]]:
+    notes = chosen._replace(resource=readable(chosen.resource))
     return [
-        (each for each in _changes(reader, chosen, newest=newest) if chosen.change(each.values)),
-        (each for each in _of(reader, "notes", chosen, newest=newest) if chosen.note(each.values)),
+        changes(reader, chosen, newest=newest),
+        (each for each in _of(reader, "notes", chosen, newest=newest) if notes.note(each.values)),
     ]
 
 
@@ -120,27 +147,38 @@ def pass_of(change: HistoryRecord, reader: RecordReader) -> HistoryRecord | None
 
 
 def _changes(reader: RecordReader, chosen: Chosen, *, newest: bool) -> Iterator[HistoryRecord]:
-    """Yield changes; those of one resource by the rows that find them."""
-    identity = chosen.resource
-    if "[" not in identity or not identity.endswith("]") or any(mark in identity for mark in "*?"):
-        yield from _of(reader, "changes", chosen, newest=newest)
-        return
-    beginning = f"{identity} "
-    bounds = (f"{beginning}{chosen.after}", f"{beginning}{chosen.before or '~'}")
-    for each in _rows(reader, "resource_changes", *bounds, newest=newest):
-        if (key := change_of(identity, each.id)) and (row := reader.get("changes", key)):
-            yield _read(row)
+    """Yield changes; those of one resource by the rows that find them. What looks like an identity may be an ID."""
+    identity, found = chosen.resource, False
+    if "[" in identity and identity.endswith("]") and not WILDCARDS.search(identity):
+        beginning = f"{identity} "
+        bounds = (f"{beginning}{chosen.after}", f"{beginning}{chosen.before or '~'}")
+        for each in _rows(reader, "resource_changes", *bounds, newest=newest):
+            if (key := change_of(identity, each.id)) and (row := reader.get("changes", key)):
+                found = True
+                yield _read(row)
+    if not found:
+        yield from _of(reader, "changes", chosen, newest=newest, containing=chosen.texts)
 
 
-def _of(reader: RecordReader, table: str, chosen: Chosen, *, newest: bool) -> Iterator[HistoryRecord]:
-    return map(_read, _rows(reader, table, chosen.after, chosen.before, newest=newest))
+def _of(
+    reader: RecordReader, table: str, chosen: Chosen, *, newest: bool, containing: Sequence[bytes] = ()
+) -> Iterator[HistoryRecord]:
+    return map(_read, _rows(reader, table, chosen.after, chosen.before, newest=newest, containing=containing))
 
 
-def _rows(reader: RecordReader, table: str, after: str, before: str, *, newest: bool) -> Iterator[TableRow]:
+def _rows(
+    reader: RecordReader, table: str, after: str, before: str, *, newest: bool, containing: Sequence[bytes] = ()
+) -> Iterator[TableRow]:
     """Yield the rows of a table between two IDs, in the order of their IDs or, with `newest`, against it."""
-    while page := reader.scan(table, after=after, before=before, limit=PAGE, newest=newest):
+    query = partial(reader.scan, table, limit=PAGE, newest=newest, containing=containing)
+    while page := query(after=after, before=before):
         yield from page
         after, before = (after, page[-1].id) if newest else (page[-1].id, before)
+
+
+def _json(text: str) -> str:
+    """Return a text as it is written in the records."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def _read(row: TableRow) -> HistoryRecord:

@@ -6,8 +6,9 @@ It works beside the agent and without one. SQLite may create its files beside th
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -52,11 +53,22 @@ class RecordReader:
         self._db.close()
 
     def scan(
-        self, table: str, *, after: str = "", before: str = "", limit: int = 100, newest: bool = False
+        self,
+        table: str,
+        *,
+        after: str = "",
+        before: str = "",
+        limit: int = 100,
+        newest: bool = False,
+        containing: Sequence[bytes] = (),
     ) -> list[TableRow]:
-        """Return at most `limit` rows of a table in the order of their IDs; `newest`: from the greatest downwards."""
+        """Return at most `limit` rows of a table in the order of their IDs; `newest`: from the greatest downwards.
+
+        `containing`: only rows whose data contain all of these texts.
+        """
+        query = partial(sqlite_tables.scan, after=after, before=before, limit=limit, newest=newest)
         with self._explained():
-            return sqlite_tables.scan(self._db, table, after=after, before=before, limit=limit, newest=newest)
+            return query(self._db, table, containing=containing)
 
     def get(self, table: str, id: str) -> TableRow | None:
         """Return a row; None if there is none."""

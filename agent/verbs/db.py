@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from holdfast.agent.cli.arguments import output_file
-from holdfast.agent.cli.options import ConfigurationSource, reports_problems, source
+from holdfast.agent.cli.options import ConfigurationSource, output, reports_problems, source
 from holdfast.agent.verbs import HOST, verb
 
 
@@ -19,15 +19,18 @@ def db() -> None:
 
 @db.command(short_help="Read every record, and check the file.")
 @source("config", "state_dir")
+@output("text", "json")
 @reports_problems
-def check(source: ConfigurationSource) -> None:
+def check(source: ConfigurationSource, form: str) -> None:
     """Read every record, and let SQLite check the file; name what cannot be read.
 
-    Works beside the running agent. Exit codes: 0 everything can be read; 1 something is wrong.
+    Works beside the running agent.
+
+    Exit codes: 0 everything can be read; 1 something is wrong, or there are no records; 77 not permitted.
     """
     from holdfast.agent.cli import database
 
-    database.check(source.records())
+    database.check(source.records(), form)
 
 
 @db.command(short_help="Remove old records, and make the file smaller.")
@@ -37,6 +40,8 @@ def compact(source: ConfigurationSource) -> None:
     """Remove the records that exceed `records` in agent.yaml, and give free space back to the file system.
 
     The agent must not run. It removes old records by itself, and uses their space for new ones.
+
+    Exit codes: 0 done; 1 the agent runs, or the file cannot be written; 3 settings cannot be used; 77 not permitted.
     """
     from holdfast.agent.cli import database
 
@@ -51,6 +56,8 @@ def export(source: ConfigurationSource, path: Path | None) -> None:
     """Write all records as JSON lines, each an object with table, id and values, as they are at one moment.
 
     Works beside the running agent. Secrets are masked, as in the database.
+
+    Exit codes: 0 done; 1 a record cannot be read, or the file exists or cannot be written; 77 not permitted.
     """
     from holdfast.agent.cli import database
 
@@ -66,6 +73,9 @@ def import_(source: ConfigurationSource, path: Path, replace: bool) -> None:
     """Read the records of an export from a file, or from stdin (`-`), into the database: all of them, or none.
 
     The agent must not run.
+
+    Exit codes: 0 done; 1 the agent runs, or a line is no record of this version; 3 settings cannot be used; 77 not
+    permitted.
     """
     from holdfast.agent.cli import database
 

@@ -37,6 +37,8 @@ def list_(
     """List drifts: new ones first, then those that were seen, each newest first.
 
     Shows the ID, when the drift was found, who caused it as far as that is known, and whether it was repaired.
+
+    Exit codes: 0 done, also if there is none; 1 there are no records; 77 not permitted.
     """
     from holdfast.agent.cli import drift
 
@@ -48,7 +50,10 @@ def list_(
 @source("config", "state_dir")
 @output("text", "json")
 def show(word: str, source: ConfigurationSource, form: str) -> None:
-    """Show a drift: what differed, who caused it, and what was kept of it. Marks it as seen."""
+    """Show a drift: what differed, who caused it, and what was kept of it. Marks it as seen.
+
+    Exit codes: 0 done; 1 there is no such drift, or several; 77 not permitted.
+    """
     from holdfast.agent.cli import drift
 
     drift.show_one(source.records(), word, form)
@@ -73,8 +78,9 @@ def show(word: str, source: ConfigurationSource, form: str) -> None:
     show_default=True,
     help="With --in-place, end the pause after this time.",
 )
+@output("text", "json")
 def restore(
-    word: str, source: ConfigurationSource, to: Path | None, file: str, seconds: float, *, in_place: bool
+    word: str, source: ConfigurationSource, to: Path | None, file: str, seconds: float, form: str, *, in_place: bool
 ) -> None:
     """Bring back the content that a repair has overwritten or removed, with its owner and its mode.
 
@@ -89,7 +95,7 @@ def restore(
     if to is not None and in_place:
         raise click.UsageError("--to and --in-place exclude each other")
     target = drift_restore.RestoreTarget(file, None if to is None else str(to.absolute()), in_place, seconds)
-    drift_restore.restore(source, word, target)
+    drift_restore.restore(source, word, target, form)
 
 
 @drift.command(short_help="Print the change of the states that makes a drift permanent.")
@@ -103,7 +109,8 @@ def adopt(word: str, source: ConfigurationSource) -> None:
     template, or if the pillar or grains hold the content, the output says which. For owner and mode of a file, and for
     the values of other kinds, it is the arguments as they would have to be.
 
-    Exit codes: 0 the change was printed; 1 the drift cannot be adopted; 3 states or settings cannot be used.
+    Exit codes: 0 the change was printed; 1 the drift cannot be adopted; 3 states or settings cannot be used; 77 not
+    permitted.
     """
     from holdfast.agent.cli import drift_adopt
 
@@ -113,8 +120,12 @@ def adopt(word: str, source: ConfigurationSource) -> None:
 @drift.command(short_help="Keep the state as declared, and mark the drift as done.")
 @_about
 @source("config", "state_dir")
-def keep(word: str, source: ConfigurationSource) -> None:
-    """Mark a drift as done: the state stays as it is declared."""
+@output("text", "json")
+def keep(word: str, source: ConfigurationSource, form: str) -> None:
+    """Mark a drift as done: the state stays as it is declared.
+
+    Exit codes: 0 done; 1 there is no such drift, or several; 77 not permitted.
+    """
     from holdfast.agent.cli import drift
 
-    drift.keep(source.records(), word)
+    drift.keep(source.records(), word, form)

@@ -41,7 +41,10 @@ def history(source: ConfigurationSource, form: str, limit: int, diff: bool, **as
     The cause is why the resource ran. The origin is why it changed: the host had drifted, the states were changed, an
     operator asked for it, the agent was started, or another resource had changed.
 
-    A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'.
+    A time is a span before now (90s, 2h, 3d), 20:15 of today, 2026-11-23, or '2026-11-23 20:15'. The ID before a change
+    is the one that `holdfast drift show` and `restore` take.
+
+    Exit codes: 0 done, also if nothing is found; 1 there are no records; 77 not permitted.
     """
     from holdfast.agent.cli import history
 

@@ -158,7 +158,7 @@ def test_drifts_are_listed_with_new_ones_first(tree: Tree) -> None:
     """The newest first; what was seen below; what is done only with --all."""
     first = tree.json("drift", "list")
     assert len(first["drifts"]) == len(HAND) + 1
-    assert first["counts"] == {"new": 9, "seen": 0, "done": 0}
+    assert not first["more"]
     assert first["drifts"][0]["resource"] == f"file.managed[{tree.host}/mode]"
     assert all(each["repaired"] for each in first["drifts"])
 
@@ -167,18 +167,19 @@ def test_drifts_are_listed_with_new_ones_first(tree: Tree) -> None:
     listed = tree("drift", "list", check=0)
     assert listed.stdout.index("host/note") < listed.stdout.index("host/mode")
     assert "host/motd" not in listed.stdout
-    assert listed.stderr == "7 new, 1 seen, 1 done; details: holdfast drift show ID\n"
+    assert listed.stderr == "7 new, 1 seen; details: holdfast drift show ID\n"
     assert "host/motd" in tree("drift", "list", "--all", check=0).stdout
 
 
 def test_a_list_is_filtered_and_bounded(tree: Tree) -> None:
-    """By resource and time; the number of the others is told."""
+    """By resource and time; whether there are others is told."""
     assert [each["resource"] for each in tree.json("drift", "list", "--resource", "file.managed[src]")["drifts"]] == [
         "file.managed[src]"
     ]
     assert len(tree.json("drift", "list", "--resource", "file.managed*")["drifts"]) == 6
-    assert tree.json("drift", "list", "--since", "2001-01-01 00:00")["counts"]["new"] == 9
-    assert "7 more: --limit 9" in tree("drift", "list", "--limit", "2", check=0).stderr
+    assert len(tree.json("drift", "list", "--since", "2001-01-01 00:00")["drifts"]) == 9
+    assert "2 new; there are more: --limit 4;" in tree("drift", "list", "--limit", "2", check=0).stderr
+    assert tree.json("drift", "list", "--limit", "2")["more"]
     nothing = tree("drift", "list", "--resource", "nothing", check=0)
     assert (nothing.stdout, nothing.stderr) == (
         "",
@@ -233,6 +234,17 @@ def test_content_is_restored_beside_its_place(tree: Tree) -> None:
     (tree.host / "src.restored").symlink_to(other)
     assert "it exists" in tree("drift", "restore", "file.managed[src]", check=1).stderr
     assert not other.exists()
+
+
+def test_programs_are_told_what_was_done(tree: Tree) -> None:
+    """The ID, the resource, and the files that were written."""
+    restored = tree.json("drift", "restore", "host/motd", check=0)
+    kept = tree.json("drift", "keep", restored["id"], check=0)
+    (tree.host / "motd.restored").unlink()
+
+    assert restored["restored"] == [f"{tree.host}/motd.restored"]
+    assert not restored["paused"]
+    assert kept == {"id": restored["id"], "resource": restored["resource"], "review": "done"}
 
 
 def test_content_is_restored_to_a_path(tree: Tree) -> None:
@@ -558,7 +570,7 @@ async def test_of_several_files_one_is_named(tmp_path: Path) -> None:
 
 AS_NOBODY = """
 import encodings.utf_8_sig, os, sys
-from holdfast.agent.cli import drift, drift_adopt, drift_restore, main
+from holdfast.agent.cli import database, drift, drift_adopt, drift_restore, history, main
 from holdfast.agent.verbs import sections
 
 sections()
@@ -570,7 +582,13 @@ main.main(sys.argv[1:])
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="becomes another user")
-@pytest.mark.parametrize("words", ["list", "show x", "restore x", "adopt x", "keep x"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("drift list", "drift show x", "drift restore x", "drift adopt x", "drift keep x"),
+        *("history", "db check", "db export", "db compact"),
+    ],
+)
 def test_other_users_are_told_that_they_may_not_read_the_records(words: str) -> None:
     """The state directory is private. A process imports everything first: users cannot read this environment."""
     with tempfile.TemporaryDirectory() as base:
@@ -578,7 +596,7 @@ def test_other_users_are_told_that_they_may_not_read_the_records(words: str) -> 
         (Path(base) / "agent.yaml").write_text("state_dir: state\n")
         (Path(base) / "state").mkdir(mode=0o700)
         (Path(base) / "state/records.db").touch()
-        command = [sys.executable, "-c", AS_NOBODY, "drift", *words.split(), "--config", f"{base}/agent.yaml"]
+        command = [sys.executable, "-c", AS_NOBODY, *words.split(), "--config", f"{base}/agent.yaml"]
         done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment())
 
     assert done.returncode == 77, done.stderr

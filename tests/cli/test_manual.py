@@ -13,6 +13,7 @@ import click
 import pytest
 
 from holdfast.agent import verbs
+from holdfast.agent.cli.exits import ExitCode
 from holdfast.agent.cli.main import cli
 from holdfast.agent.cli.manual import manual
 from holdfast.agent.control.decoding import requests
@@ -64,6 +65,14 @@ def test_the_page_says_what_help_says(page: Path) -> None:
         for option in context.command.params:
             record = option.get_help_record(context)
             assert record is None or " ".join(record[1].replace("`", "").split()) in text
+
+
+@pytest.mark.skipif(MAN is None, reason="there is no man")
+def test_the_page_has_the_table_of_exit_codes(page: Path) -> None:
+    """Word for word."""
+    text = shown(page)
+
+    assert all(f" {code.value} {code.meaning.replace('`', '')}. " in text for code in ExitCode)
 
 
 @pytest.mark.skipif(MAN is None, reason="there is no man")

@@ -68,6 +68,7 @@ async def site(tmp_path: Path) -> AsyncIterator[Site]:
 async def test_sound_records_can_all_be_read(site: Site) -> None:
     """Also beside an agent."""
     assert site.tree("db", "check", check=0).stdout == f"{site.path}: everything can be read\n"
+    assert site.tree.json("db", "check", check=0)["problems"] == []
 
 
 @pytest.mark.parametrize(
@@ -91,6 +92,9 @@ async def test_what_cannot_be_read_is_named(site: Site, table: str, data: bytes,
     assert done.stdout.startswith(f"{table} k: ")
     assert why in done.stdout
     assert done.stdout.endswith(f"{site.path}: 1 problem\n")
+    found = site.tree.json("db", "check", check=1)
+    assert found["path"] == str(site.path)
+    assert [each.startswith(f"{table} k: ") and why in each for each in found["problems"]] == [True]
 
 
 async def test_damage_of_the_file_is_found(site: Site) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 import sqlite3
@@ -13,16 +14,19 @@ from typing import Any, get_args
 
 import pytest
 
+from holdfast.agent.control.log_filter import names
 from holdfast.agent.engine.model.events import PassEnded, PassRecord, PassStarted, Tally
 from holdfast.agent.northbound.drivers.base import DbTransaction, Put
 from holdfast.agent.northbound.errors import Unavailable
-from holdfast.agent.records import history, models, recorder
+from holdfast.agent.records import history, models, recorder, rows
 from holdfast.agent.records.drifts import find
 from holdfast.agent.records.history import Chosen, newest_first
-from holdfast.agent.records.ids import TimeIds, time_of
+from holdfast.agent.records.ids import DIGITS, TimeIds, time_of
 from holdfast.agent.records.reading import RecordReader
+from holdfast.agent.records.rows import readable
 from holdfast.agent.verbs.history import ORIGINS
 from holdfast.agent.widths import columns
+from holdfast.resources.author import Author
 from holdfast.resources.errors import Permanent
 from holdfast_process import COMMAND, Agent, Tree, environment, holdfast
 from record_desk import FILE, Desk, failure, outcome
@@ -48,8 +52,9 @@ class Site:
         await self.desk.written(PassStarted(number, "drift"), *outcomes, PassEnded(record))
 
     def text(self, *words: str) -> str:
-        """Return the text with times and spans of time left out."""
+        """Return the text with times, spans of time and IDs left out."""
         said: str = self.tree("history", *words, check=0).stdout
+        said = re.sub(rf"(?m)^(\d\d:\d\d:\d\d) [{DIGITS}]{{12}} ", r"\1 ID ", said)
         return re.sub(r"(?m)^\d\d:\d\d:\d\d", "00:00:00", re.sub(r"(?m)^\w+day \d{4}-\d\d-\d\d$", "DAY", said))
 
     def rows(self, *words: str) -> list[dict[str, Any]]:
@@ -80,15 +85,55 @@ async def test_a_pass_is_shown_with_its_changes_below(site: Site) -> None:
         "DAY\n"
         "00:00:00 pass 8 (drift) in 500 ms: 1 checked, 1 changed\n"
         "         asked by vim /etc/motd, pid 4242, login user deploy\n"
-        "00:00:00   changed    pkg.installed[nginx] in <0.1 ms (command, undone by file.managed[y])\n"
+        "00:00:00 ID changed    pkg.installed[nginx] in <0.1 ms (command, undone by file.managed[y])\n"
         "00:00:00 records are missing: 3 records were lost\n"
         "00:00:00 file.* is paused\n"
         "         asked by holdfast, pid 9, login user ann\n"
         "00:00:00 pass 7 (drift) in 500 ms: 2 checked, 1 changed, 1 failed\n"
-        "00:00:00   failed     cmd.run[x] in <0.1 ms (start)\n"
+        "00:00:00 ID failed     cmd.run[x] in <0.1 ms (start)\n"
         "           it said no\n"
-        "00:00:00   repaired   file.managed[x] in 3 ms (drift)\n"
+        "00:00:00 ID repaired   file.managed[x] in 3 ms (drift)\n"
     )
+
+
+async def test_the_id_of_a_drift_leads_to_its_details(site: Site) -> None:
+    """As the history prints it."""
+    await site.a_pass(outcome(), failure("file.managed[y]"))
+    (key,) = re.findall(rf"([{DIGITS}]{{12}}) repaired", site.tree("history", check=0).stdout)
+
+    assert "file.managed[x]" in (await asyncio.to_thread(site.tree, "drift", "show", key, check=0)).stdout
+
+
+async def test_only_what_may_be_asked_for_is_parsed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time that a list takes depends on what it shows, and hardly on how much was recorded."""
+    many = [outcome(f"file.managed[/srv/{number}]") for number in range(300)]
+    await site.desk.changes(outcome("file.managed[/etc/motd]"), *many, failure("cmd.run[x]"))
+    read = []
+    monkeypatch.setattr(history, "read", lambda row: read.append(row.id) or rows.read(row))
+
+    def parsed(*words: str) -> int:
+        read.clear()
+        assert site.tree(*words, check=0).stdout
+        return len(read)
+
+    assert parsed("drift", "list", "--limit", "3") == 4
+    assert parsed("drift", "list", "--resource", "motd") == 1
+    assert parsed("drift", "list", "--resource", "*/mot?") == 1
+    assert parsed("history", "--failed") == 1
+    assert parsed("history", "--kind", "cmd.run") == 1
+    assert parsed("history", "--resource", "file.managed[/etc/motd]") == 1
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\tb", "ä", "a[1]", "\udce4", "\x7f\x1f"])
+@pytest.mark.parametrize("pattern", ["{}", "{}*", "*{}", "file.managed[[]{}]"])
+async def test_resources_with_any_character_are_found(site: Site, name: str, pattern: str) -> None:
+    """Whatever the records write in its place."""
+    await site.desk.changes(outcome(f"file.managed[{name}]"))
+    word = pattern.format(name)
+    named = names(readable(word), readable(f"file.managed[{name}]"))
+
+    with RecordReader(site.desk.records.path) as reader:
+        assert len([*newest_first(reader, Chosen(resource=word))]) == named
 
 
 async def test_programs_get_all_fields(site: Site) -> None:
@@ -211,8 +256,8 @@ async def test_a_pass_that_was_cut_off_is_shown_without_an_end(site: Site) -> No
 
     assert [line.partition(" ")[2].split(" in ")[0] for line in site.text().splitlines()[1:]] == [
         "a pass without an end: it is running, or the agent was killed",
-        "  repaired   file.managed[y]",
-        "  repaired   file.managed[x]",
+        "ID repaired   file.managed[y]",
+        "ID repaired   file.managed[x]",
     ]
 
 
@@ -242,17 +287,18 @@ async def test_every_line_fits_a_terminal_of_80_columns(site: Site) -> None:
     name = "/srv/" + "a-long-name/" * 10
     await site.a_pass(
         failure(f"file.managed[{name}]", comment="because " * 40),
-        outcome("file.managed[y]", undone=f"undone by file.managed[{name}]"),
+        outcome(f"file.managed[{name}y]", undone=f"undone by file.managed[{name}]", by=Author(7, "vim", "x " * 100)),
         by={**BY, "command": "x " * 100},
     )
     site.desk.recorder.note("note", (), "word " * 50, BY)
     await site.desk.written()
 
-    terminal = Terminal([*COMMAND, "history", "--config", str(site.tree.config)], environment())
-    assert terminal.end() == 0, terminal.written.decode()
-    lines = terminal.written.decode().replace("\r", "").split("\n")
-    assert len(lines) > 20
-    assert max(map(columns, lines)) <= 80
+    for words, least in ((["history"], 20), (["drift", "list"], 6)):
+        terminal = Terminal([*COMMAND, *words, "--config", str(site.tree.config)], environment())
+        assert terminal.end() == 0, terminal.written.decode()
+        lines = terminal.written.decode().replace("\r", "").split("\n")
+        assert len(lines) > least
+        assert max(map(columns, lines)) <= 80
 
 
 async def test_many_records_take_little_memory(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -292,13 +292,26 @@ def read(db: sqlite3.Connection, tables: Sequence[str] | None) -> Snapshot:
     return Snapshot(revision, [TableRow(*row) for row in rows])
 
 
-def scan(db: sqlite3.Connection, table: str, *, after: str, before: str, limit: int, newest: bool) -> list[TableRow]:
-    """Return at most `limit` rows of a table in the order of their IDs, which SQLite compares by bytes."""
+def scan(
+    db: sqlite3.Connection,
+    table: str,
+    *,
+    after: str,
+    before: str,
+    limit: int,
+    newest: bool,
+    containing: Sequence[bytes] = (),
+) -> list[TableRow]:
+    """Return at most `limit` rows of a table in the order of their IDs, which SQLite compares by bytes.
+
+    `containing`: only rows whose data contain all of these texts. SQLite leaves out others much faster than a reader.
+    """
     order = "desc" if newest else "asc"
     found = db.execute(
-        "select tbl, id, data, revision, created from rows "  # noqa: S608 - two fixed words
-        f"where tbl = ? and id > ? and (? = '' or id < ?) order by id {order} limit ?",
-        (table, after, before, before, limit),
+        "select tbl, id, data, revision, created from rows "  # noqa: S608 - fixed words
+        f"where tbl = ? and id > ? and (? = '' or id < ?) {'and instr(data, ?) ' * len(containing)}"
+        f"order by id {order} limit ?",
+        (table, after, before, before, *containing, limit),
     )
     return [TableRow(*row) for row in found]
 
