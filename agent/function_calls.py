@@ -241,7 +241,7 @@ class FunctionCall:
         if not self._request.test:
             return {}
         if "test" not in parameters(declared):
-            why = "it has no parameter 'test', and would change something" if changing else "it changes nothing"
+            why = "it has no parameter 'test'" + (", and would change something" if changing else "")
             raise ArgumentError(f"cannot call {self._request.function} with --test: {why}")
         return {"test": True}
 

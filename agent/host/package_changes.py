@@ -124,16 +124,15 @@ class PackageChanges:
                 self._pkg.others()
             except HoldfastError:
                 self._pkg = NO_PACKAGE_MANAGER  # no package manager that could be asked
-        return str(self._pkg.others())
+        return self._pkg.others() or ""
 
 
 class NoPackageManager:
     """Stands in where no package manager is available."""
 
     @staticmethod
-    def others() -> str:
-        """Return an empty text: there is no other process."""
-        return ""
+    def others() -> None:
+        """Return None: there is no other process."""
 
 
 NO_PACKAGE_MANAGER = NoPackageManager()

@@ -26,7 +26,7 @@ from holdfast.resources.interfaces.errors import (
 )
 from holdfast.resources.interfaces.host import ProviderHost
 from holdfast.resources.interfaces.provider import Functions, Offer
-from holdfast.resources.interfaces.results import LENIENT, PkgSpec
+from holdfast.resources.interfaces.results import LENIENT, PkgSpec, strict
 from holdfast.resources.interfaces.signatures import parameters
 from holdfast.resources.spelling import nearest
 
@@ -144,12 +144,13 @@ class Bound:
                 )
 
     def _raise(self, error: type[InterfaceError], function: str, why: str) -> NoReturn:
-        of = "" if self.interface.chosen_by_name else f" of {self.tool}"
+        of, known = "" if self.interface.chosen_by_name else f" of {self.tool}", self._entries.get(function)
         raise error(
             f"cannot use {self._name}.{function}{of}: {why}",
             module=self.interface.module,
             function=function,
             provider=self.tool,
+            needed=known.needed if known else None,
         )
 
     # -- calling -------------------------------------------------------------------------------------------------
@@ -164,8 +165,8 @@ class Bound:
             return self._deprecated(name, getattr(self, self._former[name]), f"call {self._former[name]}", caller)
         if entry is None or entry.row.state == "physical":
             near = nearest(name, self._entries)
-            hint = f"; {entry.why}" if entry else f", did you mean {near}?" if near else ""
-            raise FunctionNotFound(f"cannot call {self._name}.{name}: there is no such function{hint}")
+            more = f"; {entry.why}" if entry else f", did you mean {near}?" if near else ""
+            raise FunctionNotFound(f"cannot call {self._name}.{name}: there is no such function{more}", hint=near or "")
         if entry.row.state == "not applicable":
             return self._idle(entry)
         if entry.row.state == "deprecated":
@@ -218,7 +219,7 @@ class Bound:
         promised, provided = self._promised[name], self._provided.public[name]
         if not inspect.iscoroutinefunction(promised):
             return provided  # a watch, whose items are not checked, or a function that must answer at once
-        adapter: TypeAdapter[Any] = TypeAdapter(get_type_hints(promised)["return"])
+        adapter: TypeAdapter[Any] = TypeAdapter(strict(get_type_hints(promised)["return"]))
         asynchronous = inspect.iscoroutinefunction(provided)
         absent = parameters(promised).keys() - parameters(provided).keys()
         context = None if self._strict else {LENIENT: functools.partial(self._filled, name)}
@@ -239,7 +240,7 @@ class Bound:
                 return adapter.validate_python(await result, context=context)
             except ValidationError as error:
                 wrong = "; ".join(
-                    f"{'.'.join(map(str, e['loc']))}: {e['msg']}"
+                    ": ".join(filter(None, [".".join(map(str, e["loc"])), e["msg"]]))
                     for e in error.errors(include_url=False, include_input=False)
                 )
                 self._raise(ResultViolation, name, f"its result is not what the interface promises: {wrong}")

@@ -32,7 +32,8 @@ def _promised(
         None if spared is None else matches(spared, facts),
     )
     declared = {"not supported": supported, "not applicable": spared}.get(row.state)
-    return rows.Described(name, row, why or row.note or (_reason(declared, facts) if declared else ""))
+    why = why or row.note or (_reason(declared, facts) if declared else "")
+    return rows.Described(name, row, why, declared or {})
 
 
 def _outside(promised: set[str], tool: str, provided: Functions) -> Iterator[rows.Described]:

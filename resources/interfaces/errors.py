@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from holdfast.resources.errors import Permanent
 
 
 class InterfaceError(Permanent):
     """A function of a virtual module is missing on this host, or violates its interface.
 
-    `module` is the virtual name, `function` the function, `provider` the tool that serves it here.
+    `module` is the virtual name, `function` the function, `provider` the tool that serves it here, and `needed` the
+    grains that decided: grain -> the values, one of which it needs.
     """
 
-    def __init__(self, message: str, *, module: str, function: str, provider: str) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        module: str,
+        function: str,
+        provider: str,
+        needed: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
         super().__init__(message)
         self.module = module
         self.function = function
         self.provider = provider
+        self.needed = dict(needed or {})
 
 
 class FunctionNotImplemented(InterfaceError):
@@ -49,5 +61,10 @@ class ArgumentError(Permanent):
 class FunctionNotFound(Permanent, AttributeError):
     """Neither the interface nor the provider has a function of this name.
 
-    An `AttributeError`, so that `hasattr` and `getattr` with a default work on a bound interface.
+    An `AttributeError`, so that `hasattr` and `getattr` with a default work on a bound interface. `hint` is the most
+    similar name; empty if none is similar.
     """
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint

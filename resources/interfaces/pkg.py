@@ -11,8 +11,8 @@ from holdfast.resources.interfaces.base import Interface, Options, not_applicabl
 from holdfast.resources.interfaces.results import ChangeSet, FileDeviation, Patch, Pkg, PkgInfo, PkgSpec, Repo
 from holdfast.resources.watches import idle
 
-HOLDERS = ("Debian", "RedHat", "Suse", "FreeBSD")
-REPOSITORIES = ("Debian", "RedHat", "Suse")
+HOLDERS = ("Debian", "RedHat", "Suse", "FreeBSD", "MacOS", "OpenWrt")
+REPOSITORIES = ("Debian", "RedHat", "Suse", "OpenWrt")
 """Families whose repositories can be listed and changed one by one."""
 COMMON = ("Debian", "RedHat", "Suse", "Arch", "Alpine")
 WITHOUT_RESIDUES = ("RedHat", "Suse", "Arch", "Alpine")
@@ -106,7 +106,7 @@ class PkgInterface(Interface, name="pkg"):
         return []
 
     @replaces("list_repos")
-    @supported(os_family=REPOSITORIES)
+    @supported(os_family=(*REPOSITORIES, "Void"))
     async def repos(self) -> dict[str, Repo]:
         """Return the configured repositories by id, also those that are not enabled."""
         return {}
@@ -122,7 +122,7 @@ class PkgInterface(Interface, name="pkg"):
         return ChangeSet()
 
     @replaces("del_repo")
-    @supported(os_family=REPOSITORIES)
+    @supported(os_family=(*REPOSITORIES, "Void"))
     async def repo_remove(self, id: str, *, test: bool = False, options: Options = None) -> ChangeSet:
         """Remove a repository; an unknown id changes nothing."""
         return ChangeSet()
@@ -195,12 +195,12 @@ class PkgInterface(Interface, name="pkg"):
         return {}
 
     @supported(os_family=("Debian",))
-    def others(self) -> str:
+    def others(self) -> str | None:
         """Return the program that changes packages now, or is about to, other than the agent: `process 7 (apt-get)`.
 
-        Empty: none. Called before each run of a resource, so it must be cheap; it does not block.
+        None if there is none. Called before each run of a resource, so it must be cheap; it does not block.
         """
-        return ""
+        return None
 
     @supported(os_family=("Debian",))
     async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:

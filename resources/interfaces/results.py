@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
+    Strict,
     StrictBool,
     StrictFloat,
     StrictInt,
@@ -21,6 +23,16 @@ LENIENT = "lenient"
 """Key of the context of a validation: a function that is called with the name of each missing field that is filled."""
 SMALLEST: Mapping[object, object] = {str: "", bool: False, int: 0, float: 0.0}
 """Type of a field -> the value that fills it."""
+
+
+def strict(kind: Any) -> Any:
+    """Return a type of a result in which no text, number or truth value is converted from another type."""
+    if kind in SMALLEST:
+        return Annotated[kind, Strict()]
+    origin, parts = get_origin(kind), get_args(kind)
+    if origin in (None, Literal):
+        return kind
+    return (Union if origin is UnionType else origin)[tuple(strict(part) for part in parts)]
 
 
 class Secrecy:

@@ -7,6 +7,7 @@ another signature. Only functions that really run count as present (`has`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal, NamedTuple
 
 State = Literal["provided", "deprecated", "not implemented", "not supported", "not applicable", "not found", "physical"]
@@ -87,3 +88,5 @@ class Described(NamedTuple):
     row: InterfaceRow
     why: str = ""
     """Reason or remark, a part of a sentence; may be empty."""
+    needed: Mapping[str, tuple[str, ...]] = {}
+    """The grains that decided: grain -> values; empty if none did."""

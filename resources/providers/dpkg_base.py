@@ -107,9 +107,9 @@ class DpkgProvider(PkgProvider, abstract=True):
 
     # -- other programs ------------------------------------------------------------------------------------------
 
-    def others(self) -> str:
+    def others(self) -> str | None:
         """Return the process that holds dpkg's lock or the lock of its frontends."""
-        return self._others.at_work()
+        return self._others.at_work() or None
 
     async def in_other_hands(self, names: AbstractSet[str], paths: AbstractSet[str]) -> bool:
         """Use dpkg's states of packages and its lists of files."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from pydantic import StrictBool
@@ -202,6 +202,7 @@ async def test_the_error_of_a_missing_function_says_which_grains_decided(host):
         "(os_family is Arch, only Debian, RedHat can have it)"
     )
     assert (refusal.value.module, refusal.value.function, refusal.value.provider) == ("things", "some", "tool")
+    assert refusal.value.needed == {"os_family": ("Debian", "RedHat")}
 
 
 async def test_an_unknown_function_has_the_nearest_name_as_a_hint(host):
@@ -214,8 +215,9 @@ async def test_an_unknown_function_has_the_nearest_name_as_a_hint(host):
 
     with pytest.raises(
         FunctionNotFound, match=r"cannot call things\.lok: there is no such function, did you mean look"
-    ):
+    ) as refusal:
         _ = bound.lok
+    assert refusal.value.hint == "look"
     assert not hasattr(bound, "own")
     assert await bound.provider.own() == "done"
 
@@ -324,6 +326,43 @@ async def test_a_wrong_result_is_a_violation(host, wrong):
 
     with pytest.raises(ResultViolation, match=r"cannot use things\.all of tool: its result is not what"):
         await bind(host, all=everything).all()
+
+
+@pytest.mark.parametrize(
+    ("promised", "good", "wrong"),
+    [
+        (bool, [True], ["yes", 1]),
+        (dict[str, int], [{"a": 1}], [{"a": "1"}, {"a": True}, {"a": 1.0}, {b"a": 1}]),
+        (dict[str, str | None], [{"a": "b"}, {"a": None}], [{"a": b"b"}, {"a": 1}]),
+        (dict[str, list[str]], [{"a": ["b"]}], [{"a": "b"}, {"a": [1]}]),
+        (tuple[str, ...], [("a",)], [(b"a",), "a"]),
+        (Literal[-1, 0, 1], [0], ["1", 2]),
+    ],
+    ids=str,
+)
+async def test_no_value_of_a_result_is_converted(host, promised, good, wrong):
+    """Not even one that looks like the promised type; a list may stand for a tuple."""
+
+    async def answer(self: Any) -> Any: ...
+
+    answer.__annotations__["return"] = promised
+    answers = type("Answers", (Interface,), {"answer": answer}, name="answers")
+
+    given: list[Any] = []
+
+    async def give(self):
+        return given[-1]
+
+    give.__annotations__.clear()
+    type("Giver", (Provider,), {"implements": answers, "tool": "giver", "answer": give})
+    bound = Bound(Provider.registered[-1], host)
+    for value in good:
+        given.append(value)
+        assert await bound.answer() == value
+    for value in wrong:
+        given.append(value)
+        with pytest.raises(ResultViolation):
+            await bound.answer()
 
 
 async def test_a_lenient_binding_fills_missing_fields_of_a_result(host):

@@ -79,7 +79,7 @@ def test_a_compilation_refuses_states_that_need_a_missing_function(settings):
     held, gone = refusal.value.problems
     assert held.message == (
         "pkg.installed[held] needs pkg.holds and pkg.hold: these are not supported by toy, the provider on this host "
-        "(os_family is Arch, only Debian, RedHat, Suse, FreeBSD can have it)"
+        "(os_family is Arch, only Debian, RedHat, Suse, FreeBSD, MacOS, OpenWrt can have it)"
     )
     assert (
         gone.message == "pkg.removed[gone] needs pkg.remove: this is not implemented by toy, the provider on this host"
