@@ -241,7 +241,8 @@ class FunctionCall:
         if not self._request.test:
             return {}
         if "test" not in parameters(declared):
-            why = "it has no parameter 'test'" + (", and would change something" if changing else "")
+            changes = "it has no parameter 'test', and would change something"
+            why = changes if changing else "it changes nothing that a state manages"
             raise ArgumentError(f"cannot call {self._request.function} with --test: {why}")
         return {"test": True}
 
